@@ -1,0 +1,30 @@
+# Two commands: `make demo` sets up and runs the main job, `make test` sets up and passes the tests.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint benchmark clean
+
+demo: $(READY)
+	$(BIN)/marc demo
+
+test: $(READY) lint
+	$(BIN)/pytest -q
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/ratios.py
+
+$(READY): pyproject.toml constraints-cpu.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo runs sweeps

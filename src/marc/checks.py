@@ -1,0 +1,90 @@
+"""What is refused before anything is computed: wrong shapes, NaN, zero vectors, odd labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc.errors import MarcError
+from marc.scores import Int, unit
+
+_ROWS = 4096  # images checked at a time, so that the check needs little memory
+
+
+def features(name: str, array: NDArray[Any], *, ndim: int) -> None:
+    """Refuse features that are empty, not numbers, not finite, or zero vectors."""
+    if array.ndim != ndim or 0 in array.shape:
+        shapes = {2: "(n, D)", 3: "(T, M, D) or (T, D)"}[ndim]
+        raise MarcError(
+            f"{name} must be a non-empty array of features", got=array.shape, allowed=shapes
+        )
+    if array.dtype.kind != "f":
+        raise MarcError(
+            f"{name} must be floating-point features",
+            got=array.dtype,
+            allowed="float16, float32 or float64",
+        )
+    for start in range(0, len(array), _ROWS):
+        norms = np.linalg.norm(array[start : start + _ROWS].astype(np.float32), axis=-1)
+        bad = np.argwhere(~(np.isfinite(norms) & (norms > 0)))
+        if len(bad):
+            where = ", ".join(str(number) for number in (bad[0] + [start, *[0] * (ndim - 2)]))
+            raise MarcError(
+                f"{name} must be finite and have no zero vector",
+                got=f"norm {norms[tuple(bad[0])]} at [{where}]",
+                hint="leave that image out, or embed it again",
+            )
+
+
+def spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDArray[np.float32]]:
+    """Unit features (N, D_s) by space, refused unless there is one row per image."""
+    checked = {}
+    for name, array in given.items():
+        array = np.asarray(array)
+        if not name or name == "predictor" or "+" in name:
+            raise MarcError(
+                "not a name for a space",
+                got=repr(name),
+                allowed="any but 'predictor' (it names the predictor's own) and without '+'",
+            )
+        features(f"space {name!r}", array, ndim=2)
+        if len(array) != n_images:
+            raise MarcError(
+                f"space {name!r} must have one row per image",
+                got=f"{len(array)} rows",
+                allowed=f"{n_images}, as in views",
+            )
+        checked[name] = unit(array)
+    return checked
+
+
+def labels(given: ArrayLike | None, n_images: int, n_classes: int) -> Int | None:
+    """Labels (N,) as int64, refused outside 0..C-1."""
+    if given is None:
+        return None
+    array = np.asarray(given)
+    if array.shape != (n_images,) or array.dtype.kind not in "iu":
+        raise MarcError(
+            "labels must be one whole number per image",
+            got=f"{array.dtype} {array.shape}",
+            allowed=f"integers ({n_images},)",
+        )
+    if array.min() < 0 or array.max() >= n_classes:
+        raise MarcError(
+            "labels are out of range",
+            got=f"{array.min()} to {array.max()}",
+            allowed=f"0 to {n_classes - 1}: one per prototype",
+        )
+    return array.astype(np.int64)
+
+
+def names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> tuple[str, ...]:
+    """`count` names; numbered ones if none are given."""
+    if given is None:
+        return tuple(f"{prefix}{number}" for number in range(count))
+    if len(given) != count:
+        raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
+    return tuple(str(name) for name in given)

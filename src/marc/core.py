@@ -1,0 +1,247 @@
+"""The nouns: predictor, query, step, trajectory and run. The verbs live in their own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, whole_number
+from marc.scores import BaseScores, Float, Int, score_views, unit
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """The frozen zero-shot classifier: unit text prototypes (C, D) and the logit scale tau."""
+
+    prototypes: NDArray[np.float32]
+    logit_scale: float
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.prototypes)
+
+    def logits(self, views: Float) -> NDArray[np.float32]:
+        """z = tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
+
+        Each distinct prototype is multiplied once: two classes with the same text then tie
+        exactly, whatever the blocking of the matrix product.
+        """
+        distinct, place = self._distinct
+        logits = views @ distinct.T
+        logits *= np.float32(self.logit_scale)
+        return logits if len(distinct) == len(place) else logits[..., place]
+
+    @cached_property
+    def _distinct(self) -> tuple[NDArray[np.float32], Int]:
+        distinct, place = np.unique(self.prototypes, axis=0, return_inverse=True)
+        if len(distinct) == len(self.prototypes):
+            return self.prototypes, np.arange(len(self.prototypes))
+        return distinct, place.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Query:
+    """One image as a method sees it. There is no label field: what is not here cannot leak."""
+
+    item: int
+    """Which image this is: its row in the stored features, or any id of a live stream."""
+    views: NDArray[np.float32]
+    """Unit predictor features (M, D); view 0 is the plain image."""
+    base: BaseScores
+    """What the predictor alone says of it."""
+    keys: Mapping[str, NDArray[np.float32]]
+    """Unit retrieval features by space, each (D_s,)."""
+    predictor: Predictor
+
+    @classmethod
+    def from_features(
+        cls,
+        views: Float,
+        predictor: Predictor,
+        keys: Mapping[str, Float],
+        *,
+        item: int,
+    ) -> Query:
+        """A query of a live stream from raw features: views (M, D) or (D,), keys (D_s,) each."""
+        views = unit(np.atleast_2d(views))
+        base = score_views(predictor.logits(views))
+        units = {space: unit(key) for space, key in keys.items()}
+        for name, row in {"views": views, **units}.items():
+            if not np.isfinite(row).all():
+                raise MarcError(f"the features {name!r} of item {item} are zero or not finite")
+        return cls(item, views, base, units, predictor)
+
+    @property
+    def clip_key(self) -> NDArray[np.float32]:
+        """The predictor's feature of the plain image, (D,)."""
+        return self.views[0]
+
+    @property
+    def view_logits(self) -> NDArray[np.float32]:
+        """Logits of every view, (M, C)."""
+        return self.predictor.logits(self.views)
+
+    def key(self, space: str) -> NDArray[np.float32]:
+        """The retrieval feature in `space`; `predictor` names the predictor's own space."""
+        if space == "predictor":
+            return self.clip_key
+        try:
+            return self.keys[space]
+        except KeyError:
+            known = ", ".join([*self.keys, "predictor"])
+            raise MarcError("this query has no such space", got=space, allowed=known) from None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One answer: `logits = base_weight x base + sum of weight x evidence`."""
+
+    item: int
+    base: NDArray[np.float32]
+    """b_t: the predictor without memory, (C,)."""
+    evidence: Mapping[str, NDArray[np.float64]]
+    """Named evidence read from memories before anything was written, (C,) each."""
+    weights: Mapping[str, float]
+    label: int
+    """The pseudo-label that was offered to the memory."""
+    priority: float
+    base_weight: float = 1.0
+
+    @property
+    def logits(self) -> NDArray[np.float64]:
+        """The fused scores, (C,)."""
+        total = self.base_weight * self.base.astype(np.float64)
+        for name, evidence in self.evidence.items():
+            total += self.weights[name] * evidence
+        return total
+
+    @property
+    def prediction(self) -> int:
+        """The fused answer; the lowest class on ties."""
+        return int(self.logits.argmax())
+
+    @property
+    def base_prediction(self) -> int:
+        """The matched answer without memory."""
+        return int(self.base.argmax())
+
+
+class Method(Protocol):
+    """One verb: `step`. A method sees queries one at a time and never a label."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the method is listed."""
+        ...
+
+    @property
+    def varies_with(self) -> frozenset[str]:
+        """Settings that would change what is stored, beyond the stream and the predictor."""
+        ...
+
+    def step(self, query: Query) -> Step:
+        """Answer one query, then learn from it."""
+        ...
+
+    def reset(self) -> None:
+        """Forget everything that was seen."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """Everything that decides the method's answers, as plain data."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What was offered to the retrieval memory, arrival by arrival; all arrays are (T,)."""
+
+    order: Int
+    """The item that arrived at each position."""
+    label: Int
+    priority: NDArray[np.float64]
+    varies_with: frozenset[str] = field(default=frozenset())
+    """What would change this trajectory: empty if it holds for every space, capacity, weight."""
+
+    def retained(self, position: int, capacity: int) -> dict[int, list[int]]:
+        """Items by class, best first, that a memory of `capacity` holds when `position` reads."""
+        whole_number("position", position, 0)
+        before = np.arange(min(position, len(self.order)))
+        ranked = before[np.lexsort((before, -self.priority[before]))]
+        held: dict[int, list[int]] = {}
+        for arrival in ranked:
+            items = held.setdefault(int(self.label[arrival]), [])
+            if len(items) < capacity:
+                items.append(int(self.order[arrival]))
+        return {label: held[label] for label in sorted(held)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method's answers over a stream, and the matched answers without memory.
+
+    Arrays are in stream order: position t holds the image `trajectory.order[t]`.
+    """
+
+    method: Mapping[str, Any]
+    """The method's name and settings."""
+    predictions: Int
+    base_predictions: Int
+    trajectory: Trajectory
+    labels: Int | None
+    """True labels in stream order, joined here for evaluation only; None if unknown."""
+
+    @property
+    def order(self) -> Int:
+        """The image at each position."""
+        return self.trajectory.order
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether each answer with memory is right, (T,)."""
+        return self.predictions == self._known_labels
+
+    @property
+    def base_correct(self) -> NDArray[np.bool_]:
+        """Whether each answer without memory is right, (T,)."""
+        return self.base_predictions == self._known_labels
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers, between 0 and 1. The settings were fixed before the run."""
+        return float(self.correct.mean())
+
+    @property
+    def base_accuracy(self) -> float:
+        """The same images, views, prompts and order without memory."""
+        return float(self.base_correct.mean())
+
+    @property
+    def gain(self) -> float:
+        """`accuracy - base_accuracy`."""
+        return self.accuracy - self.base_accuracy
+
+    @property
+    def repairs(self) -> Int:
+        """Items that the memory put right."""
+        return self.order[self.correct & ~self.base_correct]
+
+    @property
+    def regressions(self) -> Int:
+        """Items that the memory got wrong and the predictor alone had right."""
+        return self.order[~self.correct & self.base_correct]
+
+    @property
+    def _known_labels(self) -> Int:
+        if self.labels is None:
+            raise MarcError(
+                "this stream has no labels, so accuracy cannot be measured",
+                hint="pass labels=... to Stream.from_arrays, or use run.predictions",
+            )
+        return self.labels

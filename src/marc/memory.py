@@ -1,0 +1,137 @@
+"""The memory: at most K items per class, kept by priority. `read` looks, `write` changes."""
+
+from __future__ import annotations
+
+import bisect
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, number, whole_number
+from marc.scores import Float, kernel
+
+
+class Neighbor(NamedTuple):
+    """One stored item as a query sees it."""
+
+    item: int
+    label: int
+    similarity: float
+    weight: float
+    """alpha phi_beta(similarity): its share of the evidence for `label`."""
+
+
+class Memory:
+    """Per-class top-K by (priority descending, arrival ascending).
+
+    Items lie in slots, one row of `keys` each; a newcomer that pushes an item out takes its slot.
+    So a read is one matrix product over the filled rows, and a write moves one row.
+    """
+
+    def __init__(
+        self, n_classes: int, capacity: int, dim: int, *, alpha: float = 2.0, beta: float = 5.0
+    ) -> None:
+        self.n_classes = whole_number("n_classes", n_classes, 1)
+        self.capacity = whole_number("capacity", capacity, 0)
+        self.dim = whole_number("dim", dim, 1)
+        self.alpha, self.beta = number("alpha", alpha), number("beta", beta)
+        self._keys = np.empty((0, dim), dtype=np.float32)
+        self._items = np.empty(0, dtype=np.int64)
+        self._labels = np.empty(0, dtype=np.int64)
+        self._priorities = np.empty(0, dtype=np.float64)
+        self._size = 0
+        self._ranked: list[list[int]] = [[] for _ in range(n_classes)]  # slots, best first
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def items(self) -> dict[int, list[int]]:
+        """Stored items by class, best first; empty classes are left out."""
+        return {
+            label: [int(self._items[slot]) for slot in slots]
+            for label, slots in enumerate(self._ranked)
+            if slots
+        }
+
+    def read(self, key: Float) -> NDArray[np.float64]:
+        """L_c of equation 3 for a unit key (D,): evidence (C,), exactly 0 for empty classes."""
+        weights = kernel(self._keys[: self._size] @ key, self.beta)
+        labels = self._labels[: self._size]
+        return self.alpha * np.bincount(labels, weights, minlength=self.n_classes)
+
+    def neighbors(self, key: Float, n: int) -> list[Neighbor]:
+        """The `n` most similar items, nearest first; equal similarities keep the lower item."""
+        similarity = self._keys[: self._size] @ key
+        nearest = np.lexsort((self._items[: self._size], -similarity))[: whole_number("n", n, 0)]
+        weights = self.alpha * kernel(similarity[nearest], self.beta)
+        return [
+            Neighbor(int(self._items[slot]), int(self._labels[slot]), float(u), float(weight))
+            for slot, u, weight in zip(nearest, similarity[nearest], weights, strict=True)
+        ]
+
+    def write(self, key: Float, label: int, priority: float, item: int) -> bool:
+        """Upd_K of equation 4; returns whether the item was stored.
+
+        A full class gives up its last item only to a strictly higher priority: among equals the
+        earlier arrival stays.
+        """
+        if not priority == priority:
+            raise MarcError(f"the priority of item {item} is not a number", got=priority)
+        slots = self._ranked[label]
+        rank = bisect.bisect_right(slots, -priority, key=lambda slot: -self._priorities[slot])
+        if rank >= self.capacity:
+            return False
+        if len(slots) == self.capacity:
+            slot = slots.pop()
+        else:
+            slot = self._size
+            self._size += 1
+            self._grow_to(self._size)
+        self._keys[slot] = key
+        self._items[slot], self._labels[slot], self._priorities[slot] = item, label, priority
+        slots.insert(rank, slot)
+        return True
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        """Everything stored, as arrays in slot order; `rank` is an item's place in its class."""
+        rank = np.zeros(self._size, dtype=np.int64)
+        for slots in self._ranked:
+            rank[slots] = np.arange(len(slots))
+        return {
+            "keys": self._keys[: self._size].copy(),
+            "items": self._items[: self._size].copy(),
+            "labels": self._labels[: self._size].copy(),
+            "priorities": self._priorities[: self._size].copy(),
+            "rank": rank,
+        }
+
+    def load_state(self, state: dict[str, NDArray[np.generic]]) -> None:
+        """Take over what `state` gave, slot by slot, so that later sums round the same way."""
+        labels = state["labels"]
+        counts = np.bincount(labels, minlength=self.n_classes)
+        if len(counts) > self.n_classes or counts.max(initial=0) > self.capacity:
+            raise MarcError(
+                "the stored memory does not fit",
+                got=f"{len(counts)} classes, up to {counts.max(initial=0)} items each",
+                allowed=f"{self.n_classes} classes, {self.capacity} items each",
+            )
+        self._keys = state["keys"].astype(np.float32)
+        self._items, self._labels = state["items"].astype(np.int64), labels.astype(np.int64)
+        self._priorities = state["priorities"].astype(np.float64)
+        self._size = len(labels)
+        self._ranked = [[] for _ in range(self.n_classes)]
+        for slot in np.argsort(state["rank"], kind="stable"):
+            self._ranked[int(labels[slot])].append(int(slot))
+
+    def _grow_to(self, size: int) -> None:
+        """Double the rows when they run out, never past K per class."""
+        rows = len(self._keys)
+        if size <= rows:
+            return
+        more = min(max(64, 2 * rows), self.n_classes * self.capacity) - rows
+        self._keys = np.concatenate([self._keys, np.zeros((more, self.dim), dtype=np.float32)])
+        self._items = np.concatenate([self._items, np.zeros(more, dtype=np.int64)])
+        self._labels = np.concatenate([self._labels, np.zeros(more, dtype=np.int64)])
+        self._priorities = np.concatenate([self._priorities, np.zeros(more)])

@@ -1,0 +1,248 @@
+"""MARC, all of it, in this file: start here.
+
+A frozen predictor (CLIP) scores an image against text. A bounded memory of earlier images, read
+in the space of a different frozen encoder (DINOv2), adds evidence. A second memory, in the
+predictor's own space, never votes: it only helps to decide what is worth remembering.
+
+`MARC.step` is the method, equations 1 to 4 of the paper in order. The arithmetic of single lines
+is in `scores.py`, the keeping of the K best per class in `memory.py`, the choice of a priority in
+`admission.py`. `replay.py` computes the same answers for whole streams at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from marc.admission import POLICIES, Admission, Arrivals
+from marc.core import Query, Step
+from marc.errors import MarcError, number, one_of, whole_number
+from marc.memory import Memory
+from marc.negative import NegativeMemory
+from marc.scores import VIEW_ENTROPIES, BaseScores, fuse, kept_posterior
+
+STATE_VERSION = 1
+
+
+@dataclass(eq=False)
+class MARC:
+    """Memory-Augmented Retrieval for CLIP. The defaults are the paper's system.
+
+    >>> MARC(space="dinov2-b", capacity=8).config()["weight"]
+    10.0
+    """
+
+    space: str
+    """The retrieval space s; `predictor` retrieves in the predictor's own."""
+    capacity: int = 16
+    """K: items per pseudo-class in the retrieval memory."""
+    weight: float = 10.0
+    """w: what the evidence counts beside the base logits; 0 switches the memory off."""
+    admission_capacity: int = 16
+    """K_C: items per pseudo-class in the CLIP memory; 0 is the strict one-memory system."""
+    alpha: float = 2.0
+    beta: float = 5.0
+    policy: str = "entropy"
+    """Admission policy: a name in `marc.admission.POLICIES`."""
+    view_entropy: str = "double_softmax"
+    """How e_t is read: a name in `marc.scores.VIEW_ENTROPIES`."""
+    seed: int = 0
+    """Draws of the reservoir policy; nothing else here is random."""
+    refine_labels: bool = False
+    """Store argmax(b + r^C) instead of argmax b in the retrieval memory."""
+    negative_weight: float = 0.0
+    """lambda_-: weight of the negative memory that is subtracted; TDA uses 0.117."""
+    gamma: float = 0.0
+    """Adaptive fusion w_t = w h^gamma with h the normalised view entropy; 0 switches it off."""
+    clip_weight: float = 0.0
+    """Weight of the CLIP memory's own evidence, for parallel memories."""
+    use_base: bool = True
+    """False answers from the memory alone."""
+
+    _state: _State | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, str):
+            raise MarcError("space must be a name", got=repr(self.space), hint='space="dinov2-b"')
+        self.capacity = whole_number("capacity", self.capacity, 0)
+        self.admission_capacity = whole_number("admission_capacity", self.admission_capacity, 0)
+        self.seed = whole_number("seed", self.seed, 0)
+        for name in ("weight", "alpha", "beta", "negative_weight", "gamma", "clip_weight"):
+            setattr(self, name, number(name, getattr(self, name)))
+        one_of("admission policy", self.policy, POLICIES)
+        one_of("view entropy", self.view_entropy, VIEW_ENTROPIES)
+
+    def step(self, query: Query) -> Step:
+        """Answer one image with what is remembered, then offer the image to the memories."""
+        memories = self._memories(query)
+        base = query.base.logits  # b_t                                               equation 1
+        label = int(query.base.label)  # the pseudo-label
+        key = query.key(self.space)  # q_t
+
+        evidence = {"retrieval": memories.retrieval.read(key)}  # L(q_t)              equation 3
+        if memories.clip is not None:
+            evidence["clip"] = memories.clip.read(query.clip_key)  # r_t^C
+        if memories.negative is not None:
+            evidence["negative"] = memories.negative.read(query.clip_key)  # R_t
+
+        priority = self._priority(query, evidence, memories.n_seen)  # pi_t           equation 2
+        stored = label
+        if self.refine_labels and memories.clip is not None:
+            stored = int(fuse(base, evidence["clip"], 1.0).argmax())
+
+        memories.retrieval.write(key, stored, priority, query.item)  #                equation 4
+        if memories.clip is not None:
+            view_entropy = float(query.base.entropy_as(self.view_entropy))  # e_t
+            memories.clip.write(query.clip_key, label, -view_entropy, query.item)
+        if memories.negative is not None:
+            loss = float(query.base.entropy_as("tda"))
+            posterior = kept_posterior(query.view_logits)
+            memories.negative.write(query.clip_key, label, loss, posterior)
+        memories.n_seen += 1
+
+        weights = self.fusion_weights(query.base, len(base))
+        return Step(
+            query.item,
+            base,
+            evidence,
+            {name: float(weights[name]) for name in evidence},
+            stored,
+            priority,
+            base_weight=float(self.use_base),
+        )
+
+    def fusion_weights(self, base: BaseScores, n_classes: int) -> dict[str, Any]:
+        """The weight of each evidence; w_t varies with the image only in adaptive fusion."""
+        weight: Any = self.weight
+        if self.gamma:
+            weight = weight * (base.entropy_as("posterior") / math.log(n_classes)) ** self.gamma
+        return {"retrieval": weight, "clip": self.clip_weight, "negative": -self.negative_weight}
+
+    def _priority(self, query: Query, evidence: dict[str, Any], n_seen: int) -> float:
+        base = query.base.logits[np.newaxis]
+        arrivals = Arrivals(
+            base=base,
+            clip_evidence=evidence["clip"][np.newaxis] if "clip" in evidence else None,
+            fused=fuse(base, evidence["retrieval"], self.weight),
+            position=np.array([n_seen]),
+            item=np.array([query.item]),
+            seed=self.seed,
+        )
+        return float(self.admission.priority(arrivals)[0])
+
+    @property
+    def name(self) -> str:
+        """The name under which the method is listed."""
+        return "marc"
+
+    @property
+    def admission(self) -> Admission:
+        """The policy with its priority function."""
+        return POLICIES[self.policy]
+
+    @property
+    def varies_with(self) -> frozenset[str]:
+        """Settings that change what is stored: none, unless the policy looks at fused answers."""
+        return self.admission.varies_with
+
+    @property
+    def reads_clip_memory(self) -> bool:
+        """Whether the CLIP memory changes anything; if not, it is not kept at all."""
+        wanted = self.admission.reads_clip_memory or self.refine_labels or self.clip_weight > 0
+        return wanted and self.admission_capacity > 0
+
+    @property
+    def memory(self) -> Memory | None:
+        """The retrieval memory, to look into; None before the first step."""
+        return None if self._state is None else self._state.retrieval
+
+    def reset(self) -> None:
+        """Forget everything that was seen."""
+        self._state = None
+
+    def config(self) -> dict[str, Any]:
+        """Every setting by name, plus the method's own name."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return {"method": self.name, **settings}
+
+    def state(self) -> dict[str, Any]:
+        """Settings and memories as plain data and arrays; `from_state` goes on from it."""
+        if self._state is None:
+            raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
+        arrays = {
+            f"{part}/{name}": array
+            for part, memory in self._state.parts().items()
+            for name, array in memory.state().items()
+        }
+        return {
+            "version": STATE_VERSION,
+            "config": self.config(),
+            "n_classes": self._state.retrieval.n_classes,
+            "n_seen": self._state.n_seen,
+            "arrays": arrays,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> MARC:
+        """A method that goes on as if it had never stopped."""
+        if state.get("version") != STATE_VERSION:
+            raise MarcError(
+                "this memory state has another format",
+                got=state.get("version"),
+                allowed=STATE_VERSION,
+            )
+        config = {name: value for name, value in state["config"].items() if name != "method"}
+        method = cls(**config)
+        arrays = state["arrays"]
+        dims = {
+            name.split("/")[0]: array.shape[1]
+            for name, array in arrays.items()
+            if name.endswith("/keys")
+        }
+        clip_dim = dims.get("clip", dims.get("negative", 1))
+        restored = _State.fresh(method, state["n_classes"], clip_dim, dims["retrieval"])
+        for part, memory in restored.parts().items():
+            memory.load_state(
+                {
+                    name.removeprefix(f"{part}/"): array
+                    for name, array in arrays.items()
+                    if name.startswith(f"{part}/")
+                }
+            )
+        restored.n_seen = state["n_seen"]
+        method._state = restored
+        return method
+
+    def _memories(self, query: Query) -> _State:
+        """The memories, made empty at the first query, when C and the dimensions are known."""
+        if self._state is None:
+            clip_dim, dim = len(query.clip_key), len(query.key(self.space))
+            self._state = _State.fresh(self, query.predictor.n_classes, clip_dim, dim)
+        return self._state
+
+
+@dataclass
+class _State:
+    """Everything MARC remembers."""
+
+    retrieval: Memory
+    clip: Memory | None
+    negative: NegativeMemory | None
+    n_seen: int = 0
+
+    @classmethod
+    def fresh(cls, marc: MARC, n_classes: int, clip_dim: int, dim: int) -> _State:
+        kernel = {"alpha": marc.alpha, "beta": marc.beta}
+        clip = negative = None
+        if marc.reads_clip_memory:
+            clip = Memory(n_classes, marc.admission_capacity, clip_dim, **kernel)
+        if marc.negative_weight:
+            negative = NegativeMemory(n_classes, clip_dim)
+        return cls(Memory(n_classes, marc.capacity, dim, **kernel), clip, negative)
+
+    def parts(self) -> dict[str, Memory | NegativeMemory]:
+        memories = {"retrieval": self.retrieval, "clip": self.clip, "negative": self.negative}
+        return {name: memory for name, memory in memories.items() if memory is not None}

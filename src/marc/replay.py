@@ -1,0 +1,164 @@
+"""Replay: what `run` gives, for whole streams at once and without a loop over time.
+
+The CLIP memory's inputs (label, -e_t) depend on no memory; the retrieval memory's inputs (label,
+pi_t) depend only on what the CLIP memory gave. So two lifetime passes and two masked kernel
+matrices are the whole online method: causal by the mask, and equal to the loop up to the rounding
+of a sum. A policy that looks at fused answers has no such order and is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc import negative
+from marc.admission import Arrivals
+from marc.core import Run, Trajectory
+from marc.errors import MarcError
+from marc.evidence import kernel_values, read_all
+from marc.lifetimes import History, lifetimes
+from marc.method import MARC
+from marc.scores import Float, Int, fuse, kernel, kept_posterior, unit
+from marc.stream import Stream
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What one stream order offers to the retrieval memory, and the CLIP evidence if asked for."""
+
+    trajectory: Trajectory
+    clip_evidence: NDArray[np.float32] | None
+    """r^C of every stored row (N, C); kept only if the method gives it an output weight."""
+
+
+def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list[Admitted]:
+    """Labels and priorities along several orders of the same features, from one pass.
+
+    `seeds` are the reservoir's, one per stream.
+    """
+    if method.varies_with:
+        raise MarcError(
+            f"the policy {method.policy!r} cannot be replayed",
+            got=f"what it stores varies with {', '.join(sorted(method.varies_with))}",
+            hint="marc.run(method, stream), one setting at a time",
+        )
+    features = streams[0].features
+    n_items, n_classes = features.base.logits.shape
+    label = np.empty((len(streams), n_items), dtype=np.int64)
+    priority = np.empty((len(streams), n_items))
+    evidence = None
+    if method.clip_weight:
+        evidence = np.empty((len(streams), n_items, n_classes), dtype=np.float32)
+
+    def judge(order: int, items: Int, clip: Float | None) -> None:
+        base = features.base.at(items)
+        arrivals = Arrivals(
+            base=base.logits,
+            clip_evidence=clip,
+            fused=None,
+            position=times[order][items],
+            item=items,
+            seed=seeds[order],
+        )
+        priority[order, items] = method.admission.priority(arrivals)
+        refined = method.refine_labels and clip is not None
+        label[order, items] = fuse(base.logits, clip, 1.0).argmax(-1) if refined else base.label
+        if evidence is not None:
+            evidence[order, items] = 0.0 if clip is None else clip
+
+    times = [np.argsort(stream.order) for stream in streams]
+    if method.reads_clip_memory:
+        rank = -features.base.entropy_as(method.view_entropy)
+        histories = [
+            History.trace(
+                stream.order,
+                features.base.label[stream.order],
+                rank[stream.order],
+                (method.admission_capacity,),
+                n_classes,
+                n_items,
+            )
+            for stream in streams
+        ]
+        values = kernel_values(features.clip_keys, method.alpha, method.beta)
+        read_all(values, histories, lambda order, items, sums: judge(order, items, sums[0].T))
+    else:
+        for order in range(len(streams)):
+            judge(order, np.arange(n_items), None)
+    return [
+        Admitted(
+            Trajectory(stream.order, label[o, stream.order], priority[o, stream.order]),
+            None if evidence is None else evidence[o],
+        )
+        for o, stream in enumerate(streams)
+    ]
+
+
+def history_of(trajectory: Trajectory, capacities: Sequence[int], stream: Stream) -> History:
+    """When each arrival of a trajectory can be read."""
+    return History.trace(
+        trajectory.order,
+        trajectory.label,
+        trajectory.priority,
+        capacities,
+        stream.n_classes,
+        len(stream.features.ids),
+    )
+
+
+def replay(method: MARC, stream: Stream) -> Run:
+    """The same `Run` as `run(method, stream)`, much faster."""
+    [admitted] = admit(method, [stream], [method.seed])
+    features = stream.features
+    predictions = np.empty(len(features.ids), dtype=np.int64)
+    against = _negative_evidence(stream) if method.negative_weight else None
+
+    def answer(order: int, items: Int, sums: NDArray[np.float32]) -> None:
+        del order
+        base = features.base.at(items)
+        weights = method.fusion_weights(base, stream.n_classes)
+        weight = np.broadcast_to(weights["retrieval"], items.shape)[:, np.newaxis]
+        logits = fuse(base.logits * np.float32(method.use_base), sums[0].T, weight)
+        if admitted.clip_evidence is not None:
+            logits = fuse(logits, admitted.clip_evidence[items], weights["clip"])
+        if against is not None:
+            logits = fuse(logits, against[items], weights["negative"])
+        predictions[items] = logits.argmax(axis=-1)
+
+    if method.capacity:
+        values = kernel_values(features.keys(method.space), method.alpha, method.beta)
+        read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], answer)
+    else:
+        nothing = np.zeros((1, stream.n_classes, len(predictions)), dtype=np.float32)
+        answer(0, np.arange(len(predictions)), nothing)
+    return Run(
+        method=method.config(),
+        predictions=predictions[stream.order],
+        base_predictions=features.base.label[stream.order],
+        trajectory=replace(admitted.trajectory, varies_with=method.varies_with),
+        labels=stream.labels,
+    )
+
+
+def _negative_evidence(stream: Stream) -> NDArray[np.float64]:
+    """R_t of every stored row (N, C): lifetimes of the images inside the entropy band."""
+    features, order = stream.features, stream.order
+    loss = features.base.entropy_as("tda")[order]
+    inside = np.flatnonzero(negative.in_band(loss, stream.n_classes))
+    labels = features.base.label[order[inside]]
+    last = lifetimes(labels, -loss[inside], (negative.CAPACITY,), stream.n_classes)[0]
+    ends = np.append(inside, len(order))[last]  # from places in the band to places in the stream
+    items = order[inside]
+    views = unit(features.views[items])
+    masks = negative.voted_against(kept_posterior(features.predictor.logits(views)))
+    total = np.empty((len(order), stream.n_classes))
+    for start in range(0, len(order), 512):
+        times = np.arange(start, min(start + 512, len(order)))[:, np.newaxis]
+        rows = order[start : start + 512]
+        weights = kernel(features.clip_keys[rows] @ features.clip_keys[items].T, negative.BETA)
+        readable = (inside < times) & (times <= ends)
+        total[rows] = (weights * readable) @ masks
+    return total

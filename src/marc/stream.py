@@ -1,0 +1,258 @@
+"""A stream: a fixed order over stored features, with labels kept apart from what methods see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc import checks, transforms
+from marc.core import Predictor, Query
+from marc.errors import MarcError, number, whole_number
+from marc.scores import BaseScores, Float, Int, score_views, unit
+
+_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
+
+
+@dataclass(frozen=True)
+class Features:
+    """The stored features of N images, in the order of the files. Shared by every stream order."""
+
+    views: Float
+    """Predictor features (N, M, D) as stored: views are normalised block by block when read."""
+    predictor: Predictor
+    spaces: Mapping[str, NDArray[np.float32]]
+    """Unit retrieval features (N, D_s) by space."""
+    labels: Int | None
+    class_names: tuple[str, ...]
+    ids: tuple[str, ...]
+    _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def clip_keys(self) -> NDArray[np.float32]:
+        """Unit predictor features of the plain images, (N, D)."""
+        return unit(self.views[:, 0])
+
+    @cached_property
+    def base(self) -> BaseScores:
+        """What the predictor alone says of every image; computed once, in blocks."""
+        n_images, n_views = self.views.shape[:2]
+        rows = max(1, _BLOCK // (n_views * self.predictor.n_classes))
+        blocks = [
+            score_views(self.predictor.logits(unit(self.views[start : start + rows])))
+            for start in range(0, n_images, rows)
+        ]
+        return BaseScores(
+            np.concatenate([block.logits for block in blocks]),
+            np.concatenate([block.label for block in blocks]),
+            np.concatenate([block.view_entropy for block in blocks]),
+        )
+
+    def keys(self, space: str) -> NDArray[np.float32]:
+        """Unit features (N, D_s) of a space: a stored one, `predictor`, or a transform of either.
+
+        `NAME+center`, `NAME+whiten`, `NAME+pca:64` and `NAME+random:64` are fitted on all images
+        of the stream without labels: transductive. See `marc.transforms`.
+        """
+        name, *steps = space.split("+")
+        if name in self.spaces:
+            keys = self.spaces[name]
+        elif name == "predictor":
+            keys = self.clip_keys
+        else:
+            known = ", ".join([*self.spaces, "predictor"])
+            raise MarcError(
+                f"this stream has no space {name!r}", got=space, allowed=known, hint="--space NAME"
+            )
+        if not steps:
+            return keys
+        if space not in self._transformed:
+            self._transformed.clear()  # hold one at a time: a sweep visits many
+            self._transformed[space] = transforms.apply(keys, steps)
+        return self._transformed[space]
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of everything an answer depends on, part by part, so differences have names."""
+        return {
+            "ids": _digest(np.array(self.ids)),
+            "labels": None if self.labels is None else _digest(self.labels),
+            "class_names": _digest(np.array(self.class_names)),
+            "views": _digest(self.views),
+            "prototypes": _digest(self.predictor.prototypes),
+            "logit_scale": self.predictor.logit_scale,
+            "spaces": {name: _digest(keys) for name, keys in self.spaces.items()},
+        }
+
+
+def _digest(array: NDArray[Any]) -> str:
+    header = f"{array.dtype.str}{array.shape}".encode()
+    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An order over stored features. Iterating gives one `Query` at a time."""
+
+    features: Features
+    order: Int
+    """Row of `features` at each position, (T,)."""
+    seed: int | None = None
+    """The seed that drew `order`; None for any other order."""
+    name: str = field(default="arrays")
+
+    @classmethod
+    def from_arrays(
+        cls,
+        views: ArrayLike,
+        prototypes: ArrayLike,
+        spaces: Mapping[str, ArrayLike] | None = None,
+        *,
+        logit_scale: float = 100.0,
+        labels: ArrayLike | None = None,
+        class_names: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+        name: str = "arrays",
+    ) -> Stream:
+        """Features in, stream out; everything is checked and normalised here.
+
+        Args:
+            views: predictor features (T, M, D) or (T, D); view 0 is the plain image.
+            prototypes: text prototypes (C, D).
+            spaces: retrieval features (T, D_s) by name.
+            logit_scale: tau, which multiplies the cosines; 100 for the released CLIP models.
+            labels: true classes (T,), for evaluation only.
+            class_names: C names, for display.
+            ids: T names of the images.
+            name: what to call the stream in records.
+        """
+        views = np.asarray(views)
+        if views.ndim == 2:
+            views = views[:, np.newaxis]
+        checks.features("views", views, ndim=3)
+        n_images, _, dim = views.shape
+        prototypes = np.asarray(prototypes)
+        checks.features("prototypes", prototypes, ndim=2)
+        if len(prototypes) < 2:
+            raise MarcError("a classifier needs at least two classes", got=len(prototypes))
+        if prototypes.shape[1] != dim:
+            raise MarcError(
+                "views and prototypes must have the same dimension",
+                got=f"views {views.shape}, prototypes {prototypes.shape}",
+                hint="use the image and the text features of one predictor",
+            )
+        scale = number("logit_scale", logit_scale)
+        features = Features(
+            views=views,
+            predictor=Predictor(unit(prototypes), scale),
+            spaces=checks.spaces(spaces or {}, n_images),
+            labels=checks.labels(labels, n_images, len(prototypes)),
+            class_names=checks.names("class_names", class_names, len(prototypes), "class "),
+            ids=checks.names("ids", ids, n_images, ""),
+        )
+        if len(set(features.ids)) < n_images:
+            raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")
+        return cls(features, np.arange(n_images), name=name)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[Query]:
+        for item in self.order:
+            yield self.query(int(item))
+
+    def query(self, item: int) -> Query:
+        """One image by its row in the stored features."""
+        features = self.features
+        return Query(
+            item=item,
+            views=unit(features.views[item]),
+            base=features.base.at(item),
+            keys=_Row(features, item),
+            predictor=features.predictor,
+        )
+
+    def shuffled(self, seed: int) -> Stream:
+        """The same images in the order `default_rng(seed).permutation(T)` of the stored rows."""
+        whole_number("seed", seed, 0)
+        order = np.random.default_rng(seed).permutation(len(self.features.ids))
+        return Stream(self.features, order, seed=seed, name=self.name)
+
+    def reordered(self, index: ArrayLike) -> Stream:
+        """The same images in the order of `index`, a permutation of the stored rows."""
+        order = np.asarray(index)
+        n_images = len(self.features.ids)
+        if order.shape != (n_images,) or order.dtype.kind not in "iu":
+            raise MarcError(
+                "an order must be a whole number per image",
+                got=f"{order.dtype} {order.shape}",
+                allowed=f"a permutation of 0..{n_images - 1}",
+            )
+        if not np.array_equal(np.sort(order), np.arange(n_images)):
+            raise MarcError(
+                "an order must name every image once",
+                got=f"{len(np.unique(order))} distinct rows of {n_images}",
+                allowed=f"a permutation of 0..{n_images - 1}",
+            )
+        return Stream(self.features, order.astype(np.int64), name=self.name)
+
+    def with_views(self, n_views: int) -> Stream:
+        """The same stream seen through its first `n_views` views: budgets are nested."""
+        stored = self.n_views
+        if whole_number("views", n_views, 1) > stored:
+            raise MarcError(
+                "the stream does not store that many views", got=n_views, allowed=f"1 to {stored}"
+            )
+        if n_views == stored:
+            return self
+        old = self.features
+        features = Features(
+            old.views[:, :n_views], old.predictor, old.spaces, old.labels, old.class_names, old.ids
+        )
+        return Stream(features, self.order, self.seed, self.name)
+
+    @property
+    def n_views(self) -> int:
+        """M."""
+        return self.features.views.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return self.features.predictor.n_classes
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """Names of the stored retrieval spaces; the predictor's own if there is no other."""
+        return tuple(self.features.spaces) or ("predictor",)
+
+    @property
+    def labels(self) -> Int | None:
+        """True labels in stream order, for evaluation; no query carries them."""
+        return None if self.features.labels is None else self.features.labels[self.order]
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of the features and of this order."""
+        return {**self.features.fingerprint, "order": _digest(self.order)}
+
+
+class _Row(Mapping[str, NDArray[np.float32]]):
+    """One image's keys by space, looked up when asked for: a stream may have sixteen spaces."""
+
+    def __init__(self, features: Features, item: int) -> None:
+        self._features, self._item = features, item
+
+    def __getitem__(self, space: str) -> NDArray[np.float32]:
+        return self._features.keys(space)[self._item]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features.spaces)
+
+    def __len__(self) -> int:
+        return len(self._features.spaces)
