@@ -74,9 +74,7 @@ def _retrieval_aware(arrivals: Arrivals) -> NDArray[np.float64]:
 POLICIES: dict[str, Admission] = {
     policy.name: policy
     for policy in (
-        Admission(
-            "entropy", "low entropy of CLIP with its memory (the paper's)", _entropy, True
-        ),
+        Admission("entropy", "low entropy of CLIP with its memory (the paper's)", _entropy, True),
         Admission("confidence", "high top probability of CLIP alone", _confidence),
         Admission("fifo", "the newest", _fifo),
         Admission("reservoir", "a uniform random sample", _reservoir),

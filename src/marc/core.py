@@ -27,13 +27,13 @@ class Predictor:
         return len(self.prototypes)
 
     def logits(self, views: Float) -> NDArray[np.float32]:
-        """z = tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
+        """Z = tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
 
         Each distinct prototype is multiplied once: two classes with the same text then tie
         exactly, whatever the blocking of the matrix product.
         """
         distinct, place = self._distinct
-        logits = views @ distinct.T
+        logits = np.asarray(views, dtype=np.float32) @ distinct.T
         logits *= np.float32(self.logit_scale)
         return logits if len(distinct) == len(place) else logits[..., place]
 

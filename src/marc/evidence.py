@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,35 +28,46 @@ Consumer = Callable[[int, Int, NDArray[np.float32]], None]
 """Takes (order, queries (Q,), evidence (capacities, C, Q)); called from several threads."""
 
 
+class PairValues(Protocol):
+    """A value for each pair of item and query: matrix products, then something elementwise."""
+
+    def to(self, items: Int) -> Callable[[Int], Float]:
+        """The products (items, queries) as a function of the queries."""
+        ...
+
+    def finish(self, products: Float) -> Float:
+        """From products to values, on a strip of queries."""
+        ...
+
+
 @dataclass(frozen=True)
-class Similarities:
-    """Values between items and queries: a matrix product, then something elementwise."""
+class KernelValues:
+    """alpha phi_beta(u) between items and queries: the summands of equation 3."""
 
     keys: NDArray[np.float32]
     """Unit features (N, D)."""
-    finish: Callable[[Float], Float]
-    """From cosines to values, on a strip (items, queries)."""
+    alpha: float
+    beta: float
 
     def to(self, items: Int) -> Callable[[Int], Float]:
-        """Cosines (items, queries) as a function of the queries; the items are gathered once."""
+        """Cosines; the items are gathered once for all queries."""
         gathered = self.keys[items]
         return lambda queries: gathered @ self.keys[queries].T
 
+    def finish(self, products: Float) -> Float:
+        """The kernel of equation 3."""
+        return np.float32(self.alpha) * kernel(products, self.beta)
 
-def kernel_values(keys: NDArray[np.float32], alpha: float, beta: float) -> Similarities:
-    """alpha phi_beta(u) between items and queries: the summands of equation 3."""
-    return Similarities(keys, lambda cosines: np.float32(alpha) * kernel(cosines, beta))
 
-
-def read_all(values: Similarities, histories: Sequence[History], consume: Consumer) -> None:
+def read_all(values: PairValues, histories: Sequence[History], consume: Consumer) -> None:
     """Give every query of every order the evidence of all its capacities, block by block."""
     from marc._kernels import sum_readable
 
     n_capacities, n_classes = len(histories[0].last), len(histories[0].starts) - 1
 
-    def strip(task: _Task, cosines: Float, start: int) -> None:
+    def strip(task: _Task, products: Float, start: int) -> None:
         queries = task.queries[start : start + _STRIP]
-        value = np.ascontiguousarray(values.finish(cosines[:, start : start + _STRIP]))
+        value = np.ascontiguousarray(values.finish(products[:, start : start + _STRIP]))
         sums = np.empty((n_capacities, n_classes, len(queries)), dtype=np.float32)
         for order, rows, history in task.orders:
             times, arrivals = history.time[queries], history.arrivals
@@ -64,22 +76,22 @@ def read_all(values: Similarities, histories: Sequence[History], consume: Consum
 
     with ThreadPoolExecutor(_n_threads()) as threads:
         for task in _plan(values, histories):
-            cosines = task.cosines(task.queries)
+            products = task.products(task.queries)
             starts = range(0, len(task.queries), _STRIP)
-            list(threads.map(lambda start: strip(task, cosines, start), starts))  # noqa: B023
+            list(threads.map(lambda start: strip(task, products, start), starts))  # noqa: B023
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A block of queries, their cosines to the items any of them can read, and whom it serves."""
+    """A block of queries, their products with the items they can read, and whom it serves."""
 
     queries: Int
-    cosines: Callable[[Int], Float]
+    products: Callable[[Int], Float]
     orders: Sequence[tuple[int, Int, History]]
-    """(order, row of each item of the history among the items of `cosines`, history)."""
+    """(order, row of each item of the history among the items of `products`, history)."""
 
 
-def _plan(values: Similarities, histories: Sequence[History]) -> Iterator[_Task]:
+def _plan(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:
     """Share blocks between the orders, unless what is alive at a time is much less than all.
 
     Shared: every query against the union of all items ever held. Apart: the queries of a window of
@@ -89,13 +101,15 @@ def _plan(values: Similarities, histories: Sequence[History]) -> Iterator[_Task]
     n_queries = len(histories[0].time)
     union = np.unique(np.concatenate([history.items for history in histories]))
     apart = sum(_cost_apart(history) for history in histories)
-    return _shared(values, histories, union) if n_queries * len(union) <= apart else _apart(
-        values, histories
+    return (
+        _shared(values, histories, union)
+        if n_queries * len(union) <= apart
+        else _apart(values, histories)
     )
 
 
-def _shared(values: Similarities, histories: Sequence[History], union: Int) -> Iterator[_Task]:
-    cosines = values.to(union)
+def _shared(values: PairValues, histories: Sequence[History], union: Int) -> Iterator[_Task]:
+    products = values.to(union)
     orders = [
         (order, np.searchsorted(union, history.items), history)
         for order, history in enumerate(histories)
@@ -103,10 +117,10 @@ def _shared(values: Similarities, histories: Sequence[History], union: Int) -> I
     n_queries = len(histories[0].time)
     size = max(1, _BLOCK // max(1, len(union)) // _STRIP) * _STRIP
     for start in range(0, n_queries, size):
-        yield _Task(np.arange(start, min(start + size, n_queries)), cosines, orders)
+        yield _Task(np.arange(start, min(start + size, n_queries)), products, orders)
 
 
-def _apart(values: Similarities, histories: Sequence[History]) -> Iterator[_Task]:
+def _apart(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:
     for order, history in enumerate(histories):
         by_time = np.argsort(history.time)
         for start in range(0, len(by_time), _WINDOW):

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.core import Run
 from marc.errors import MarcError, whole_number
-from marc.evidence import kernel_values, read_all
+from marc.evidence import KernelValues, read_all
 from marc.method import MARC
-from marc.replay import admit, history_of
+from marc.offline import admit, history_of
 from marc.scores import Float, Int
 from marc.stream import Stream
 
@@ -36,7 +36,7 @@ class RepairSets:
     regressions: Mapping[str, NDArray[np.bool_]]
     """By source, (T,): right in the reference, wrong in the source."""
     coverage: float
-    """Accuracy of an oracle that keeps every answer some source, or the reference, gets right."""
+    """Accuracy of an oracle that keeps every answer that some source gets right."""
 
     def shared_repairs(self, first: str, second: str) -> int:
         """Images that both sources repair."""
@@ -52,13 +52,8 @@ class RepairSets:
         return (int(right.sum()) - int(wrong.sum())) / len(right)
 
 
-def repair_sets(
-    reference: ArrayLike, sources: Mapping[str, ArrayLike], *, with_reference: bool = False
-) -> RepairSets:
-    """Account for every change against a reference; all arrays are 0/1 over the same images.
-
-    `coverage` counts the sources; `with_reference` lets the oracle fall back on the reference too.
-    """
+def repair_sets(reference: ArrayLike, sources: Mapping[str, ArrayLike]) -> RepairSets:
+    """Account for every change against a reference; all arrays are 0/1 over the same images."""
     before = np.asarray(reference, dtype=bool)
     after = {name: np.asarray(correct, dtype=bool) for name, correct in sources.items()}
     for name, correct in after.items():
@@ -68,11 +63,10 @@ def repair_sets(
                 got=correct.shape,
                 allowed=before.shape,
             )
-    answers = [*after.values(), *([before] if with_reference else [])]
     return RepairSets(
         repairs={name: correct & ~before for name, correct in after.items()},
         regressions={name: ~correct & before for name, correct in after.items()},
-        coverage=float(np.any(answers, axis=0).mean()),
+        coverage=float(np.any(list(after.values()), axis=0).mean()),
     )
 
 
@@ -123,7 +117,7 @@ def margins(method: MARC, stream: Stream) -> Margins:
     def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
         memory[items] = true_margin(evidence[0].T, labels[items])
 
-    values = kernel_values(features.keys(method.space), method.alpha, method.beta)
+    values = KernelValues(features.keys(method.space), method.alpha, method.beta)
     read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], judge)
     return Margins(base[stream.order], memory[stream.order])
 

@@ -29,7 +29,9 @@ def lifetimes(
 
     priorities = np.asarray(priorities, dtype=np.float64)
     if np.isnan(priorities).any():
-        raise MarcError("a priority is not a number", got=f"position {np.isnan(priorities).argmax()}")
+        raise MarcError(
+            "a priority is not a number", got=f"position {np.isnan(priorities).argmax()}"
+        )
     last = np.empty((len(capacities), len(labels)), dtype=np.int32)
     trace_lifetimes(
         np.asarray(labels, dtype=np.int64),
@@ -99,6 +101,4 @@ class History:
         """The same history with only the items that queries first..stop-1 can read."""
         readable = (self.arrivals < stop - 1) & (self.last[-1] >= first)
         counts = np.concatenate([[0], np.cumsum(readable)])
-        return History(
-            self.time, self.items[readable], self.last[:, readable], counts[self.starts]
-        )
+        return History(self.time, self.items[readable], self.last[:, readable], counts[self.starts])

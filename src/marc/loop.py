@@ -16,9 +16,7 @@ def iter_steps(method: Method, stream: Stream) -> Iterator[Step]:
         yield method.step(query)
 
 
-def run(
-    method: Method, stream: Stream, on_step: Callable[[Step], None] | None = None
-) -> Run:
+def run(method: Method, stream: Stream, on_step: Callable[[Step], None] | None = None) -> Run:
     """Run a method over a stream from an empty memory and stack its steps.
 
     `on_step` is called after each step, for progress. The matched baseline is part of the result:

@@ -59,7 +59,8 @@ class Memory:
         """L_c of equation 3 for a unit key (D,): evidence (C,), exactly 0 for empty classes."""
         weights = kernel(self._keys[: self._size] @ key, self.beta)
         labels = self._labels[: self._size]
-        return self.alpha * np.bincount(labels, weights, minlength=self.n_classes)
+        total = np.bincount(labels, weights, minlength=self.n_classes)
+        return np.asarray(self.alpha * total, dtype=np.float64)
 
     def neighbors(self, key: Float, n: int) -> list[Neighbor]:
         """The `n` most similar items, nearest first; equal similarities keep the lower item."""

@@ -6,7 +6,7 @@ predictor's own space, never votes: it only helps to decide what is worth rememb
 
 `MARC.step` is the method, equations 1 to 4 of the paper in order. The arithmetic of single lines
 is in `scores.py`, the keeping of the K best per class in `memory.py`, the choice of a priority in
-`admission.py`. `replay.py` computes the same answers for whole streams at once.
+`admission.py`. `offline.py` computes the same answers for whole streams at once.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def write_pack(stream: Stream, path: Path) -> None:
     arrays: dict[str, Any] = {
         "predictor/views": features.views,
         "predictor/prototypes": features.predictor.prototypes,
-        "predictor/tau": np.float32(features.predictor.logit_scale),
+        "predictor/tau": np.float64(features.predictor.logit_scale),
         "class_names": np.array(features.class_names),
         "paths": np.array(features.ids),
         **{f"{_SPACE}{name}": keys for name, keys in features.spaces.items()},
@@ -72,7 +72,7 @@ def write_pack(stream: Stream, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)
     partial.replace(path)
 
 

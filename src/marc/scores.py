@@ -116,5 +116,5 @@ def kernel(similarity: Float, beta: float) -> Float:
 
 
 def fuse(base: Float, evidence: Float, weight: float | Float) -> NDArray[np.float64]:
-    """b + w L of equation 4, in float64 so that the sum adds no rounding of its own."""
+    """Scores b + w L of equation 4, in float64 so that the sum adds no rounding of its own."""
     return np.asarray(base, dtype=np.float64) + weight * np.asarray(evidence, dtype=np.float64)

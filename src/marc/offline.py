@@ -18,10 +18,10 @@ from marc import negative
 from marc.admission import Arrivals
 from marc.core import Run, Trajectory
 from marc.errors import MarcError
-from marc.evidence import kernel_values, read_all
+from marc.evidence import KernelValues, read_all
 from marc.lifetimes import History, lifetimes
 from marc.method import MARC
-from marc.scores import Float, Int, fuse, kernel, kept_posterior, unit
+from marc.scores import Float, Int, fuse, kept_posterior, kernel, unit
 from marc.stream import Stream
 
 
@@ -64,8 +64,9 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
             seed=seeds[order],
         )
         priority[order, items] = method.admission.priority(arrivals)
-        refined = method.refine_labels and clip is not None
-        label[order, items] = fuse(base.logits, clip, 1.0).argmax(-1) if refined else base.label
+        label[order, items] = base.label
+        if method.refine_labels and clip is not None:
+            label[order, items] = fuse(base.logits, clip, 1.0).argmax(axis=-1)
         if evidence is not None:
             evidence[order, items] = 0.0 if clip is None else clip
 
@@ -83,7 +84,7 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
             )
             for stream in streams
         ]
-        values = kernel_values(features.clip_keys, method.alpha, method.beta)
+        values = KernelValues(features.clip_keys, method.alpha, method.beta)
         read_all(values, histories, lambda order, items, sums: judge(order, items, sums[0].T))
     else:
         for order in range(len(streams)):
@@ -129,7 +130,7 @@ def replay(method: MARC, stream: Stream) -> Run:
         predictions[items] = logits.argmax(axis=-1)
 
     if method.capacity:
-        values = kernel_values(features.keys(method.space), method.alpha, method.beta)
+        values = KernelValues(features.keys(method.space), method.alpha, method.beta)
         read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], answer)
     else:
         nothing = np.zeros((1, stream.n_classes, len(predictions)), dtype=np.float32)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.evidence import kernel_values, read_all
+from marc.evidence import KernelValues, read_all
 from marc.method import MARC
-from marc.replay import admit, history_of
+from marc.offline import admit, history_of
 from marc.scores import Float, Int, fuse
 from marc.stream import Stream
 
@@ -74,6 +74,6 @@ def stability(method: MARC, stream: Stream, other: str) -> Stability:
         bound[items] = method.weight * (most + change.max(axis=-1))
 
     keys, other_keys = features.keys(method.space), features.keys(other)
-    read_all(kernel_values(keys, method.alpha, method.beta), [history], lead)
+    read_all(KernelValues(keys, method.alpha, method.beta), [history], lead)
     read_all(_CosineChanges(keys, other_keys, method.alpha * method.beta), [history], move)
     return Stability(gap[stream.order], bound[stream.order])

@@ -1,4 +1,4 @@
-"""Sweep: every space, capacity, weight and order of one stream, exactly.
+"""What a sweep gives: accuracy over every space, capacity, weight and order of one stream.
 
 What is kept is not a grid of accuracies but, for each image, the interval of weights at which it
 is right. Accuracy at any weight, the best weight, and every paired statistic follow from that.
@@ -6,7 +6,7 @@ is right. Accuracy at any weight, the best weight, and every paired statistic fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, one_of
-from marc.evidence import kernel_values, read_all
-from marc.lifetimes import History, check_capacities
-from marc.method import MARC
-from marc.replay import admit, history_of
-from marc.scores import Int
-from marc.stream import Stream
-from marc.weights import WEIGHTS, WeightPath, accuracy_at, check_weights, weight_path
+from marc.weights import WeightPath, accuracy_at, weight_path
 
 CAPACITIES = (1, 2, 3, 4, 8, 16, 32, 64)
 """The paper's grid."""
@@ -128,7 +122,9 @@ class Sweep:
         one_of("set of weights", over, ("grid", "all"))
         candidates = self.capacities if capacity is None else (capacity,)
         scores = [
-            self._score("oracle", space, each, [self._best(space, each, s, over) for s in self.seeds])
+            self._score(
+                "oracle", space, each, [self._best(space, each, s, over) for s in self.seeds]
+            )
             for each in candidates
         ]
         return max(scores, key=lambda score: (score.accuracy, -score.capacity))
@@ -206,113 +202,3 @@ class Sweep:
 
     def _known(self, space: str) -> None:
         one_of("space of this sweep", space, self.intervals)
-
-
-def sweep(
-    stream: Stream,
-    spaces: Sequence[str] | None = None,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int] | None = (0, 1, 2),
-    policy: str = "entropy",
-    *,
-    on_space: Callable[[str, Intervals], None] | None = None,
-    **settings: Any,
-) -> Sweep:
-    """Score MARC at every space x capacity x weight x order, as if each had been run online.
-
-    Args:
-        stream: a labelled stream.
-        spaces: names, all stored ones by default; see `Features.keys` for transforms.
-        capacities: ascending; all come from one pass.
-        weights: the grid for tables; the intervals that are kept hold every w >= 0.
-        seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
-        policy: an admission policy that can be replayed.
-        on_space: called with a space and its intervals when they are ready.
-        settings: further settings of `MARC` that decide what is stored or how it is read:
-            admission_capacity, alpha, beta, view_entropy, refine_labels.
-    """
-    spaces = stream.spaces if spaces is None else tuple(spaces)
-    job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
-    intervals = {}
-    for space in spaces:
-        intervals[space] = job.space(space)
-        if on_space is not None:
-            on_space(space, intervals[space])
-    return job.result(intervals)
-
-
-def plan_sweep(
-    stream: Stream,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int] | None = (0, 1, 2),
-    policy: str = "entropy",
-    **settings: Any,
-) -> SweepJob:
-    """Check everything and compute the trajectories: the part that all spaces share."""
-    allowed = {"admission_capacity", "alpha", "beta", "view_entropy", "refine_labels"}
-    for name in settings:
-        one_of("setting of a sweep", name, allowed, "marc.replay(MARC(...), stream) for the others")
-    if stream.features.labels is None:
-        raise MarcError(
-            "a sweep measures accuracy, and this stream has no labels",
-            hint="marc run SOURCE for predictions, or add 'labels' to the pack",
-        )
-    method = MARC("predictor", policy=policy, **settings)
-    orders = [stream] if seeds is None else [stream.shuffled(seed) for seed in seeds]
-    if not orders:
-        raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
-    checked = check_capacities(capacities)
-    grid = check_weights(tuple(weights))
-    trajectories = [a.trajectory for a in admit(method, orders, [*(seeds or [method.seed])])]
-    histories = [history_of(trajectory, checked, stream) for trajectory in trajectories]
-    names = (None,) if seeds is None else tuple(seeds)
-    return SweepJob(stream, method, checked, grid, names, histories)
-
-
-@dataclass(frozen=True)
-class SweepJob:
-    """A sweep whose trajectories are known: each space is now one independent piece of work."""
-
-    stream: Stream
-    method: MARC
-    capacities: tuple[int, ...]
-    weights: tuple[float, ...]
-    seeds: tuple[int | None, ...]
-    histories: Sequence[History]
-
-    def space(self, space: str) -> Intervals:
-        """The right weights of every image, for every capacity and order, in one space."""
-        from marc._kernels import correct_weights
-
-        features = self.stream.features
-        labels = features.labels
-        assert labels is not None  # plan_sweep has checked
-        shape = (len(self.seeds), len(self.capacities), len(labels))
-        lower, upper = np.empty(shape), np.empty(shape)
-
-        def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
-            base = np.ascontiguousarray(features.base.logits[items].T)
-            ends = np.empty((2, len(self.capacities), len(items)))
-            correct_weights(base, evidence, labels[items], *ends)
-            lower[order][:, items], upper[order][:, items] = ends
-
-        values = kernel_values(features.keys(space), self.method.alpha, self.method.beta)
-        read_all(values, self.histories, judge)
-        return lower, upper
-
-    def result(self, intervals: Mapping[str, Intervals]) -> Sweep:
-        """The sweep over the spaces that are done."""
-        features = self.stream.features
-        config = self.method.config()
-        shared = {"policy", "admission_capacity", "alpha", "beta", "view_entropy", "refine_labels"}
-        return Sweep(
-            capacities=self.capacities,
-            weights=self.weights,
-            seeds=self.seeds,
-            intervals=dict(intervals),
-            base_correct=features.base.label == features.labels,
-            stream=self.stream.name,
-            settings={name: config[name] for name in config if name in shared},
-        )

@@ -1,0 +1,56 @@
+"""The command line: parse, call the library, print. `marc VERB SOURCE [options]`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+
+import typer
+
+from marc.cli import console
+from marc.cli.compare import compare
+from marc.cli.demo import demo
+from marc.cli.listing import list_names
+from marc.cli.run import run
+from marc.cli.sweep import sweep
+from marc.errors import MarcError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="MARC: a memory for zero-shot CLIP, and the instrument to study it.",
+    epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
+)
+app.command()(demo)
+app.command()(run)
+app.command()(sweep)
+app.command()(compare)
+app.command(name="list")(list_names)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.say(f"marc {version('marc-clip')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    del show_version
+
+
+def main() -> None:
+    """Entry point: 0 done, 1 failed, 2 bad use."""
+    try:
+        app(console.spread(sys.argv[1:]), prog_name="marc")
+    except MarcError as error:
+        console.complain(error)
+        sys.exit(2)
+    except OSError as error:
+        console.complain(MarcError(f"the system refused: {error}"))
+        sys.exit(1)

@@ -1,0 +1,103 @@
+"""What the commands share on the terminal: tables, progress, errors and lists of values."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from marc.errors import MarcError
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+SEVERAL = {
+    "run": ("--seed",),
+    "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
+}
+"""Options that take several values after one flag, by command: `--seed 0 1 2`."""
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """Repeat a flag before each of its values, which is how the parser wants several values.
+
+    >>> spread(["sweep", "arrays/a.npz", "--seed", "0", "1", "--json"])
+    ['sweep', 'arrays/a.npz', '--seed', '0', '--seed', '1', '--json']
+    """
+    several = SEVERAL.get(arguments[0] if arguments else "", ())
+    spread_out: list[str] = []
+    flag = ""
+    fresh = False
+    for argument in arguments:
+        if argument.startswith("-"):
+            flag, fresh = (argument if argument in several else ""), True
+        elif flag and not fresh:
+            spread_out.append(flag)
+        else:
+            fresh = False
+        spread_out.append(argument)
+    return spread_out
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: the first column is text, the others are numbers."""
+    grid = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for position, column in enumerate(columns):
+        grid.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(escape(cell) for cell in row))
+    # half a number is worse than a long line, so a narrow terminal does not cut the table
+    wanted = Measurement.get(out, out.options.update(max_width=400), grid).maximum
+    Console(highlight=False, width=max(wanted, out.width)).print(grid)
+
+
+def points(value: float) -> str:
+    """A difference of accuracies in points."""
+    return f"{100 * value:+.2f}"
+
+
+def percent(value: float) -> str:
+    """An accuracy in percent."""
+    return f"{100 * value:.2f}"
+
+
+def p_value(value: float) -> str:
+    """A p-value with two digits; one too small for a number says so."""
+    return f"{value:.2g}" if value >= 1e-99 else "< 1e-99"
+
+
+def say(text: str) -> None:
+    """A line for a person."""
+    out.print(text, soft_wrap=True)
+
+
+def as_json(value: Mapping[str, Any]) -> None:
+    """The whole result for a machine."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def complain(error: MarcError) -> None:
+    """An error as a person wants to read it."""
+    err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A progress bar on standard error; silent when that is not a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        yield bar

@@ -1,0 +1,256 @@
+"""`marc run`: one method over a stream, image by image, once per order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+from rich.progress import Progress
+
+from marc.cli import console
+from marc.core import Method, Run, Step
+from marc.errors import MarcError
+from marc.folders import Arrays, Folder, read_result
+from marc.loop import run as run_method
+from marc.methods import create_method
+from marc.packs import load_stream
+from marc.stats import mcnemar_exact, paired_difference
+from marc.stream import Stream
+
+
+def run(
+    source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
+    method: str = typer.Option("marc", help="A name that `marc list methods` shows."),
+    space: str = typer.Option("", help="Retrieval space; needed if the stream has several."),
+    capacity: int = typer.Option(16, help="Items per pseudo-class, K."),
+    weight: float = typer.Option(10.0, help="Weight of the evidence, w."),
+    policy: str = typer.Option("entropy", help="Admission policy."),
+    views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
+    seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
+    option: list[str] = typer.Option(
+        [], "--set", help="Any other setting of the method: --set gamma=1.0."
+    ),
+    output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
+    force: bool = typer.Option(False, "--force", help="Run again and replace the result."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Run a method over a stream, one image at a time, once per order.
+
+    Example:  marc run arrays/photos.npz --space dinov2-b --capacity 16 --weight 10 --seed 0 1 2
+    """
+    stream = load_stream(source)
+    stream = stream.with_views(views) if views else stream
+    settings = parse_settings(option)
+    if method == "marc":
+        settings |= {
+            "space": space or only_space(stream),
+            "capacity": capacity,
+            "weight": weight,
+            "policy": policy,
+        }
+    methods = {each: seeded(method, settings, each) for each in check_seeds(seed)}
+    config = describe(source, stream, methods)
+    path = Path(output or default_folder("runs", stream, settings, method))
+    folder = Folder(path, config, force=force)
+    if not folder.done:
+        finish(folder, stream, methods)
+    _, metrics = read_result(path, "run")
+    if json:
+        console.as_json({"folder": str(path), "config": config, "metrics": metrics})
+    else:
+        show(path, config, metrics, was_done=folder.done)
+
+
+def seeded(name: str, settings: dict[str, Any], seed: int) -> Method:
+    """The method for one order: a reservoir draws from the seed that draws the order."""
+    return create_method(name, **settings, **({"seed": seed} if name == "marc" else {}))
+
+
+def check_seeds(seeds: list[int]) -> list[int]:
+    """Seeds without repeats."""
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise MarcError("seeds must be distinct whole numbers >= 0", got=seeds, hint="--seed 0 1 2")
+    return seeds
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Settings from `name=value`; true, false and numbers are read as such."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise MarcError("a setting is written name=value", got=pair, hint="--set gamma=1.0")
+        settings[name] = {"true": True, "false": False}.get(text.lower(), number_or_text(text))
+    return settings
+
+
+def number_or_text(text: str) -> int | float | str:
+    """The text as a number where it is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def only_space(stream: Stream) -> str:
+    """The stream's space if there is no choice to make."""
+    if len(stream.spaces) == 1:
+        return stream.spaces[0]
+    raise MarcError(
+        "the stream has several spaces, and the choice decides the result",
+        got="no --space",
+        allowed=", ".join([*stream.spaces, "predictor"]),
+        hint=f"--space {stream.spaces[0]}, or marc sweep to compare them all",
+    )
+
+
+def default_folder(root: str, stream: Stream, settings: dict[str, Any], method: str) -> str:
+    """A name that says what is inside."""
+    parts = [stream.name, f"m{stream.n_views}", method]
+    if method == "marc":
+        parts += [settings["space"], f"k{settings['capacity']}", f"w{settings['weight']:g}"]
+        extra = {k: v for k, v in settings.items() if k not in ("space", "capacity", "weight")}
+        parts += [f"{k}-{v}" for k, v in extra.items() if (k, v) != ("policy", "entropy")]
+    return f"{root}/" + "-".join(parts).replace("/", "_")
+
+
+def describe(source: str, stream: Stream, methods: dict[int, Method]) -> dict[str, Any]:
+    """Everything that decides the result, as data: the protocol of the run."""
+    first = next(iter(methods.values())).config()
+    return {
+        "kind": "run",
+        "source": source,
+        "stream": stream.name,
+        "n_images": len(stream),
+        "n_classes": stream.n_classes,
+        "n_views": stream.n_views,
+        "method": {name: value for name, value in first.items() if name != "seed"},
+        "seeds": list(methods),
+        "selection": "fixed",
+        "transductive": "+" in first.get("space", ""),
+        "fingerprint": stream.features.fingerprint,
+    }
+
+
+def finish(folder: Folder, stream: Stream, methods: dict[int, Method]) -> None:
+    """Run the orders that are not done yet, then write the result."""
+    parts: dict[int, Arrays] = {}
+    with console.progress() as bar:
+        for seed, method in methods.items():
+            done = folder.part(f"order-{seed}")
+            if done is None:
+                done = by_row(with_bar(bar, method, stream.shuffled(seed)))
+                folder.keep_part(f"order-{seed}", done)
+            parts[seed] = done
+    arrays = {name: np.stack([part[name] for part in parts.values()]) for name in parts[seed]}
+    features = stream.features
+    result = {
+        "ids": np.array(features.ids),
+        "seeds": np.array(list(parts)),
+        "base_prediction": features.base.label,
+        **arrays,
+    }
+    if features.labels is not None:
+        result["label"] = features.labels
+    folder.finish(summarise(result), {"predictions.npz": result})
+
+
+def with_bar(bar: Progress, method: Method, stream: Stream) -> Run:
+    """One order, with running accuracy and gain where labels are known."""
+    task = bar.add_task(f"order {stream.seed}", total=len(stream), note="")
+    labels = stream.labels
+    seen = right = base_right = 0
+
+    def advance(step: Step) -> None:
+        nonlocal seen, right, base_right
+        if labels is not None:
+            right += step.prediction == labels[seen]
+            base_right += step.base_prediction == labels[seen]
+        seen += 1
+        if seen % 50 == 0:
+            gain = console.points((right - base_right) / seen)
+            note = "" if labels is None else f"{100 * right / seen:.1f} % ({gain})"
+            bar.update(task, completed=seen, note=note)
+
+    return run_method(method, stream, advance if not bar.disable else None)
+
+
+def by_row(run: Run) -> dict[str, np.ndarray]:
+    """A run's arrays by stored row instead of by position, so that runs can be paired."""
+    place = np.argsort(run.order)
+    return {
+        "order": run.order,
+        "prediction": run.predictions[place],
+        "pseudo_label": run.trajectory.label[place],
+        "priority": run.trajectory.priority[place],
+    }
+
+
+def summarise(arrays: Arrays) -> dict[str, Any]:
+    """The numbers of a run folder, from its arrays alone."""
+    prediction, base = arrays["prediction"], arrays["base_prediction"]
+    changed = [float(share) for share in (prediction != base).mean(axis=1)]
+    if "label" not in arrays:
+        return {"selection": "fixed", "changed": changed}
+    right, base_right = prediction == arrays["label"], base == arrays["label"]
+    interval = paired_difference(right, np.broadcast_to(base_right, right.shape))
+    return {
+        "selection": "fixed",
+        "accuracy": float(right.mean()),
+        "base_accuracy": float(base_right.mean()),
+        "gain": interval.estimate,
+        "gain_interval": [interval.low, interval.high],
+        "orders": [
+            {
+                "seed": int(seed),
+                "accuracy": float(row.mean()),
+                "base_accuracy": float(base_right.mean()),
+                "gain": float(row.mean() - base_right.mean()),
+                "repairs": int((row & ~base_right).sum()),
+                "regressions": int((~row & base_right).sum()),
+                "mcnemar_p": mcnemar_exact(row, base_right),
+                "changed": share,
+            }
+            for seed, row, share in zip(arrays["seeds"], right, changed, strict=True)
+        ],
+    }
+
+
+def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_done: bool) -> None:
+    """The result for a person."""
+    method = config["method"]
+    name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
+    head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
+    console.say(f"{name} on {head}, {config['n_views']} view(s)")
+    if "orders" not in metrics:
+        shares = ", ".join(console.percent(share) for share in metrics["changed"])
+        console.say(f"no labels: the memory changed {shares} % of the answers")
+    else:
+        console.table(
+            "",
+            ["order", "no memory %", "accuracy %", "gain", "repairs", "regressions", "McNemar p"],
+            [
+                [
+                    f"seed {row['seed']}",
+                    console.percent(row["base_accuracy"]),
+                    console.percent(row["accuracy"]),
+                    console.points(row["gain"]),
+                    str(row["repairs"]),
+                    str(row["regressions"]),
+                    console.p_value(row["mcnemar_p"]),
+                ]
+                for row in metrics["orders"]
+            ],
+        )
+        low, high = metrics["gain_interval"]
+        console.say(
+            f"gain {console.points(metrics['gain'])} points, 95 % over images "
+            f"[{console.points(low)}, {console.points(high)}], settings fixed in advance"
+        )
+    if config["transductive"]:
+        console.say("the space was transformed with statistics of the whole stream: transductive")
+    console.say(f"{'already there' if was_done else 'written'}: {path}")

@@ -1,0 +1,224 @@
+"""`marc sweep`: every space, capacity, weight and order of a stream."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from marc.cli import console
+from marc.cli.run import check_seeds
+from marc.errors import MarcError
+from marc.folders import Folder, read_arrays, read_result
+from marc.packs import load_stream
+from marc.stream import Stream
+from marc.sweeping import plan_sweep
+from marc.sweeps import CAPACITIES, Score, Sweep
+from marc.weights import WEIGHTS
+
+
+def sweep(
+    source: str = typer.Argument(help="A labelled stream, for example arrays/FILE.npz."),
+    space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
+    capacity: list[int] = typer.Option(list(CAPACITIES), help="Capacities, ascending."),
+    weight: list[float] = typer.Option(list(WEIGHTS), help="Grid of weights, ascending."),
+    seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
+    policy: str = typer.Option("entropy", help="Admission policy."),
+    views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
+    held_out: list[str] = typer.Option(
+        [], "--held-out", help="Sweep folders of other streams on which to choose K and w."
+    ),
+    output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
+    force: bool = typer.Option(False, "--force", help="Sweep again and replace the result."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Score every space x capacity x weight x order, exactly as if each had been run online.
+
+    Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16 --seed 0 1 2
+    """
+    stream = load_stream(source)
+    stream = stream.with_views(views) if views else stream
+    sources = [read_sweep(Path(path)) for path in held_out]
+    spaces = tuple(space) or stream.spaces
+    config = describe(source, stream, spaces, capacity, weight, check_seeds(seed), policy)
+    path = Path(output or f"sweeps/{stream.name}-m{stream.n_views}")
+    folder = Folder(path, config, force=force)
+    if not folder.done:
+        finish(folder, stream, config)
+    result = read_sweep(path)
+    scores = summarise(result, sources)
+    if json:
+        _, metrics = read_result(path, "sweep")
+        rows = {name: [as_data(score) for score in row] for name, row in scores.items()}
+        console.as_json({"folder": str(path), "config": config, "metrics": metrics, "scores": rows})
+    else:
+        show(path, result, scores, config, was_done=folder.done)
+
+
+def describe(
+    source: str,
+    stream: Stream,
+    spaces: tuple[str, ...],
+    capacities: list[int],
+    weights: list[float],
+    seeds: list[int],
+    policy: str,
+) -> dict[str, Any]:
+    """Everything that decides the result, as data."""
+    for space in spaces:
+        stream.features.keys(space)  # refuse a wrong name before anything is computed
+    return {
+        "kind": "sweep",
+        "source": source,
+        "stream": stream.name,
+        "n_images": len(stream),
+        "n_classes": stream.n_classes,
+        "n_views": stream.n_views,
+        "policy": policy,
+        "spaces": list(spaces),
+        "capacities": capacities,
+        "weights": weights,
+        "seeds": seeds,
+        "transductive": [space for space in spaces if "+" in space],
+        "fingerprint": stream.features.fingerprint,
+    }
+
+
+def finish(folder: Folder, stream: Stream, config: dict[str, Any]) -> None:
+    """Sweep the spaces that are not done yet, then write the result."""
+    intervals = {}
+    with console.progress() as bar:
+        task = bar.add_task("trajectories", total=len(config["spaces"]), note="")
+        job = plan_sweep(
+            stream, config["capacities"], config["weights"], config["seeds"], config["policy"]
+        )
+        for number, space in enumerate(config["spaces"]):
+            bar.update(task, description=space, completed=number)
+            done = folder.part(f"space-{number}")
+            if done is None:
+                lower, upper = job.space(space)
+                done = {"lower": lower, "upper": upper}
+                folder.keep_part(f"space-{number}", done)
+            intervals[space] = (done["lower"], done["upper"])
+    result = job.result(intervals)
+    arrays = {
+        "ids": np.array(stream.features.ids),
+        "base_correct": result.base_correct,
+        **{f"lower/{name}": ends[0] for name, ends in intervals.items()},
+        **{f"upper/{name}": ends[1] for name, ends in intervals.items()},
+    }
+    metrics = {
+        "selection": "fixed",
+        "axes": ["space", "capacity", "weight", "seed"],
+        "accuracy": result.accuracy.tolist(),
+        "base_accuracy": result.base_accuracy.tolist(),
+        "settings": dict(result.settings),
+    }
+    folder.finish(metrics, {"intervals.npz": arrays})
+
+
+def read_sweep(path: Path) -> Sweep:
+    """A sweep from its folder."""
+    config, metrics = read_result(path, "sweep")
+    arrays = read_arrays(path / "intervals.npz")
+    return Sweep(
+        capacities=tuple(config["capacities"]),
+        weights=tuple(float(weight) for weight in config["weights"]),
+        seeds=tuple(config["seeds"]),
+        intervals={
+            name: (arrays[f"lower/{name}"], arrays[f"upper/{name}"]) for name in config["spaces"]
+        },
+        base_correct=arrays["base_correct"],
+        stream=config["stream"],
+        settings=metrics["settings"],
+    )
+
+
+def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
+    """For each space: the paper's fixed setting, the oracles, and what was chosen elsewhere."""
+    capacity = min(sweep.capacities, key=lambda k: (abs(k - 16), k))
+    weight = min(sweep.weights, key=lambda w: (abs(w - 10), w))
+    scores = {}
+    for space in sweep.spaces:
+        scores[space] = [
+            sweep.fixed(space, capacity, weight),
+            sweep.oracle(space),
+            sweep.oracle(space, over="all"),
+        ]
+        if sources:
+            missing = [source.stream for source in sources if space not in source.spaces]
+            if missing:
+                raise MarcError(
+                    f"the held-out sweeps do not all have the space {space!r}",
+                    got=f"missing in {', '.join(missing)}",
+                    hint=f"marc sweep ... --space {space}",
+                )
+            scores[space].append(sweep.held_out(space, sources))
+    return scores
+
+
+def as_data(score: Score) -> dict[str, Any]:
+    """A score for JSON."""
+    spread = score.spread
+    return {
+        "selection": score.selection,
+        "space": score.space,
+        "capacity": score.capacity,
+        "weights": list(score.weights),
+        "accuracy": score.accuracy,
+        "base_accuracy": float(np.mean(score.base_accuracies)),
+        "gain": score.gain,
+        "gain_sd": None if math.isnan(spread) else spread,
+        "chosen_on": score.chosen_on,
+    }
+
+
+def show(
+    path: Path,
+    sweep: Sweep,
+    scores: dict[str, list[Score]],
+    config: dict[str, Any],
+    *,
+    was_done: bool,
+) -> None:
+    """The result for a person: best space first."""
+    base = console.percent(float(sweep.base_accuracy.mean()))
+    console.say(
+        f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes, "
+        f"{config['n_views']} view(s), {len(sweep.seeds)} order(s); no memory {base} %"
+    )
+    fixed = next(iter(scores.values()))[0]
+    columns = [
+        "space",
+        f"fixed K={fixed.capacity} w={fixed.weights[0]:g}",
+        "oracle, grid",
+        "at K, w",
+        "oracle, all w",
+        *(["held-out", "at K, w"] if len(next(iter(scores.values()))) > 3 else []),
+    ]
+    rows = []
+    for space, row in sorted(scores.items(), key=lambda pair: -pair[1][1].gain):
+        cells = [space, gain(row[0]), gain(row[1]), setting(row[1]), gain(row[2])]
+        cells += [gain(row[3]), setting(row[3])] if len(row) > 3 else []
+        rows.append(cells)
+    console.table("gain in points over no memory, mean (sd over orders)", columns, rows)
+    if len(next(iter(scores.values()))) > 3:
+        console.say(f"held-out: K and w chosen on {next(iter(scores.values()))[3].chosen_on}")
+    if config["transductive"]:
+        console.say(f"transductive spaces: {', '.join(config['transductive'])}")
+    console.say(f"{'already there' if was_done else 'written'}: {path}")
+
+
+def gain(score: Score) -> str:
+    """A gain with its spread over orders."""
+    spread = "" if math.isnan(score.spread) else f" ({100 * score.spread:.2f})"
+    return console.points(score.gain) + spread
+
+
+def setting(score: Score) -> str:
+    """Capacity and the weights that were chosen."""
+    weights = "/".join(f"{weight:.3g}" for weight in dict.fromkeys(score.weights))
+    return f"{score.capacity}, {weights}"

@@ -1,0 +1,45 @@
+"""Memory snapshots: a method's state in one safetensors file with a versioned header."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from marc.errors import MarcError
+from marc.method import MARC
+
+_FORMAT = "marc-memory"
+
+
+def save_snapshot(method: MARC, path: str | Path) -> None:
+    """Write what a method remembers; a killed write leaves the old file as it was."""
+    from safetensors.numpy import save_file
+
+    path = Path(path)
+    state = method.state()
+    header = {"format": _FORMAT, **{k: v for k, v in state.items() if k != "arrays"}}
+    partial = path.with_name(path.name + ".partial")
+    save_file(state["arrays"], partial, metadata={"marc": json.dumps(header)})
+    partial.replace(path)
+
+
+def load_snapshot(path: str | Path) -> MARC:
+    """A method that goes on from a snapshot as if it had never stopped."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise MarcError("there is no such snapshot", got=path, hint=f"ls {path.parent}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("marc", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise MarcError("this file is not a memory snapshot", got=f"{path}: {error}") from error
+    if header.get("format") != _FORMAT:
+        raise MarcError(
+            "this file is not a memory snapshot",
+            got=f"{path}: format {header.get('format')!r}",
+            allowed=_FORMAT,
+        )
+    return MARC.from_state({**header, "arrays": arrays})
