@@ -179,7 +179,7 @@ class Trajectory:
             items = held.setdefault(int(self.label[arrival]), [])
             if len(items) < capacity:
                 items.append(int(self.order[arrival]))
-        return {label: held[label] for label in sorted(held)}
+        return {label: held[label] for label in sorted(held) if held[label]}
 
 
 @dataclass(frozen=True)
