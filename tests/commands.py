@@ -51,8 +51,7 @@ def make_sources(folder):
     stream = synthetic_stream(n_images=200, n_classes=5, n_views=2)
     write_pack(stream, folder / "labelled.npz")
     write_pack(synthetic_stream(200, 5, 2, seed=7), folder / "other.npz")
-    with np.load(folder / "labelled.npz") as pack:
-        arrays = {name: pack[name] for name in pack.files}
+    arrays = arrays_in(folder / "labelled.npz")
     np.savez(folder / "unlabelled.npz", **{k: v for k, v in arrays.items() if k != "labels"})
     several = [name for name in arrays if name.startswith("spaces/") and name != "spaces/classes"]
     np.savez(folder / "single.npz", **{k: v for k, v in arrays.items() if k not in several})

@@ -156,7 +156,7 @@ arrivals = st.lists(
 )
 
 
-@given(arrivals, st.integers(0, 30), st.integers(1, 6), st.randoms(use_true_random=False))
+@given(arrivals, st.integers(0, 30), st.integers(0, 6), st.randoms(use_true_random=False))
 def test_retained_equals_a_memory_of_plain_lists(pairs, position, capacity, random):
     order = random.sample(range(100), len(pairs))
     memory = {}

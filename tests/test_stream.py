@@ -12,10 +12,7 @@ def arrays(**changes):
     given = {
         "views": draw.standard_normal((N_IMAGES, N_VIEWS, DIM)),
         "prototypes": draw.standard_normal((N_CLASSES, DIM)),
-        "spaces": {
-            "a": draw.standard_normal((N_IMAGES, 6)),
-            "b": draw.standard_normal((N_IMAGES, 7)),
-        },
+        "spaces": {name: draw.standard_normal((N_IMAGES, 6)) for name in "ab"},
         "logit_scale": 20.0,
         "labels": np.arange(N_IMAGES) % N_CLASSES,
         "class_names": list("vwxyz"),
@@ -34,10 +31,6 @@ def with_value(array, index, value):
     return changed
 
 
-def without_floats(rows):
-    return np.ones(np.shape(rows), dtype=np.int64)
-
-
 VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
 
 
@@ -47,16 +40,14 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ({"views": with_value(VIEWS, (2, 1, 0), np.nan)}, "views must be finite", "nan at [2, 1]"),
         ({"views": with_value(VIEWS, (2, 1, 0), np.inf)}, "views must be finite", "inf at [2, 1]"),
         ({"views": with_value(VIEWS, (2, 1), 0)}, "have no zero vector", "norm 0.0 at [2, 1]"),
-        ({"views": without_floats(VIEWS)}, "views must be floating-point", "int64"),
+        ({"views": VIEWS.astype(int)}, "views must be floating-point", "int64"),
         ({"views": VIEWS[np.newaxis]}, "views must be a non-empty", "(1, 9, 3, 4)"),
-        ({"views": VIEWS[0, 0]}, "views must be a non-empty", "(4,)"),
         ({"views": VIEWS[:0]}, "views must be a non-empty", "(0, 3, 4)"),
         ({"views": VIEWS[:, :0]}, "views must be a non-empty", "(9, 0, 4)"),
         ({"views": []}, "views must be a non-empty", "(0,)"),
         ({"prototypes": with_value(PROTOTYPES, (3, 0), np.nan)}, "must be finite", "nan at [3]"),
         ({"prototypes": with_value(PROTOTYPES, 3, 0)}, "no zero vector", "norm 0.0 at [3]"),
-        ({"prototypes": without_floats(PROTOTYPES)}, "prototypes must be floating", "int64"),
-        ({"prototypes": PROTOTYPES[0]}, "prototypes must be a non-empty", "(4,)"),
+        ({"prototypes": PROTOTYPES.astype(int)}, "prototypes must be floating", "int64"),
         ({"prototypes": PROTOTYPES[:0]}, "prototypes must be a non-empty", "(0, 4)"),
         ({"prototypes": PROTOTYPES[:1]}, "at least two classes", "1"),
         (
@@ -66,7 +57,6 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ),
         ({"spaces": {"a": np.ones((8, 2))}}, "space 'a' must have one row per image", "8 rows"),
         ({"spaces": {"a": np.ones((9, 0))}}, "space 'a' must be a non-empty", "(9, 0)"),
-        ({"spaces": {"a": np.ones(9)}}, "space 'a' must be a non-empty", "(9,)"),
         ({"spaces": {"a": np.ones((9, 2), int)}}, "space 'a' must be floating-point", "int64"),
         ({"spaces": {"a": np.zeros((9, 2))}}, "space 'a' must be finite", "norm 0.0 at [0]"),
         ({"spaces": {"predictor": np.ones((9, 2))}}, "not a name for a space", "'predictor'"),
@@ -251,7 +241,7 @@ def test_a_fingerprint_names_the_part_that_changed(part, changes):
 
 def test_a_fingerprint_names_the_space_that_changed():
     spaces = arrays()["spaces"]
-    changed = {**spaces, "b": with_value(spaces["b"], (8, 6), 0.5)}
+    changed = {**spaces, "b": with_value(spaces["b"], (8, 5), 0.5)}
     one, other = make().fingerprint, make(spaces=changed).fingerprint
     assert different_parts(one, other) == {"spaces"}
     assert different_parts(one["spaces"], other["spaces"]) == {"b"}

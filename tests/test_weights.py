@@ -74,7 +74,9 @@ def test_each_piece_of_the_path_is_the_accuracy_between_its_ends(images):
     assert (np.diff(path.starts) > 0).all()
     assert np.array_equal(path.accuracy, accuracy_at(lower, upper, tuple(path.starts)))
     for piece, (start, end) in enumerate(itertools.pairwise(path.starts)):
-        assert accuracy_at(lower, upper, ((start + end) / 2,))[0] == path.accuracy[piece]
+        middle = (start + end) / 2
+        if middle < end:  # neighbouring floats have nothing between them
+            assert accuracy_at(lower, upper, (middle,))[0] == path.accuracy[piece]
     assert path.at(1e9) == path.accuracy[-1]
 
 

@@ -52,6 +52,12 @@ class Folder:
         write_json(self.work / CONFIG, {**self.config, "versions": versions()})
         self.log("started")
 
+    @staticmethod
+    def parts_done(path: Path) -> list[str]:
+        """Names of the parts that an unfinished result already has."""
+        work = path.with_name(path.name + ".partial")
+        return sorted(part.name.removesuffix(".part.npz") for part in work.glob("*.part.npz"))
+
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
         """A part that an earlier call finished, if there is one."""
         path = self.work / f"{name}.part.npz"

@@ -34,6 +34,7 @@ def run(
     ),
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Run again and replace the result."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Run a method over a stream, one image at a time, once per order.
@@ -53,6 +54,9 @@ def run(
     methods = {each: seeded(method, settings, each) for each in check_seeds(seed)}
     config = describe(source, stream, methods)
     path = Path(output or default_folder("runs", stream, settings, method))
+    if dry_run:
+        foresee(path, stream, config)
+        return
     folder = Folder(path, config, force=force)
     if not folder.done:
         finish(folder, stream, methods)
@@ -134,6 +138,22 @@ def describe(source: str, stream: Stream, methods: dict[int, Method]) -> dict[st
         "transductive": "+" in first.get("space", ""),
         "fingerprint": stream.features.fingerprint,
     }
+
+
+def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+    """What a run would do, and how much memory its memories may take."""
+    console.say(f"{len(stream)} steps for each of {len(config['seeds'])} order(s), into {path}")
+    if path.exists():
+        console.say("that folder is there already: nothing is done again without --force")
+    for part in Folder.parts_done(path):
+        console.say(f"done already: {part}")
+    method = config["method"]
+    if method["method"] == "marc":
+        keys = stream.features.keys(method["space"])
+        floats = method["capacity"] * keys.shape[1]
+        floats += method["admission_capacity"] * stream.features.views.shape[2]
+        size = 4 * stream.n_classes * floats / 2**20
+        console.say(f"the memories hold at most {size:.1f} MiB of keys")
 
 
 def finish(folder: Folder, stream: Stream, methods: dict[int, Method]) -> None:

@@ -33,6 +33,7 @@ def sweep(
     ),
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Sweep again and replace the result."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Score every space x capacity x weight x order, exactly as if each had been run online.
@@ -45,6 +46,9 @@ def sweep(
     spaces = tuple(space) or stream.spaces
     config = describe(source, stream, spaces, capacity, weight, check_seeds(seed), policy)
     path = Path(output or f"sweeps/{stream.name}-m{stream.n_views}")
+    if dry_run:
+        foresee(path, stream, config)
+        return
     folder = Folder(path, config, force=force)
     if not folder.done:
         finish(folder, stream, config)
@@ -85,6 +89,21 @@ def describe(
         "transductive": [space for space in spaces if "+" in space],
         "fingerprint": stream.features.fingerprint,
     }
+
+
+def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+    """What a sweep would do, and the arithmetic it takes at most."""
+    spaces, size = config["spaces"], len(stream)
+    cells = len(config["capacities"]) * len(config["weights"]) * len(config["seeds"])
+    console.say(f"{len(spaces)} space(s) x {cells} settings over {size} images, into {path}")
+    if path.exists():
+        console.say("that folder is there already: nothing is done again without --force")
+    done = Folder.parts_done(path)
+    for number, space in enumerate(spaces):
+        dim = stream.features.keys(space).shape[1]
+        products = f"at most {2e-9 * size * size * dim:.1f} billion operations"
+        note = "done already" if f"space-{number}" in done else products
+        console.say(f"  {space}: {note}")
 
 
 def finish(folder: Folder, stream: Stream, config: dict[str, Any]) -> None:

@@ -1,8 +1,17 @@
+"""Settings of the whole test run, doctests of README and docstrings included."""
+
 import os
 
+import pytest
 from hypothesis import settings
 
 # No deadline: the first example of a test may compile a kernel. In continuous integration the
 # examples are the same every time, so that a red run can be repeated.
 settings.register_profile("marc", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("marc")
+
+
+@pytest.fixture(autouse=True)
+def _examples_write_into_a_folder_of_their_own(request, monkeypatch, tmp_path):
+    if isinstance(request.node, pytest.DoctestItem):
+        monkeypatch.chdir(tmp_path)

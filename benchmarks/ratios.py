@@ -1,0 +1,223 @@
+"""Speed as ratios measured in one run, so that they mean something on another machine.
+
+    make benchmark                          everything, about six minutes on two cores
+    python benchmarks/ratios.py sweep step  only some of it: sweep, loop, step, memory, growth, import
+
+Prints one table in Markdown; docs/performance.md holds such a table.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from loops import dictionary_loop
+
+import marc
+from marc.offline import admit
+from marc.scores import unit
+from marc.sweeping import plan_sweep
+
+Row = tuple[str, str, str, str]
+N_IMAGES, N_CLASSES, CLIP_DIM, DIM = 7500, 200, 512, 768
+
+
+def make_stream(n_images: int, n_classes: int, clip_dim: int = CLIP_DIM, dim: int = DIM):
+    """Clustered random features: sizes matter here, values only keep the memory busy."""
+    draw = np.random.default_rng(0)
+    labels = draw.integers(n_classes, size=n_images)
+    prototypes = draw.standard_normal((n_classes, clip_dim), dtype=np.float32)
+    views = 0.15 * prototypes[labels] + draw.standard_normal((n_images, clip_dim), dtype=np.float32)
+    centers = draw.standard_normal((n_classes, dim), dtype=np.float32)
+    keys = 0.3 * centers[labels] + draw.standard_normal((n_images, dim), dtype=np.float32)
+    return marc.Stream.from_arrays(views, prototypes, {"space": keys}, labels=labels)
+
+
+def seconds(work: Callable[[], object], repeats: int = 5) -> float:
+    """Median time of a few calls, after one that is not counted."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def sweep_against_product() -> list[Row]:
+    """Sweep of one space against the plain product of its features with themselves."""
+    stream = make_stream(N_IMAGES, N_CLASSES)
+    keys = stream.features.keys("space")
+    other = keys.copy()  # a product with itself would let the library compute half of it
+    _ = stream.features.base
+    job = plan_sweep(stream)
+    product = seconds(lambda: keys @ other.T)
+    half = seconds(lambda: keys @ keys.T)
+    space = seconds(lambda: job.space("space"))
+    whole = seconds(lambda: marc.sweep(stream))
+    case = f"T {N_IMAGES:,}, C {N_CLASSES}, d {DIM}, 8 capacities, 3 orders, all w"
+    return [
+        (f"sweep of one space / its T x T x d product ({case})", ratio(space, product), "<= 3", "<= 1.7"),
+        ("the same with trajectories and statistics, from a stream", ratio(whole, product), "", ""),
+        ("the same sweep of one space / X @ X.T, of which BLAS computes half", ratio(space, half), "", ""),
+    ]  # fmt: skip
+
+
+def sweep_against_loop() -> list[Row]:
+    """Sweep of one space against the dictionary-of-lists loop, run for every capacity."""
+    stream = make_stream(N_IMAGES, N_CLASSES)
+    job = plan_sweep(stream)
+    space = seconds(lambda: job.space("space"))
+    order = stream.shuffled(0).order
+    [admitted] = admit(job.method, [stream.shuffled(0)], [0])
+    base, keys = stream.features.base.logits[order], stream.features.keys("space")[order]
+    trajectory = admitted.trajectory
+    start = time.perf_counter()
+    for k, capacity in enumerate(marc.CAPACITIES):
+        found = dictionary_loop(
+            base, trajectory.label, trajectory.priority, keys, capacity, marc.WEIGHTS
+        )
+        right = (found == stream.features.labels[order]).mean(axis=1)
+        ours = job.result({"space": job.space("space")}).accuracy[0, k, :, 0]
+        assert np.abs(right - ours).max() * N_IMAGES < 5, "the loop computes something else"
+    loop = 3 * (time.perf_counter() - start)
+    what = "dictionary-of-lists loop for 8 capacities, x 3 orders (one timed) / sweep of one space"
+    return [(what, f"{loop / space:.0f}x ({loop:.0f} s / {space:.2f} s)", ">= 150x", ">= 350x")]
+
+
+def step_against_products() -> list[Row]:
+    """One live step with full memories against the two products that it cannot do without."""
+    n_classes, capacity = 1000, 16
+    draw = np.random.default_rng(0)
+    stream = make_stream(400, n_classes)
+    method = marc.MARC("space", capacity=capacity)
+    method.step(stream.query(0))
+    state = method.state()
+    full = n_classes * capacity
+    for part, dim in (("retrieval", DIM), ("clip", CLIP_DIM)):
+        state["arrays"] |= {
+            f"{part}/keys": unit(draw.standard_normal((full, dim))),
+            f"{part}/items": np.arange(full),
+            f"{part}/labels": np.repeat(np.arange(n_classes), capacity),
+            f"{part}/priorities": np.tile(-np.arange(capacity) * 1e-3 - 3.0, n_classes),
+            f"{part}/rank": np.tile(np.arange(capacity), n_classes),
+        }
+    method = marc.MARC.from_state(state)
+    features = stream.features
+    clip_keys, keys = state["arrays"]["clip/keys"], state["arrays"]["retrieval/keys"]
+    times: dict[str, list[float]] = {"products": [], "step": [], "query and step": []}
+
+    def timed(name: str, work: Callable[[], object]) -> None:
+        start = time.perf_counter()
+        work()
+        times[name].append(time.perf_counter() - start)
+
+    for item in range(1, 400):
+        view, key = features.views[item], features.spaces["space"][item]
+        query = stream.query(item)
+        # the three take turns, so that a busy moment hits them alike
+        timed("products", lambda: (clip_keys @ view[0], keys @ key))  # noqa: B023
+        timed("step", lambda: method.step(query))  # noqa: B023
+        timed(
+            "query and step",
+            lambda: method.step(
+                marc.Query.from_features(view, features.predictor, {"space": key}, item=item)  # noqa: B023
+            ),
+        )
+    median = {name: float(np.median(values)) for name, values in times.items()}
+    case = "M 1, C 1,000, K = K_C = 16, d 512 and 768"
+    return [
+        (f"`MARC.step` / the two `keys @ q` products ({case})",
+         ratio(median["step"], median["products"]), "<= 2", "<= 1.2"),
+        ("the same from raw features, zero-shot logits included",
+         ratio(median["query and step"], median["products"]), "", ""),
+    ]  # fmt: skip
+
+
+def peak_memory() -> list[Row]:
+    """Memory that a large sweep needs beyond its inputs; measured in a process of its own."""
+    code = """
+import resource, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import ratios, marc
+stream = ratios.make_stream(50_000, 1000)
+Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the inputs
+def status(name):
+    [line] = [l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith(name)]
+    return int(line.split()[1]) / 2**20
+before, start = status("VmRSS"), time.perf_counter()
+marc.sweep(stream)
+print(status("VmHWM") - before, time.perf_counter() - start)
+"""
+    if not Path("/proc/self/clear_refs").exists():
+        return [("peak memory of a sweep", "not measured on this system", "<= 2 GiB", "<= 1 GiB")]
+    arguments = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    output = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    peak, took = (float(number) for number in output.split())
+    case = "T 50,000, C 1,000, K <= 64, d 768, 3 orders"
+    return [(f"peak memory of a sweep beyond its inputs ({case})",
+             f"{peak:.2f} GiB (in {took:.0f} s)", "<= 2 GiB", "<= 1 GiB")]  # fmt: skip
+
+
+def growth() -> list[Row]:
+    """How the time of one space grows with the stream."""
+    rows = []
+    for what, sizes, n_classes, capacities, bar in (
+        ("C 200, K <= 64: similarities of all pairs", (4000, 8000, 16_000), 200, marc.CAPACITIES, 2.0),
+        ("C 5, K <= 8: a memory much smaller than the stream", (20_000, 40_000, 80_000), 5, (1, 2, 4, 8), 1.1),
+    ):  # fmt: skip
+        times = []
+        for size in sizes:
+            stream = make_stream(size, n_classes, clip_dim=64, dim=256)
+            job = plan_sweep(stream, capacities)
+            times.append(seconds(lambda: job.space("space"), repeats=3))  # noqa: B023
+        exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+        rows.append(
+            (f"growth of sweep time with T ({what})", f"T^{exponent:.2f}", f"<= {bar:g}", "")
+        )
+    return rows
+
+
+def import_time() -> list[Row]:
+    """`import marc` beyond starting Python."""
+    start = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
+    both = seconds(lambda: subprocess.run([sys.executable, "-c", "import marc"], check=True))
+    named = "import marc; marc.MARC, marc.Stream, marc.sweep"
+    used = seconds(lambda: subprocess.run([sys.executable, "-c", named], check=True))
+    return [
+        ("`import marc`", f"{both - start:.3f} s", "<= 0.3 s", "<= 0.15 s"),
+        ("`import marc` and first use of its main names (NumPy)", f"{used - start:.3f} s", "", ""),
+    ]
+
+
+def ratio(time_: float, against: float) -> str:
+    """A ratio with the two times behind it."""
+    unit, scale = ("ms", 1e3) if against < 0.1 else ("s", 1.0)
+    return f"{time_ / against:.2f} ({scale * time_:.2f} {unit} / {scale * against:.2f} {unit})"
+
+
+PARTS = {
+    "sweep": sweep_against_product,
+    "loop": sweep_against_loop,
+    "step": step_against_products,
+    "memory": peak_memory,
+    "growth": growth,
+    "import": import_time,
+}
+
+if __name__ == "__main__":
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        sys.exit(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}\n")
+    print("| what | measured | bar | goal |\n|---|---|---|---|")
+    for name in wanted:
+        for row in PARTS[name]():
+            print("| " + " | ".join(row) + " |", flush=True)

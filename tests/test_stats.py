@@ -1,0 +1,125 @@
+import math
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marc.errors import MarcError
+from marc.stats import mcnemar_exact, paired_difference, wilson
+
+BITS = st.integers(0, 1)
+PAIRS = st.lists(st.tuples(BITS, BITS), min_size=1, max_size=40)
+Z = statistics.NormalDist().inv_cdf(0.975)
+
+
+def answers(gained, lost, n_images):
+    rest = np.zeros(n_images - gained - lost)
+    correct = np.concatenate([np.ones(gained), np.zeros(lost), rest])
+    reference = np.concatenate([np.zeros(gained), np.ones(lost), rest])
+    return correct, reference
+
+
+def percent(interval):
+    return [round(100 * value, 2) for value in interval]
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "expected"),
+    [(1511, 147, [18.19, 17.21, 19.17]), (545, 1316, [-10.28, -11.38, -9.18])],
+)
+def test_paired_differences_of_the_paper(gained, lost, expected):
+    assert percent(paired_difference(*answers(gained, lost, 7500))) == expected
+
+
+@given(PAIRS)
+def test_the_interval_follows_from_discordant_images(pairs):
+    correct, reference = np.array(pairs).T
+    gained, lost = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
+    estimate = (gained - lost) / len(pairs)
+    half = Z * math.sqrt(gained + lost - (gained - lost) ** 2 / len(pairs)) / len(pairs)
+    result = paired_difference(correct, reference)
+    np.testing.assert_allclose(result, [estimate, estimate - half, estimate + half], atol=1e-12)
+    assert (result.estimate, result.low, result.high) == tuple(result)
+
+
+@given(st.integers(1, 5), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_orders_are_averaged_for_each_image_first(n_orders, n_images, seed):
+    correct, reference = np.random.default_rng(seed).integers(0, 2, (2, n_orders, n_images))
+    differences = [
+        statistics.fmean(float(correct[o, i] - reference[o, i]) for o in range(n_orders))
+        for i in range(n_images)
+    ]
+    estimate = statistics.fmean(differences)
+    half = Z * statistics.pstdev(differences) / math.sqrt(n_images)
+    result = paired_difference(correct, reference)
+    np.testing.assert_allclose(result, [estimate, estimate - half, estimate + half], atol=1e-12)
+
+
+def test_the_same_order_twice_is_no_more_evidence_than_once():
+    correct, reference = answers(30, 10, 100)
+    once = paired_difference(correct, reference)
+    twice = paired_difference(np.tile(correct, (2, 1)), np.tile(reference, (2, 1)))
+    assert twice == pytest.approx(once)
+
+
+def test_swapping_the_sides_turns_the_interval_round():
+    correct, reference = answers(30, 10, 100)
+    one, other = paired_difference(correct, reference), paired_difference(reference, correct)
+    assert one == pytest.approx((-other.estimate, -other.high, -other.low))
+
+
+def test_booleans_are_answers_too():
+    correct, reference = answers(30, 10, 100)
+    result = paired_difference(correct.astype(bool), reference.astype(bool))
+    assert result == paired_difference(correct, reference)
+    assert mcnemar_exact(correct.astype(bool), reference.astype(bool)) < 0.05
+
+
+@given(st.integers(0, 25), st.integers(0, 25))
+def test_mcnemar_equals_the_binomial_sum(gained, lost):
+    n = gained + lost
+    tail = sum(math.comb(n, k) for k in range(min(gained, lost) + 1)) / 2**n
+    p_value = mcnemar_exact(*answers(gained, lost, 60))
+    assert p_value == pytest.approx(min(1.0, 2 * tail))
+    assert p_value == pytest.approx(mcnemar_exact(*answers(lost, gained, 60)))
+
+
+def test_mcnemar_is_one_where_no_answer_differs():
+    assert mcnemar_exact([1, 0, 1], [1, 0, 1]) == 1.0
+
+
+def test_mcnemar_refuses_more_than_one_order():
+    with pytest.raises(MarcError) as refused:
+        mcnemar_exact(np.ones((2, 3)), np.zeros((2, 3)))
+    assert str(refused.value) == (
+        "an exact test compares one order.\n  got:  (2, 3)\n  allowed:  (T,)"
+    )
+
+
+@given(st.integers(1, 500), st.data())
+def test_wilson_equals_the_closed_formula(n, data):
+    k = data.draw(st.integers(0, n))
+    share = k / n
+    middle = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z / (1 + Z**2 / n) * math.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
+    np.testing.assert_allclose(wilson(k, n), [share, middle - half, middle + half], atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_correct", "n_images"), [(0, 0), (5, 3), (-1, 3)])
+def test_wilson_refuses_counts_that_cannot_be(n_correct, n_images):
+    with pytest.raises(ValueError, match="must"):
+        wilson(n_correct, n_images)
+
+
+@pytest.mark.parametrize("function", [paired_difference, mcnemar_exact])
+@pytest.mark.parametrize(
+    ("one", "other"), [((3,), (4,)), ((3,), (1, 3)), ((2, 3), (3, 2)), ((0,), (0,)), ((1,), ())]
+)
+def test_different_shapes_and_empty_answers_are_refused(function, one, other):
+    with pytest.raises(MarcError) as refused:
+        function(np.ones(one), np.ones(other))
+    assert str(refused.value) == (
+        f"a paired comparison needs the same images on both sides.\n  got:  {one}, {other}"
+    )
