@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -17,6 +18,7 @@ from marc.synthetic import synthetic_stream
 
 MARC = Path(sys.executable).with_name("marc")
 Outcome = namedtuple("Outcome", "status out err")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some build servers make typer colour its errors
 
 
 def call(*words):
@@ -30,7 +32,8 @@ def call(*words):
             app.main()
         except SystemExit as stop:
             status = stop.code
-    return Outcome(status, out.getvalue(), err.getvalue())
+    plain = (COLOUR.sub("", text.getvalue()) for text in (out, err))
+    return Outcome(status, *plain)
 
 
 def call_json(*words):

@@ -80,9 +80,10 @@ def test_the_interval_is_the_paired_one_over_images(run, tmp_path):
 def test_the_arrays_are_by_stored_row(run, sources, tmp_path):
     run("--space", "classes", "-o", "out")
     stored = arrays_in(tmp_path / "out/predictions.npz")
-    features = marc.load_stream(sources["labelled"]).features
+    stream = marc.load_stream(sources["labelled"])
+    features = stream.features
     assert stored["ids"].tolist() == list(features.ids)
-    np.testing.assert_array_equal(stored["label"], features.labels)
+    np.testing.assert_array_equal(stored["label"], stream.row_labels)
     np.testing.assert_array_equal(stored["base_prediction"], features.base.label)
     expected = answers(sources["labelled"], marc.MARC("classes"))
     np.testing.assert_array_equal(stored["prediction"], expected)

@@ -15,13 +15,14 @@ from marc.stream import Stream
 
 
 def whole_pack():
-    features = make_stream(n_views=2).features
+    stream = make_stream(n_views=2)
+    features = stream.features
     return {
         "predictor/views": features.views,
         "predictor/prototypes": features.predictor.prototypes,
         "predictor/tau": np.float64(20.0),
         "spaces/good": features.spaces["good"],
-        "labels": features.labels,
+        "labels": stream.row_labels,
         "class_names": np.array(["ant", "bee", "cat", "dog", "eel"]),
         "paths": np.array([f"folder/{number}.jpg" for number in range(60)]),
     }
@@ -46,13 +47,14 @@ def refusal(function, *args):
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_a_written_stream_reads_back_bit_for_bit(tmp_path, labelled):
-    features = make_stream(n_views=3, dim=32, space_dim=24).features
+    given = make_stream(n_views=3, dim=32, space_dim=24)
+    features = given.features
     stream = Stream.from_arrays(
         features.views.astype(np.float16),
         features.predictor.prototypes,
         features.spaces,
         logit_scale=33.3,
-        labels=features.labels if labelled else None,
+        labels=given.row_labels if labelled else None,
         class_names=["ä", "b", "c", "d", "e e"],
         ids=[f"image {number}" for number in range(60)],
     )
@@ -252,7 +254,7 @@ def test_a_missing_pack_is_refused(tmp_path):
 )
 def test_another_spelling_of_a_source_gets_the_right_one(source, hint):
     message = refusal(load_stream, source)
-    assert message.startswith("unknown type of source.")
+    assert message.startswith("a source is written type/name, and this type is not known.")
     assert "allowed:  arrays" in message
     assert message.endswith(f"try:  {hint}")
 

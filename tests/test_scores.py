@@ -51,6 +51,7 @@ def assert_same_scores(scores, expected):
     np.testing.assert_array_equal(scores.view_entropy, expected.view_entropy)
 
 
+@settings(deadline=None)
 @given(view_logits)
 def test_softmax_and_entropies_equal_the_reference(logits):
     posteriors = [reference.softmax(row) for row in logits]
@@ -60,6 +61,7 @@ def test_softmax_and_entropies_equal_the_reference(logits):
     close(softmax_entropy(logits), entropies)
 
 
+@settings(deadline=None)
 @given(view_logits)
 def test_base_scores_equal_the_reference(logits):
     assume_clear_ranks(logits)
@@ -71,6 +73,7 @@ def test_base_scores_equal_the_reference(logits):
         close(scores.entropy_as(reading), reference.view_entropy(logits, reading))
 
 
+@settings(deadline=None)
 @given(view_logits)
 def test_kept_views_equal_the_reference(logits):
     assume_clear_ranks(logits)
@@ -155,6 +158,7 @@ def test_tied_logits_give_the_lowest_class():
     assert score_views(np.array([[1.0, 3.0, 3.0]], dtype=np.float32)).label == 1
 
 
+@settings(deadline=None)
 @given(SEEDS, N_VIEWS, N_CLASSES, st.integers(-1000, 1000))
 def test_a_constant_added_to_all_logits_changes_nothing(seed, n_views, n_classes, constant):
     # On a grid of 1/8 the float32 sums are exact, so equality is exact too.

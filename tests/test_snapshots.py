@@ -10,6 +10,7 @@ from marc.admission import POLICIES
 from marc.errors import MarcError
 from marc.method import MARC
 from marc.snapshots import load_snapshot, save_snapshot
+from marc.stream import Stream
 
 STREAM = make_stream(n_images=90, n_views=2, logit_scale=5.0)
 
@@ -86,6 +87,20 @@ def test_a_default_method_goes_on_bit_for_bit(tmp_path):
     assert_same_steps(steps(resumed, range(50, 90)), steps(whole, range(50, 90)))
 
 
+def test_equal_items_of_the_negative_memory_keep_their_order(tmp_path):
+    nearness = np.array([0.33, 0.33, 0.46, 0.33])  # to class 0: all are in the band of entropies
+    views = np.stack([nearness, 0 * nearness, np.sqrt(1 - nearness**2) * [1, -1, 1, -1]], axis=1)
+    stream = Stream.from_arrays(views, np.eye(3)[:2], logit_scale=5.0)
+    whole = MARC("predictor", negative_weight=0.117)
+    before = [whole.step(stream.query(item)) for item in (0, 1)]
+    assert before[0].base.tolist() == before[1].base.tolist()
+    save_snapshot(whole, tmp_path / "memory")
+    resumed = load_snapshot(tmp_path / "memory")
+    actual, expected = ([m.step(stream.query(i)) for i in (2, 3)] for m in (resumed, whole))
+    assert_same_steps(actual, expected)
+    assert expected[1].evidence["negative"].any()
+
+
 def test_saving_does_not_change_the_method(tmp_path):
     method, undisturbed = make_method(), make_method()
     for item in range(60):
@@ -156,8 +171,8 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path, metadata):
     path = tmp_path / "memory"
     save_file({"weight": np.ones(3)}, path, metadata=metadata)
     message = refusal(path)
-    assert message.startswith(f"this file is not a memory snapshot.\n  got:  {path}: format ")
-    assert message.endswith("allowed:  marc-memory")
+    assert message.startswith(f"this file is not a memory snapshot.\n  got:  {path}: header ")
+    assert message.endswith("allowed:  a header with format marc-memory")
 
 
 @pytest.mark.parametrize("text", ["{", "not json", "[1]", "3"])

@@ -3,7 +3,7 @@ import statistics
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marc.errors import MarcError
@@ -77,6 +77,7 @@ def test_booleans_are_answers_too():
     assert mcnemar_exact(correct.astype(bool), reference.astype(bool)) < 0.05
 
 
+@settings(deadline=None)  # the first call imports scipy
 @given(st.integers(0, 25), st.integers(0, 25))
 def test_mcnemar_equals_the_binomial_sum(gained, lost):
     n = gained + lost
@@ -98,6 +99,7 @@ def test_mcnemar_refuses_more_than_one_order():
     )
 
 
+@settings(deadline=None)  # the first call imports scipy
 @given(st.integers(1, 500), st.data())
 def test_wilson_equals_the_closed_formula(n, data):
     k = data.draw(st.integers(0, n))

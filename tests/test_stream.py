@@ -44,11 +44,9 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ({"views": VIEWS[np.newaxis]}, "views must be a non-empty", "(1, 9, 3, 4)"),
         ({"views": VIEWS[:0]}, "views must be a non-empty", "(0, 3, 4)"),
         ({"views": VIEWS[:, :0]}, "views must be a non-empty", "(9, 0, 4)"),
-        ({"views": []}, "views must be a non-empty", "(0,)"),
         ({"prototypes": with_value(PROTOTYPES, (3, 0), np.nan)}, "must be finite", "nan at [3]"),
         ({"prototypes": with_value(PROTOTYPES, 3, 0)}, "no zero vector", "norm 0.0 at [3]"),
         ({"prototypes": PROTOTYPES.astype(int)}, "prototypes must be floating", "int64"),
-        ({"prototypes": PROTOTYPES[:0]}, "prototypes must be a non-empty", "(0, 4)"),
         ({"prototypes": PROTOTYPES[:1]}, "at least two classes", "1"),
         (
             {"prototypes": PROTOTYPES[:, :3]},
@@ -56,7 +54,6 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
             "views (9, 3, 4), prototypes (5, 3)",
         ),
         ({"spaces": {"a": np.ones((8, 2))}}, "space 'a' must have one row per image", "8 rows"),
-        ({"spaces": {"a": np.ones((9, 0))}}, "space 'a' must be a non-empty", "(9, 0)"),
         ({"spaces": {"a": np.ones((9, 2), int)}}, "space 'a' must be floating-point", "int64"),
         ({"spaces": {"a": np.zeros((9, 2))}}, "space 'a' must be finite", "norm 0.0 at [0]"),
         ({"spaces": {"predictor": np.ones((9, 2))}}, "not a name for a space", "'predictor'"),
@@ -72,7 +69,6 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ({"ids": ["a", "b", "a", *"cdefgh"]}, "ids must be distinct", "8 of 9"),
         ({"logit_scale": -1.0}, "logit_scale must be a finite number >= 0", "-1.0"),
         ({"logit_scale": np.nan}, "logit_scale must be a finite number >= 0", "nan"),
-        ({"logit_scale": np.inf}, "logit_scale must be a finite number >= 0", "inf"),
         ({"logit_scale": "high"}, "logit_scale must be a finite number >= 0", "'high'"),
         ({"logit_scale": None}, "logit_scale must be a finite number >= 0", "None"),
     ],
@@ -143,10 +139,7 @@ def test_an_unknown_space_is_refused_with_the_known_ones(space):
         with pytest.raises(MarcError) as refused:
             keys(space)
         assert str(refused.value) == (
-            f"this stream has no space {name!r}.\n"
-            f"  got:  {space}\n"
-            "  allowed:  a, b, predictor\n"
-            "  try:  --space NAME"
+            f"there is no space {name!r}.\n  got:  {space}\n  allowed:  a, b, predictor"
         )
 
 
@@ -295,6 +288,7 @@ def test_queries_look_up_keys_by_space():
     assert len(query.keys) == 2
     np.testing.assert_array_equal(query.key("a"), stream.features.spaces["a"][2])
     np.testing.assert_array_equal(query.key("predictor"), query.views[0])
+    np.testing.assert_array_equal(stream.features.keys("predictor")[2], query.views[0])
     np.testing.assert_array_equal(query.key("a+center"), stream.features.keys("a+center")[2])
 
 

@@ -84,7 +84,7 @@ def test_equal_scores_go_to_the_smaller_capacity_and_weight():
     features = STREAM.features
     sure = Stream.from_arrays(
         features.views, features.predictor.prototypes, {"good": features.spaces["good"]},
-        logit_scale=1e7, labels=features.labels,
+        logit_scale=1e7, labels=STREAM.row_labels,
     )  # fmt: skip
     score = sweep(sure).oracle("good")
     assert score.capacity == 1
@@ -105,7 +105,7 @@ def test_a_held_out_choice_uses_only_the_other_streams():
         here.features.predictor.prototypes,
         here.features.spaces,
         logit_scale=20.0,
-        labels=(here.features.labels + 1) % 5,
+        labels=(here.row_labels + 1) % 5,
     )
     other = sweep(flipped).held_out("good", source)  # wrong labels here cannot change the choice
     assert (other.capacity, other.weights) == (score.capacity, score.weights)
@@ -129,7 +129,7 @@ def test_every_score_says_how_it_was_chosen():
 
 
 def test_the_streams_own_order_can_be_swept():
-    ordered = STREAM.reordered(np.argsort(STREAM.features.labels, kind="stable"))
+    ordered = STREAM.reordered(np.argsort(STREAM.row_labels, kind="stable"))
     result = sweep(ordered, ["good"], (4,), seeds=None)
     assert result.seeds == (None,)
     single = run(MARC("good", capacity=4), ordered)
@@ -141,7 +141,7 @@ def test_labels_reach_a_sweep_only_at_the_end():
     """Trajectories do not depend on labels: other labels, same intervals for the same class."""
     features = STREAM.features
     seen = []
-    for labels in (features.labels, np.zeros(150, int)):
+    for labels in (STREAM.row_labels, np.zeros(150, int)):
         stream = Stream.from_arrays(
             features.views,
             features.predictor.prototypes,
@@ -150,7 +150,7 @@ def test_labels_reach_a_sweep_only_at_the_end():
             labels=labels,
         )
         seen.append(sweep(stream, ["good"], (4,), seeds=(0,))._ends("good", 4, 0))
-    zeros = features.labels == 0
+    zeros = STREAM.row_labels == 0
     assert np.array_equal(seen[0][0][zeros], seen[1][0][zeros])
     assert np.array_equal(seen[0][1][zeros], seen[1][1][zeros])
 

@@ -7,7 +7,8 @@ from marc import transforms
 from marc.errors import MarcError
 from marc.scores import unit
 
-ROWS = unit(np.random.default_rng(0).standard_normal((40, 7)) + 0.8)
+SPREAD = np.array([1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05])
+ROWS = unit(SPREAD * np.random.default_rng(0).standard_normal((40, 7)) + 0.8)
 
 
 def centered(rows):

@@ -12,12 +12,13 @@ from marc.errors import MarcError
 from marc.scores import Int, unit
 
 _ROWS = 4096  # images checked at a time, so that the check needs little memory
+_NORMS = (1e-12, 1e12)  # outside, squares lose precision in float32
 
 
 def features(name: str, array: NDArray[Any], *, ndim: int) -> None:
     """Refuse features that are empty, not numbers, not finite, or zero vectors."""
     if array.ndim != ndim or 0 in array.shape:
-        shapes = {2: "(n, D)", 3: "(T, M, D) or (T, D)"}[ndim]
+        shapes = {1: "(D,)", 2: "(n, D)", 3: "(T, M, D) or (T, D)"}[ndim]
         raise MarcError(
             f"{name} must be a non-empty array of features", got=array.shape, allowed=shapes
         )
@@ -27,14 +28,18 @@ def features(name: str, array: NDArray[Any], *, ndim: int) -> None:
             got=array.dtype,
             allowed="float16, float32 or float64",
         )
+    low, high = _NORMS
+    array = array.reshape(1, -1) if ndim == 1 else array
     for start in range(0, len(array), _ROWS):
-        norms = np.linalg.norm(array[start : start + _ROWS].astype(np.float32), axis=-1)
-        bad = np.argwhere(~(np.isfinite(norms) & (norms > 0)))
+        with np.errstate(over="ignore", invalid="ignore"):  # told in our own words below
+            norms = np.linalg.norm(array[start : start + _ROWS].astype(np.float64), axis=-1)
+        bad = np.argwhere(~((norms > low) & (norms < high)))
         if len(bad):
-            where = ", ".join(str(number) for number in (bad[0] + [start, *[0] * (ndim - 2)]))
+            where = ", ".join(str(place) for place in (start + bad[0][0], *bad[0][1:]))
             raise MarcError(
                 f"{name} must be finite and have no zero vector",
                 got=f"norm {norms[tuple(bad[0])]} at [{where}]",
+                allowed=f"norms between {low:g} and {high:g}",
                 hint="leave that image out, or embed it again",
             )
 
@@ -44,7 +49,7 @@ def spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDArray[n
     checked = {}
     for name, array in given.items():
         array = np.asarray(array)
-        if not name or name == "predictor" or "+" in name:
+        if not isinstance(name, str) or not name or name == "predictor" or "+" in name:
             raise MarcError(
                 "not a name for a space",
                 got=repr(name),

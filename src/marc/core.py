@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marc import checks
 from marc.errors import MarcError, whole_number
 from marc.scores import BaseScores, Float, Int, score_views, unit
 
@@ -69,13 +70,19 @@ class Query:
         item: int,
     ) -> Query:
         """A query of a live stream from raw features: views (M, D) or (D,), keys (D_s,) each."""
-        views = unit(np.atleast_2d(views))
-        base = score_views(predictor.logits(views))
+        views = np.atleast_2d(views)
+        checks.features(f"views of item {item}", views, ndim=2)
+        if views.shape[1] != predictor.prototypes.shape[1]:
+            raise MarcError(
+                f"views of item {item} do not fit the prototypes",
+                got=f"dimension {views.shape[1]}",
+                allowed=f"dimension {predictor.prototypes.shape[1]}",
+            )
+        for space, key in keys.items():
+            checks.features(f"key {space!r} of item {item}", np.asarray(key), ndim=1)
+        views = unit(views)
         units = {space: unit(key) for space, key in keys.items()}
-        for name, row in {"views": views, **units}.items():
-            if not np.isfinite(row).all():
-                raise MarcError(f"the features {name!r} of item {item} are zero or not finite")
-        return cls(item, views, base, units, predictor)
+        return cls(item, views, score_views(predictor.logits(views)), units, predictor)
 
     @property
     def clip_key(self) -> NDArray[np.float32]:
@@ -95,7 +102,8 @@ class Query:
             return self.keys[space]
         except KeyError:
             known = ", ".join([*self.keys, "predictor"])
-            raise MarcError("this query has no such space", got=space, allowed=known) from None
+            name = space.partition("+")[0]
+            raise MarcError(f"there is no space {name!r}", got=space, allowed=known) from None
 
 
 @dataclass(frozen=True)
@@ -172,6 +180,7 @@ class Trajectory:
     def retained(self, position: int, capacity: int) -> dict[int, list[int]]:
         """Items by class, best first, that a memory of `capacity` holds when `position` reads."""
         whole_number("position", position, 0)
+        whole_number("capacity", capacity, 0)
         before = np.arange(min(position, len(self.order)))
         ranked = before[np.lexsort((before, -self.priority[before]))]
         held: dict[int, list[int]] = {}

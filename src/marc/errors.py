@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 
@@ -44,16 +45,21 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
 
 def whole_number(name: str, value: object, at_least: int) -> int:
     """`value` as an int, refused if it is not a whole number of at least `at_least`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < at_least:
+    try:
+        result = at_least - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        result = at_least - 1
+    if result < at_least:
         raise MarcError(f"{name} must be a whole number >= {at_least}", got=repr(value))
-    return int(value)
+    return result
 
 
 def number(name: str, value: object, at_least: float = 0.0) -> float:
     """`value` as a float, refused if it is not finite or is below `at_least`."""
     try:
-        result = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        is_text = isinstance(value, (bool, str, bytes))
+        result = float("nan") if is_text else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
         result = float("nan")
     if not at_least <= result < float("inf"):
         raise MarcError(f"{name} must be a finite number >= {at_least:g}", got=repr(value))

@@ -10,20 +10,17 @@ import json
 import platform
 import shutil
 import time
-import zipfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from marc.arrays import Arrays, read_arrays, write_arrays
 from marc.errors import MarcError
 
 CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 def versions() -> dict[str, str]:
@@ -61,7 +58,7 @@ class Folder:
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
         """A part that an earlier call finished, if there is one."""
         path = self.work / f"{name}.part.npz"
-        return read_arrays(path) if path.exists() else None
+        return read_arrays(path, "a finished part") if path.exists() else None
 
     def keep_part(self, name: str, arrays: Arrays) -> None:
         """Keep a finished part, so that it is never computed again."""
@@ -77,7 +74,7 @@ class Folder:
     def finish(self, metrics: Mapping[str, Any], files: Mapping[str, Arrays]) -> None:
         """Write the result, drop the parts and put the folder in its place."""
         for name, arrays in files.items():
-            write_arrays(self.work / name, arrays)
+            write_arrays(self.work / name, arrays, compressed=True)
         write_json(self.work / METRICS, metrics)
         self.log("finished")
         old = self.path.with_name(self.path.name + ".old")
@@ -155,21 +152,4 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object in one piece."""
     partial = path.with_name(path.name + ".new")
     partial.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n")
-    partial.replace(path)
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of a result."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise MarcError("a file of this result cannot be read", got=f"{path}: {error}") from error
-
-
-def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write arrays in one piece."""
-    partial = path.with_name(path.name + ".new")
-    with partial.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
     partial.replace(path)

@@ -107,7 +107,7 @@ class Margins:
 def margins(method: MARC, stream: Stream) -> Margins:
     """Base and memory margins of every image; needs labels."""
     features = stream.features
-    labels = features.labels
+    labels = stream.row_labels
     if labels is None:
         raise MarcError("margins of the true class need labels", hint="labels=... in the stream")
     [admitted] = admit(method, [stream], [method.seed])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,9 +108,11 @@ class Memory:
             "rank": rank,
         }
 
-    def load_state(self, state: dict[str, NDArray[np.generic]]) -> None:
+    def load_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Take over what `state` gave, slot by slot, so that later sums round the same way."""
         labels = state["labels"]
+        if {len(array) for array in state.values()} != {len(labels)} or (labels < 0).any():
+            raise MarcError("the stored memory is damaged: its arrays do not fit each other")
         counts = np.bincount(labels, minlength=self.n_classes)
         if len(counts) > self.n_classes or counts.max(initial=0) > self.capacity:
             raise MarcError(

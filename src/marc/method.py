@@ -72,6 +72,7 @@ class MARC:
         self.seed = whole_number("seed", self.seed, 0)
         for name in ("weight", "alpha", "beta", "negative_weight", "gamma", "clip_weight"):
             setattr(self, name, number(name, getattr(self, name)))
+        self.refine_labels, self.use_base = bool(self.refine_labels), bool(self.use_base)
         one_of("admission policy", self.policy, POLICIES)
         one_of("view entropy", self.view_entropy, VIEW_ENTROPIES)
 
@@ -191,7 +192,7 @@ class MARC:
         if state.get("version") != STATE_VERSION:
             raise MarcError(
                 "this memory state has another format",
-                got=state.get("version"),
+                got=repr(state.get("version")),
                 allowed=STATE_VERSION,
             )
         config = {name: value for name, value in state["config"].items() if name != "method"}
@@ -218,9 +219,17 @@ class MARC:
 
     def _memories(self, query: Query) -> _State:
         """The memories, made empty at the first query, when C and the dimensions are known."""
+        n_classes, dim = query.predictor.n_classes, len(query.key(self.space))
         if self._state is None:
-            clip_dim, dim = len(query.clip_key), len(query.key(self.space))
-            self._state = _State.fresh(self, query.predictor.n_classes, clip_dim, dim)
+            self._state = _State.fresh(self, n_classes, len(query.clip_key), dim)
+        retrieval = self._state.retrieval
+        if (retrieval.n_classes, retrieval.dim) != (n_classes, dim):
+            raise MarcError(
+                "this query does not fit what is remembered",
+                got=f"{n_classes} classes, {dim} dimensions",
+                allowed=f"{retrieval.n_classes} classes, {retrieval.dim} dimensions",
+                hint="method.reset()",
+            )
         return self._state
 
 

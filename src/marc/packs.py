@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, one_of
+from marc.arrays import read_arrays, write_arrays
+from marc.errors import MarcError
 from marc.stream import Stream
 
 _SPACE = "spaces/"
@@ -22,10 +22,16 @@ _KEYS = (
 
 def load_stream(source: str | os.PathLike[str]) -> Stream:
     """Open a source written `type/name`: for now `arrays/FILE.npz`, a feature pack."""
-    kind, _, name = os.fspath(source).partition("/")
-    if not name or kind not in ("arrays",):
-        hint = f"arrays/{source}" if str(source).endswith(".npz") else "arrays/FILE.npz"
-        one_of("type of source", kind if name else str(source), ("arrays",), hint)
+    text = os.fspath(source)
+    kind, _, name = text.partition("/")
+    if kind != "arrays" or not name:
+        hint = f"arrays/{text}" if text.endswith(".npz") else "arrays/FILE.npz"
+        raise MarcError(
+            "a source is written type/name, and this type is not known",
+            got=repr(text),
+            allowed="arrays/FILE.npz",
+            hint=hint,
+        )
     return read_pack(Path(name))
 
 
@@ -33,13 +39,7 @@ def read_pack(path: Path) -> Stream:
     """A stream from a feature pack."""
     if not path.is_file():
         raise MarcError("there is no such feature pack", got=path, hint=f"ls {path.parent}")
-    try:
-        with np.load(path, allow_pickle=False) as pack:
-            arrays = {name: pack[name] for name in pack.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise MarcError(
-            "this file is not a feature pack", got=f"{path}: {error}", allowed=f".npz with {_KEYS}"
-        ) from error
+    arrays = read_arrays(path, "a feature pack", f".npz with {_KEYS}")
     views = arrays.get("predictor/views", arrays.get("predictor/features"))
     if views is None or "predictor/prototypes" not in arrays:
         found = ", ".join(sorted(arrays)) or "nothing"
@@ -56,8 +56,9 @@ def read_pack(path: Path) -> Stream:
     )
 
 
-def write_pack(stream: Stream, path: Path) -> None:
-    """Write a stream's features in the order of the files; a killed write leaves nothing."""
+def write_pack(stream: Stream, path: str | Path) -> None:
+    """Write a stream's features in the order of the files."""
+    path = Path(path)
     features = stream.features
     arrays: dict[str, Any] = {
         "predictor/views": features.views,
@@ -67,22 +68,22 @@ def write_pack(stream: Stream, path: Path) -> None:
         "paths": np.array(features.ids),
         **{f"{_SPACE}{name}": keys for name, keys in features.spaces.items()},
     }
-    if features.labels is not None:
-        arrays["labels"] = features.labels
+    if stream.row_labels is not None:
+        arrays["labels"] = stream.row_labels
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    partial.replace(path)
+    write_arrays(path, arrays)
 
 
 def _scalar(tau: NDArray[Any] | None) -> float:
     if tau is None:
         return 100.0
-    if tau.size != 1:
-        raise MarcError("predictor/tau must be one number", got=tau.shape)
+    if tau.size != 1 or tau.dtype.kind not in "fiu":
+        raise MarcError("predictor/tau must be one number", got=f"{tau.dtype} {tau.shape}")
     return float(tau.reshape(-1)[0])
 
 
 def _strings(array: NDArray[Any] | None) -> list[str] | None:
-    return None if array is None else [str(value) for value in array.reshape(-1)]
+    if array is None:
+        return None
+    values = array.reshape(-1).tolist()
+    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]

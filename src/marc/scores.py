@@ -20,9 +20,16 @@ VIEW_ENTROPIES = ("double_softmax", "posterior", "tda")
 
 
 def unit(rows: Float) -> NDArray[np.float32]:
-    """L2-normalise along the last axis, in float32; a row gives the same bits in any batch."""
-    rows = np.asarray(rows, dtype=np.float32)
-    return rows / np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
+    """L2-normalise along the last axis, in float32.
+
+    A row gives the same bits alone, in any batch and in any memory layout; a row that is of unit
+    length already, to rounding, stays as it is, so that normalising twice changes nothing.
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float32)
+    squares = (rows * rows).sum(axis=-1, keepdims=True)
+    norms = np.sqrt(squares)
+    norms[np.abs(squares - 1) < 2e-6] = 1
+    return rows / norms
 
 
 def softmax(logits: Float) -> NDArray[np.float64]:

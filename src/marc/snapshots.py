@@ -18,6 +18,7 @@ def save_snapshot(method: MARC, path: str | Path) -> None:
     path = Path(path)
     state = method.state()
     header = {"format": _FORMAT, **{k: v for k, v in state.items() if k != "arrays"}}
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     save_file(state["arrays"], partial, metadata={"marc": json.dumps(header)})
     partial.replace(path)
@@ -34,12 +35,15 @@ def load_snapshot(path: str | Path) -> MARC:
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {}).get("marc", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    except (SafetensorError, ValueError) as error:
         raise MarcError("this file is not a memory snapshot", got=f"{path}: {error}") from error
-    if header.get("format") != _FORMAT:
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise MarcError(
             "this file is not a memory snapshot",
-            got=f"{path}: format {header.get('format')!r}",
-            allowed=_FORMAT,
+            got=f"{path}: header {str(header)[:80]}",
+            allowed=f"a header with format {_FORMAT}",
         )
-    return MARC.from_state({**header, "arrays": arrays})
+    try:
+        return MARC.from_state({**header, "arrays": arrays})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MarcError("this memory snapshot is damaged", got=f"{path}: {error!r}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from marc.core import Predictor, Query
 from marc.errors import MarcError, number, whole_number
 from marc.scores import BaseScores, Float, Int, score_views, unit
 
+_LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
 _BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
 
 
@@ -28,7 +29,6 @@ class Features:
     predictor: Predictor
     spaces: Mapping[str, NDArray[np.float32]]
     """Unit retrieval features (N, D_s) by space."""
-    labels: Int | None
     class_names: tuple[str, ...]
     ids: tuple[str, ...]
     _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
@@ -66,9 +66,7 @@ class Features:
             keys = self.clip_keys
         else:
             known = ", ".join([*self.spaces, "predictor"])
-            raise MarcError(
-                f"this stream has no space {name!r}", got=space, allowed=known, hint="--space NAME"
-            )
+            raise MarcError(f"there is no space {name!r}", got=space, allowed=known)
         if not steps:
             return keys
         if space not in self._transformed:
@@ -81,7 +79,6 @@ class Features:
         """Digests of everything an answer depends on, part by part, so differences have names."""
         return {
             "ids": _digest(np.array(self.ids)),
-            "labels": None if self.labels is None else _digest(self.labels),
             "class_names": _digest(np.array(self.class_names)),
             "views": _digest(self.views),
             "prototypes": _digest(self.predictor.prototypes),
@@ -102,6 +99,8 @@ class Stream:
     features: Features
     order: Int
     """Row of `features` at each position, (T,)."""
+    row_labels: Int | None = None
+    """True labels by stored row, (N,), for evaluation only: no query leads here."""
     seed: int | None = None
     """The seed that drew `order`; None for any other order."""
     name: str = field(default="arrays")
@@ -147,17 +146,23 @@ class Stream:
                 hint="use the image and the text features of one predictor",
             )
         scale = number("logit_scale", logit_scale)
+        if not 0 < scale <= _LARGEST_SCALE:
+            raise MarcError(
+                "logit_scale must be above 0",
+                got=logit_scale,
+                allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
+            )
         features = Features(
             views=views,
             predictor=Predictor(unit(prototypes), scale),
             spaces=checks.spaces(spaces or {}, n_images),
-            labels=checks.labels(labels, n_images, len(prototypes)),
             class_names=checks.names("class_names", class_names, len(prototypes), "class "),
             ids=checks.names("ids", ids, n_images, ""),
         )
         if len(set(features.ids)) < n_images:
             raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")
-        return cls(features, np.arange(n_images), name=name)
+        truth = checks.labels(labels, n_images, len(prototypes))
+        return cls(features, np.arange(n_images), truth, name=name)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -181,7 +186,7 @@ class Stream:
         """The same images in the order `default_rng(seed).permutation(T)` of the stored rows."""
         whole_number("seed", seed, 0)
         order = np.random.default_rng(seed).permutation(len(self.features.ids))
-        return Stream(self.features, order, seed=seed, name=self.name)
+        return replace(self, order=order, seed=seed)
 
     def reordered(self, index: ArrayLike) -> Stream:
         """The same images in the order of `index`, a permutation of the stored rows."""
@@ -199,7 +204,7 @@ class Stream:
                 got=f"{len(np.unique(order))} distinct rows of {n_images}",
                 allowed=f"a permutation of 0..{n_images - 1}",
             )
-        return Stream(self.features, order.astype(np.int64), name=self.name)
+        return replace(self, order=order.astype(np.int64), seed=None)
 
     def with_views(self, n_views: int) -> Stream:
         """The same stream seen through its first `n_views` views: budgets are nested."""
@@ -212,9 +217,9 @@ class Stream:
             return self
         old = self.features
         features = Features(
-            old.views[:, :n_views], old.predictor, old.spaces, old.labels, old.class_names, old.ids
+            old.views[:, :n_views], old.predictor, old.spaces, old.class_names, old.ids
         )
-        return Stream(features, self.order, self.seed, self.name)
+        return replace(self, features=features)
 
     @property
     def n_views(self) -> int:
@@ -233,13 +238,14 @@ class Stream:
 
     @property
     def labels(self) -> Int | None:
-        """True labels in stream order, for evaluation; no query carries them."""
-        return None if self.features.labels is None else self.features.labels[self.order]
+        """True labels in stream order, for evaluation only."""
+        return None if self.row_labels is None else self.row_labels[self.order]
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Digests of the features and of this order."""
-        return {**self.features.fingerprint, "order": _digest(self.order)}
+        """Digests of the features, of the labels and of this order."""
+        labels = None if self.row_labels is None else _digest(self.row_labels)
+        return {**self.features.fingerprint, "labels": labels, "order": _digest(self.order)}
 
 
 class _Row(Mapping[str, NDArray[np.float32]]):
@@ -249,6 +255,8 @@ class _Row(Mapping[str, NDArray[np.float32]]):
         self._features, self._item = features, item
 
     def __getitem__(self, space: str) -> NDArray[np.float32]:
+        if space.partition("+")[0] not in (*self._features.spaces, "predictor"):
+            raise KeyError(space)
         return self._features.keys(space)[self._item]
 
     def __iter__(self) -> Iterator[str]:

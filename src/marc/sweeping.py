@@ -70,7 +70,7 @@ def plan_sweep(
     allowed = {"admission_capacity", "alpha", "beta", "view_entropy", "refine_labels"}
     for name in settings:
         one_of("setting of a sweep", name, allowed, "marc.replay(MARC(...), stream) for the others")
-    if stream.features.labels is None:
+    if stream.row_labels is None:
         raise MarcError(
             "a sweep measures accuracy, and this stream has no labels",
             hint="marc run SOURCE for predictions, or add 'labels' to the pack",
@@ -103,7 +103,7 @@ class SweepJob:
         from marc._kernels import correct_weights
 
         features = self.stream.features
-        labels = features.labels
+        labels = self.stream.row_labels
         assert labels is not None  # plan_sweep has checked
         shape = (len(self.seeds), len(self.capacities), len(labels))
         lower, upper = np.empty(shape), np.empty(shape)
@@ -128,7 +128,7 @@ class SweepJob:
             weights=self.weights,
             seeds=self.seeds,
             intervals=dict(intervals),
-            base_correct=features.base.label == features.labels,
+            base_correct=features.base.label == self.stream.row_labels,
             stream=self.stream.name,
             settings={name: config[name] for name in config if name in shared},
         )

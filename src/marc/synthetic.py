@@ -18,6 +18,9 @@ def synthetic_stream(
 ) -> Stream:
     """A labelled stream of Gaussian features with spaces `classes`, `both`, `styles`, `noise`."""
     whole_number("n_images", n_images, 1)
+    whole_number("n_classes", n_classes, 2)
+    whole_number("n_views", n_views, 1)
+    whole_number("seed", seed, 0)
     draw = np.random.default_rng(seed)
     predictor_dim, space_dim, n_styles = 64, 48, 12
     labels = draw.integers(n_classes, size=n_images)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, one_of
 from marc.scores import Float, unit
 
+_SMALLEST = 1e-12  # a shorter vector is rounding, not a feature
 _EIGENVALUE_FLOOR = 1e-6  # of the largest: directions with less variance are noise of the encoder
 
 
@@ -26,7 +27,7 @@ def center(rows: Float) -> NDArray[np.float32]:
 def whiten(rows: Float) -> NDArray[np.float32]:
     """PCA whitening: equal variance in every direction that has any."""
     centered, values, vectors = _principal(rows)
-    floor = _EIGENVALUE_FLOOR * values[0]
+    floor = max(_EIGENVALUE_FLOOR * values[0], np.finfo(np.float64).tiny)
     return _renormalised((centered @ vectors) / np.sqrt(np.maximum(values, floor)))
 
 
@@ -79,7 +80,8 @@ def _principal(rows: Float) -> tuple[Float, Float, Float]:
 
 
 def _renormalised(rows: Float) -> NDArray[np.float32]:
-    if not np.linalg.norm(rows, axis=-1).all():
+    norms = np.linalg.norm(rows, axis=-1)
+    if not ((norms > _SMALLEST) & np.isfinite(norms)).all():
         raise MarcError(
             "the space transform maps an image to the zero vector",
             got=f"{len(rows)} images of {rows.shape[1]} dimensions",

@@ -10,9 +10,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from marc.arrays import read_arrays
 from marc.cli import console
 from marc.errors import MarcError
-from marc.folders import read_arrays, read_result
+from marc.folders import read_result
 from marc.stats import mcnemar_exact, paired_difference
 
 
@@ -53,7 +54,9 @@ def compare(
 def read_run(path: Path) -> Stored:
     """A finished, labelled run."""
     config, metrics = read_result(path, "run")
-    stored = Stored(path, config, metrics, read_arrays(path / "predictions.npz"))
+    stored = Stored(
+        path, config, metrics, read_arrays(path / "predictions.npz", "the predictions of a run")
+    )
     if "label" not in stored.arrays:
         raise MarcError("this run has no labels, so right answers are not known", got=path)
     return stored

@@ -9,10 +9,11 @@ import numpy as np
 import typer
 from rich.progress import Progress
 
+from marc.arrays import Arrays
 from marc.cli import console
 from marc.core import Method, Run, Step
 from marc.errors import MarcError
-from marc.folders import Arrays, Folder, read_result
+from marc.folders import Folder, read_result
 from marc.loop import run as run_method
 from marc.methods import create_method
 from marc.packs import load_stream
@@ -125,6 +126,8 @@ def default_folder(root: str, stream: Stream, settings: dict[str, Any], method: 
 def describe(source: str, stream: Stream, methods: dict[int, Method]) -> dict[str, Any]:
     """Everything that decides the result, as data: the protocol of the run."""
     first = next(iter(methods.values())).config()
+    if "space" in first:
+        stream.features.keys(first["space"])  # refuse a wrong name before anything is written
     return {
         "kind": "run",
         "source": source,
@@ -136,7 +139,7 @@ def describe(source: str, stream: Stream, methods: dict[int, Method]) -> dict[st
         "seeds": list(methods),
         "selection": "fixed",
         "transductive": "+" in first.get("space", ""),
-        "fingerprint": stream.features.fingerprint,
+        "fingerprint": {k: v for k, v in stream.fingerprint.items() if k != "order"},
     }
 
 
@@ -174,8 +177,8 @@ def finish(folder: Folder, stream: Stream, methods: dict[int, Method]) -> None:
         "base_prediction": features.base.label,
         **arrays,
     }
-    if features.labels is not None:
-        result["label"] = features.labels
+    if stream.row_labels is not None:
+        result["label"] = stream.row_labels
     folder.finish(summarise(result), {"predictions.npz": result})
 
 

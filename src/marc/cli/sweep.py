@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import typer
 
+from marc.arrays import read_arrays
 from marc.cli import console
 from marc.cli.run import check_seeds
 from marc.errors import MarcError
-from marc.folders import Folder, read_arrays, read_result
+from marc.folders import Folder, read_result
 from marc.packs import load_stream
 from marc.stream import Stream
 from marc.sweeping import plan_sweep
@@ -73,7 +74,7 @@ def describe(
 ) -> dict[str, Any]:
     """Everything that decides the result, as data."""
     for space in spaces:
-        stream.features.keys(space)  # refuse a wrong name before anything is computed
+        stream.features.keys(space)  # refuse a wrong name before anything is written
     return {
         "kind": "sweep",
         "source": source,
@@ -87,7 +88,7 @@ def describe(
         "weights": weights,
         "seeds": seeds,
         "transductive": [space for space in spaces if "+" in space],
-        "fingerprint": stream.features.fingerprint,
+        "fingerprint": {k: v for k, v in stream.fingerprint.items() if k != "order"},
     }
 
 
@@ -142,7 +143,7 @@ def finish(folder: Folder, stream: Stream, config: dict[str, Any]) -> None:
 def read_sweep(path: Path) -> Sweep:
     """A sweep from its folder."""
     config, metrics = read_result(path, "sweep")
-    arrays = read_arrays(path / "intervals.npz")
+    arrays = read_arrays(path / "intervals.npz", "the intervals of a sweep")
     return Sweep(
         capacities=tuple(config["capacities"]),
         weights=tuple(float(weight) for weight in config["weights"]),
