@@ -45,10 +45,14 @@ def test_the_method_list_names_all_methods():
     assert "reads, then writes" in out
 
 
-def test_a_pattern_narrows_the_list():
+def test_a_pattern_narrows_the_list_of_methods():
     assert list(call_json("list", "methods", "no*")) == ["no-memory"]
     assert "no-memory" not in call("list", "methods", "marc").out
+
+
+def test_a_pattern_narrows_the_list_of_policies():
     assert list(call_json("list", "policies", "f*")) == ["fifo"]
+    assert "entropy" not in call("list", "policies", "f*").out
 
 
 def test_a_card_shows_every_setting_with_its_default():

@@ -7,8 +7,9 @@ import pytest
 from commands import arrays_in, events, json_in, tree
 
 from marc import folders
+from marc.arrays import write_arrays
 from marc.errors import MarcError
-from marc.folders import Folder, read_result, write_arrays, write_json
+from marc.folders import Folder, read_result, write_json
 
 CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}}
 OTHER = {**CONFIG, "weight": 2.0}
@@ -176,14 +177,19 @@ def test_killed_between_two_parts(tmp_path, monkeypatch):
     assert_whole(tmp_path / "a")
 
 
-def test_killed_while_a_part_is_being_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("save", "left"),
+    [("savez", ["first", "second"]), ("savez_compressed", [])],
+    ids=["a part", "the result"],
+)
+def test_killed_while_a_file_is_being_written(tmp_path, monkeypatch, save, left):
     def half(file, **arrays):
-        file.write(b"PK\x03\x04 half of a part")
+        file.write(b"PK\x03\x04 half of it")
         raise KeyboardInterrupt
 
-    killed(monkeypatch, np, "savez_compressed", half, tmp_path / "a")
+    killed(monkeypatch, np, save, half, tmp_path / "a")
     assert_nothing_half(tmp_path / "a")
-    assert attempt(tmp_path / "a") == ["first", "second"]
+    assert attempt(tmp_path / "a") == left
     assert_whole(tmp_path / "a")
     assert [file.name for file in tmp_path.rglob("*.new")] == []
 
@@ -294,7 +300,8 @@ def test_a_configuration_that_is_not_a_json_object_is_refused(tmp_path, text):
         read_result(tmp_path / "a", "run")
 
 
-def test_a_damaged_file_of_arrays_is_named(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 half")
-    with pytest.raises(MarcError, match=r"a\.npz"):
-        folders.read_arrays(tmp_path / "a.npz")
+def test_a_damaged_part_is_named(tmp_path):
+    folder = Folder(tmp_path / "a", CONFIG)
+    (tmp_path / "a.partial/first.part.npz").write_bytes(b"PK\x03\x04 half")
+    with pytest.raises(MarcError, match=r"first\.part\.npz"):
+        folder.part("first")

@@ -52,15 +52,18 @@ def sum_readable(values, times, rows, arrivals, last, starts, sums):  # type: ig
     """
     n_capacities, n_classes, n_queries = sums.shape
     zero = np.float32(0)
+    first, latest = times.min(), times.max()
     for c in range(n_classes):
         for k in range(n_capacities):
             for q in range(n_queries):
                 sums[k, c, q] = zero
         for i in range(starts[c], starts[c + 1]):
             value, arrival = values[rows[i]], arrivals[i]
+            if arrival >= latest:
+                continue
             for k in range(n_capacities):
                 end = last[k, i]
-                if end > arrival:
+                if end > arrival and end >= first:
                     total = sums[k, c]
                     for q in range(n_queries):
                         alive = (times[q] > arrival) & (times[q] <= end)

@@ -8,6 +8,7 @@ every capacity, and nothing of size T x T or T x C x K is ever held.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.lifetimes import History
-from marc.scores import Float, Int, kernel
+from marc.scores import Float, Int
 
 _BLOCK = 2**24  # numbers in one block of similarities: 64 MiB
 _STRIP = 128  # queries that one thread takes at a time, so that their sums stay in its cache
@@ -35,7 +36,7 @@ class PairValues(Protocol):
         """The products (items, queries) as a function of the queries."""
         ...
 
-    def finish(self, products: Float) -> Float:
+    def finish(self, products: Float, values: Float) -> None:
         """From products to values, on a strip of queries."""
         ...
 
@@ -54,9 +55,14 @@ class KernelValues:
         gathered = self.keys[items]
         return lambda queries: gathered @ self.keys[queries].T
 
-    def finish(self, products: Float) -> Float:
-        """The kernel of equation 3."""
-        return np.float32(self.alpha) * kernel(products, self.beta)
+    def finish(self, products: Float, values: Float) -> None:
+        """The kernel of equation 3 in three passes, as exp(beta u + (ln alpha - beta))."""
+        if self.alpha == 0:
+            values[:] = 0
+            return
+        np.multiply(products, np.float32(self.beta), out=values)
+        values += np.float32(math.log(self.alpha) - self.beta)
+        np.exp(values, out=values)
 
 
 def read_all(values: PairValues, histories: Sequence[History], consume: Consumer) -> None:
@@ -67,11 +73,12 @@ def read_all(values: PairValues, histories: Sequence[History], consume: Consumer
 
     def strip(task: _Task, products: Float, start: int) -> None:
         queries = task.queries[start : start + _STRIP]
-        value = np.ascontiguousarray(values.finish(products[:, start : start + _STRIP]))
+        value = np.empty((len(products), len(queries)), dtype=np.float32)
+        values.finish(products[:, start : start + _STRIP], value)
         sums = np.empty((n_capacities, n_classes, len(queries)), dtype=np.float32)
         for order, rows, history in task.orders:
-            times, arrivals = history.time[queries], history.arrivals
-            sum_readable(value, times, rows, arrivals, history.last, history.starts, sums)
+            times = history.time[queries]
+            sum_readable(value, times, rows, history.arrivals, history.last, history.starts, sums)
             consume(order, queries, sums)
 
     with ThreadPoolExecutor(_n_threads()) as threads:
@@ -99,7 +106,7 @@ def _plan(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:
     the window, so that the cost grows linearly with the stream.
     """
     n_queries = len(histories[0].time)
-    union = np.unique(np.concatenate([history.items for history in histories]))
+    union = _by_class(histories)
     apart = sum(_cost_apart(history) for history in histories)
     return (
         _shared(values, histories, union)
@@ -108,16 +115,26 @@ def _plan(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:
     )
 
 
+def _by_class(histories: Sequence[History]) -> Int:
+    """The items of all histories, class by class, so that a class is read from one place."""
+    label = np.full(len(histories[0].time), -1)
+    for history in histories:
+        label[history.items] = np.repeat(
+            np.arange(len(history.starts) - 1), np.diff(history.starts)
+        )
+    held = np.flatnonzero(label >= 0)
+    return held[np.argsort(label[held], kind="stable")]
+
+
 def _shared(values: PairValues, histories: Sequence[History], union: Int) -> Iterator[_Task]:
     products = values.to(union)
-    orders = [
-        (order, np.searchsorted(union, history.items), history)
-        for order, history in enumerate(histories)
-    ]
-    n_queries = len(histories[0].time)
+    by_time = np.argsort(histories[0].time)  # in one order at least, a strip is a short time
+    row = np.empty(len(by_time), dtype=np.int64)
+    row[union] = np.arange(len(union))
+    orders = [(order, row[history.items], history) for order, history in enumerate(histories)]
     size = max(1, _BLOCK // max(1, len(union)) // _STRIP) * _STRIP
-    for start in range(0, n_queries, size):
-        yield _Task(np.arange(start, min(start + size, n_queries)), products, orders)
+    for start in range(0, len(by_time), size):
+        yield _Task(by_time[start : start + size], products, orders)
 
 
 def _apart(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:

@@ -47,8 +47,9 @@ class _CosineChanges:
         keys, other = self.keys[items], self.other[items]
         return lambda q: keys @ self.keys[q].T - other @ self.other[q].T
 
-    def finish(self, changes: Float) -> Float:
-        return np.float32(self.slope) * np.abs(changes)
+    def finish(self, products: Float, values: Float) -> None:
+        np.abs(products, out=values)
+        values *= np.float32(self.slope)
 
 
 def stability(method: MARC, stream: Stream, other: str) -> Stability:

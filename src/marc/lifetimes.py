@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ class History:
             starts=np.searchsorted(labels[held], np.arange(n_classes + 1)),
         )
 
-    @property
+    @cached_property
     def arrivals(self) -> NDArray[np.int32]:
         """When each listed item arrived, (n,)."""
         return self.time[self.items]
