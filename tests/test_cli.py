@@ -160,3 +160,13 @@ def test_what_the_system_refuses_has_status_1_and_no_traceback(sources, place, o
     assert outcome.status == 1
     assert output.rpartition("/")[0] in outcome.err
     assert tree(place) == before
+
+
+@pytest.mark.parametrize("verb", ["run", "sweep"])
+def test_a_dry_run_says_where_it_would_write_and_writes_nothing(sources, place, verb):
+    before = tree(place)
+    words = [verb, sources["labelled"], "--space", "classes", "-o", "out"]
+    outcome = call(*words, "--dry-run")
+    assert outcome.status == 0
+    assert "out" in outcome.out
+    assert tree(place) == before

@@ -17,6 +17,9 @@ ARRAYS = {
     "label",
 }
 
+# a small memory that counts much: answers differ where settings do
+SHARP = ["--space", "both", "--capacity", "4", "--weight", "30"]
+
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory):
@@ -162,9 +165,9 @@ def test_views_take_the_first_stored_views(run, sources, tmp_path):
     ],
 )
 def test_any_setting_of_the_method_can_be_set(run, sources, tmp_path, pair, name, value):
-    assert run("--space", "classes", "--set", pair, "-o", "out").status == 0
+    assert run(*SHARP, "--set", pair, "-o", "out").status == 0
     assert json_in(tmp_path / "out/config.json")["method"][name] == value
-    expected = answers(sources["labelled"], marc.MARC("classes", **{name: value}))
+    expected = answers(sources["labelled"], marc.MARC("both", 4, 30.0, **{name: value}))
     stored = arrays_in(tmp_path / "out/predictions.npz")
     np.testing.assert_array_equal(stored["prediction"], expected)
 
@@ -190,17 +193,17 @@ def test_the_baseline_runs_as_a_method(run, tmp_path):
 
 
 def test_a_policy_that_looks_at_fused_answers_runs_online(run, sources, tmp_path):
-    run("--space", "classes", "--policy", "retrieval_aware", "-o", "out")
-    expected = answers(sources["labelled"], marc.MARC("classes", policy="retrieval_aware"))
+    run(*SHARP, "--policy", "retrieval_aware", "-o", "out")
+    expected = answers(sources["labelled"], marc.MARC("both", 4, 30.0, policy="retrieval_aware"))
     stored = arrays_in(tmp_path / "out/predictions.npz")
     np.testing.assert_array_equal(stored["prediction"], expected)
 
 
 def test_a_reservoir_draws_from_the_seed_of_the_order(run, sources, tmp_path):
-    run("--space", "classes", "--policy", "reservoir", "--seed", "0", "4", "-o", "out")
+    run(*SHARP, "--policy", "reservoir", "--seed", "0", "4", "-o", "out")
     stored = arrays_in(tmp_path / "out/predictions.npz")
     for row, seed in zip(stored["prediction"], (0, 4), strict=True):
-        method = marc.MARC("classes", policy="reservoir", seed=seed)
+        method = marc.MARC("both", 4, 30.0, policy="reservoir", seed=seed)
         np.testing.assert_array_equal(row, answers(sources["labelled"], method, [seed])[0])
 
 

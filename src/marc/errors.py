@@ -64,3 +64,10 @@ def number(name: str, value: object, at_least: float = 0.0) -> float:
     if not at_least <= result < float("inf"):
         raise MarcError(f"{name} must be a finite number >= {at_least:g}", got=repr(value))
     return result
+
+
+def switch(name: str, value: object) -> bool:
+    """`value` as a bool, refused if it is anything else."""
+    if str(value) not in ("True", "False"):  # NumPy has its own kind of bool
+        raise MarcError(f"{name} must be true or false", got=repr(value))
+    return bool(value)

@@ -1,14 +1,14 @@
 """Results on disk: a folder appears under its name only when it is whole.
 
 Work goes on in `NAME.partial`, which keeps finished parts: killed at any moment, the next call with
-the same configuration takes them up. When all is there the folder is renamed to `NAME`.
+the same configuration takes them up. When all is there the folder is renamed to `NAME`. A folder
+that is not a result of ours is never touched.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-import shutil
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from marc.arrays import Arrays, read_arrays, write_arrays
 from marc.errors import MarcError
 
 CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
+_PART = ".part.npz"
 
 
 def versions() -> dict[str, str]:
@@ -33,18 +34,18 @@ class Folder:
     """One result in the making: finished parts, a log, and at the end the result itself."""
 
     def __init__(self, path: Path, config: Mapping[str, Any], *, force: bool = False) -> None:
+        if not path.name:
+            raise MarcError("a result needs a folder of its own", got=path, hint="-o FOLDER")
         self.path = path
-        self.work = path.with_name(path.name + ".partial")
         self.config = json.loads(json.dumps(config))
-        self.done = path.exists() and not force and self._holds_this(path)
+        self.work, self._old = (path.with_name(path.name + end) for end in (".partial", ".old"))
+        for place in (path, self.work, self._old):
+            _refuse_foreign(place)
+        self.done = not force and (path / CONFIG).exists() and self._holds_this()
         if self.done:
             return
-        if path.exists():
-            _refuse_foreign(path)
-        if self.work.exists():
-            _refuse_foreign(self.work)
-            if force or not _same(self.work, self.config):
-                shutil.rmtree(self.work)
+        if force or not self._same(self.work):
+            _remove(self.work)
         self.work.mkdir(parents=True, exist_ok=True)
         write_json(self.work / CONFIG, {**self.config, "versions": versions()})
         self.log("started")
@@ -53,16 +54,16 @@ class Folder:
     def parts_done(path: Path) -> list[str]:
         """Names of the parts that an unfinished result already has."""
         work = path.with_name(path.name + ".partial")
-        return sorted(part.name.removesuffix(".part.npz") for part in work.glob("*.part.npz"))
+        return sorted(part.name.removesuffix(_PART) for part in work.glob(f"*{_PART}"))
 
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
         """A part that an earlier call finished, if there is one."""
-        path = self.work / f"{name}.part.npz"
+        path = self.work / f"{name}{_PART}"
         return read_arrays(path, "a finished part") if path.exists() else None
 
     def keep_part(self, name: str, arrays: Arrays) -> None:
         """Keep a finished part, so that it is never computed again."""
-        write_arrays(self.work / f"{name}.part.npz", arrays)
+        write_arrays(self.work / f"{name}{_PART}", arrays)
         self.log("part", name=name)
 
     def log(self, event: str, **details: Any) -> None:
@@ -72,65 +73,71 @@ class Folder:
             file.write(json.dumps(line) + "\n")
 
     def finish(self, metrics: Mapping[str, Any], files: Mapping[str, Arrays]) -> None:
-        """Write the result, drop the parts and put the folder in its place."""
+        """Write the result, put the folder in its place and drop the parts."""
         for name, arrays in files.items():
             write_arrays(self.work / name, arrays, compressed=True)
         write_json(self.work / METRICS, metrics)
         self.log("finished")
-        old = self.path.with_name(self.path.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(self._old)
         if self.path.exists():
-            self.path.rename(old)
+            self.path.rename(self._old)
         self.work.rename(self.path)
-        shutil.rmtree(old, ignore_errors=True)
-        for part in self.path.glob("*.part.npz"):
+        _remove(self._old)
+        for part in self.path.glob(f"*{_PART}"):
             part.unlink()
 
-    def _holds_this(self, path: Path) -> bool:
-        _refuse_foreign(path)
-        if _same(path, self.config) and (path / METRICS).is_file():
+    def _holds_this(self) -> bool:
+        if self._same(self.path) and (self.path / METRICS).is_file():
             return True
+        stored = read_json(self.path / CONFIG)
+        names = [n for n in {**stored, **self.config} if stored.get(n) != self.config.get(n)]
         raise MarcError(
             "this folder holds another result",
-            got=f"{path}: {_difference(read_json(path / CONFIG), self.config)}",
+            got=f"{self.path}: it differs in {', '.join(n for n in names if n != 'versions')}",
             hint="another -o FOLDER, or --force to replace it",
         )
 
-
-def _same(path: Path, config: Mapping[str, Any]) -> bool:
-    return _without_versions(read_json(path / CONFIG)) == _without_versions(config)
-
-
-def _without_versions(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name != "versions"}
-
-
-def _difference(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    names = [n for n in {**stored, **wanted} if stored.get(n) != wanted.get(n) and n != "versions"]
-    return "it differs in " + ", ".join(names)
+    def _same(self, place: Path) -> bool:
+        stored = read_json(place / CONFIG) if (place / CONFIG).is_file() else {}
+        return {k: v for k, v in stored.items() if k != "versions"} == self.config
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Never touch a folder that is not a result: it is somebody's."""
-    ours = path.is_dir() and (
-        (path / CONFIG).is_file() or all(file.suffix == ".new" for file in path.iterdir())
+    """Never touch what is not ours: a result has a configuration that says its kind.
+
+    An empty folder may be filled, and so may one in which only the writing of the configuration
+    was begun.
+    """
+    if not path.exists():
+        return
+    if path.is_dir():
+        if {file.name for file in path.iterdir()} <= {f"{CONFIG}.new"}:
+            return
+        if (path / CONFIG).is_file() and "kind" in read_json(path / CONFIG):
+            return
+    raise MarcError(
+        "this path is not a result of marc, so it is left alone", got=path, hint="-o FOLDER"
     )
-    if not ours:
-        raise MarcError(
-            "this path is not a result of marc, so it is left alone", got=path, hint="-o FOLDER"
-        )
+
+
+def _remove(path: Path) -> None:
+    """Delete one of our folders, its configuration last: half deleted, it still says it is ours."""
+    if not path.exists():
+        return
+    for file in sorted(path.iterdir(), key=lambda file: file.name == CONFIG):
+        file.unlink()
+    path.rmdir()
 
 
 def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
-    if not (path / CONFIG).is_file() or not (path / METRICS).is_file():
-        partial = path.name.endswith(".partial") or path.with_name(path.name + ".partial").exists()
+    partial = path.name.endswith(".partial")
+    if partial or not (path / CONFIG).is_file() or not (path / METRICS).is_file():
+        begun = partial or path.with_name(path.name + ".partial").exists()
         raise MarcError(
             f"there is no finished {kind} here",
             got=path,
-            hint=f"call marc {kind} again to finish it"
-            if partial
-            else f"marc {kind} ... -o {path}",
+            hint=f"call marc {kind} again to finish it" if begun else f"marc {kind} ... -o {path}",
         )
     config = read_json(path / CONFIG)
     if config.get("kind") != kind:
@@ -139,17 +146,19 @@ def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; an empty one if the file is not there."""
-    if not path.is_file():
-        return {}
+    """A JSON object from a file."""
     try:
-        return dict(json.loads(path.read_text()))
+        value = json.loads(path.read_text())
     except ValueError as error:
         raise MarcError("this file is not JSON", got=f"{path}: {error}") from error
+    if not isinstance(value, dict):
+        raise MarcError("this file is not a JSON object", got=f"{path}: {str(value)[:80]}")
+    return value
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object in one piece."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     partial = path.with_name(path.name + ".new")
-    partial.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    partial.write_text(text)
     partial.replace(path)

@@ -19,7 +19,7 @@ import numpy as np
 
 from marc.admission import POLICIES, Admission, Arrivals
 from marc.core import Query, Step
-from marc.errors import MarcError, number, one_of, whole_number
+from marc.errors import MarcError, number, one_of, switch, whole_number
 from marc.memory import Memory
 from marc.negative import NegativeMemory
 from marc.scores import VIEW_ENTROPIES, BaseScores, fuse, kept_posterior
@@ -72,7 +72,8 @@ class MARC:
         self.seed = whole_number("seed", self.seed, 0)
         for name in ("weight", "alpha", "beta", "negative_weight", "gamma", "clip_weight"):
             setattr(self, name, number(name, getattr(self, name)))
-        self.refine_labels, self.use_base = bool(self.refine_labels), bool(self.use_base)
+        self.refine_labels = switch("refine_labels", self.refine_labels)
+        self.use_base = switch("use_base", self.use_base)
         one_of("admission policy", self.policy, POLICIES)
         one_of("view entropy", self.view_entropy, VIEW_ENTROPIES)
 

@@ -64,7 +64,7 @@ def list_methods(pattern: str = "*") -> list[str]:
     return [name for name in METHODS if fnmatch.fnmatch(name, pattern)]
 
 
-def create_method(name: str, **settings: Any) -> Method:
+def create_method(name: str, /, **settings: Any) -> Method:
     """A method by name.
 
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]

@@ -39,12 +39,7 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
 
     `seeds` are the reservoir's, one per stream.
     """
-    if method.varies_with:
-        raise MarcError(
-            f"the policy {method.policy!r} cannot be replayed",
-            got=f"what it stores varies with {', '.join(sorted(method.varies_with))}",
-            hint="marc.run(method, stream), one setting at a time",
-        )
+    refuse_unless_replayable(method)
     features = streams[0].features
     n_items, n_classes = features.base.logits.shape
     label = np.empty((len(streams), n_items), dtype=np.int64)
@@ -96,6 +91,16 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
         )
         for o, stream in enumerate(streams)
     ]
+
+
+def refuse_unless_replayable(method: MARC) -> None:
+    """Refuse a policy whose trajectory depends on what it is used for, by name."""
+    if method.varies_with:
+        raise MarcError(
+            f"the policy {method.policy!r} cannot be replayed",
+            got=f"what it stores varies with {', '.join(sorted(method.varies_with))}",
+            hint="marc run, or marc.run(method, stream): one setting at a time",
+        )
 
 
 def history_of(trajectory: Trajectory, capacities: Sequence[int], stream: Stream) -> History:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from marc.errors import MarcError, one_of
 from marc.evidence import KernelValues, read_all
 from marc.lifetimes import History, check_capacities
 from marc.method import MARC
-from marc.offline import admit, history_of
+from marc.offline import admit, history_of, refuse_unless_replayable
 from marc.scores import Int
 from marc.stream import Stream
 from marc.sweeps import CAPACITIES, Intervals, Sweep
@@ -49,6 +50,8 @@ def sweep(
             admission_capacity, alpha, beta, view_entropy, refine_labels.
     """
     spaces = stream.spaces if spaces is None else tuple(spaces)
+    if not spaces or len(set(spaces)) < len(spaces):
+        raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
     job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
     intervals = {}
     for space in spaces:
@@ -66,7 +69,7 @@ def plan_sweep(
     policy: str = "entropy",
     **settings: Any,
 ) -> SweepJob:
-    """Check everything and compute the trajectories: the part that all spaces share."""
+    """Check everything about a sweep; nothing is computed yet."""
     allowed = {"admission_capacity", "alpha", "beta", "view_entropy", "refine_labels"}
     for name in settings:
         one_of("setting of a sweep", name, allowed, "marc.replay(MARC(...), stream) for the others")
@@ -76,27 +79,39 @@ def plan_sweep(
             hint="marc run SOURCE for predictions, or add 'labels' to the pack",
         )
     method = MARC("predictor", policy=policy, **settings)
+    refuse_unless_replayable(method)
     orders = [stream] if seeds is None else [stream.shuffled(seed) for seed in seeds]
     if not orders:
         raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
-    checked = check_capacities(capacities)
-    grid = check_weights(tuple(weights))
-    trajectories = [a.trajectory for a in admit(method, orders, [*(seeds or [method.seed])])]
-    histories = [history_of(trajectory, checked, stream) for trajectory in trajectories]
-    names = (None,) if seeds is None else tuple(seeds)
-    return SweepJob(stream, method, checked, grid, names, histories)
+    return SweepJob(
+        stream=stream,
+        method=method,
+        capacities=check_capacities(capacities),
+        weights=check_weights(tuple(weights)),
+        seeds=(None,) if seeds is None else tuple(seeds),
+        orders=orders,
+    )
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """A sweep whose trajectories are known: each space is now one independent piece of work."""
+    """A sweep that was checked; each of its spaces is one independent piece of work."""
 
     stream: Stream
     method: MARC
     capacities: tuple[int, ...]
     weights: tuple[float, ...]
     seeds: tuple[int | None, ...]
-    histories: Sequence[History]
+    orders: Sequence[Stream]
+
+    @cached_property
+    def histories(self) -> list[History]:
+        """What each order's memory holds and when: the part that all spaces share."""
+        draws = [self.method.seed if seed is None else seed for seed in self.seeds]
+        return [
+            history_of(admitted.trajectory, self.capacities, self.stream)
+            for admitted in admit(self.method, self.orders, draws)
+        ]
 
     def space(self, space: str) -> Intervals:
         """The right weights of every image, for every capacity and order, in one space."""

@@ -16,8 +16,8 @@ from rich.table import Table
 
 from marc.errors import MarcError
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, emoji=False)
+err = Console(stderr=True, highlight=False, emoji=False)
 
 SEVERAL = {
     "run": ("--seed",),
@@ -56,7 +56,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         grid.add_row(*(escape(cell) for cell in row))
     # half a number is worse than a long line, so a narrow terminal does not cut the table
     wanted = Measurement.get(out, out.options.update(max_width=400), grid).maximum
-    Console(highlight=False, width=max(wanted, out.width)).print(grid)
+    Console(highlight=False, emoji=False, width=max(wanted, out.width)).print(grid)
 
 
 def points(value: float) -> str:
@@ -75,8 +75,13 @@ def p_value(value: float) -> str:
 
 
 def say(text: str) -> None:
-    """A line for a person."""
-    out.print(text, soft_wrap=True)
+    """A line for a person, printed as it is: a path may look like markup."""
+    out.print(text, soft_wrap=True, markup=False)
+
+
+def heading(text: str) -> None:
+    """A line that starts something new."""
+    out.print(text, soft_wrap=True, markup=False, style="bold")
 
 
 def as_json(value: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from marc.cli import console
+from marc.errors import MarcError
 from marc.packs import write_pack
 from marc.synthetic import synthetic_stream
 
@@ -21,8 +22,10 @@ def demo(
     Example:  marc demo -o demo
     """
     pack = output / "synthetic.npz"
-    console.say("[bold]A synthetic stream[/]: Gaussian features drawn from a seed, no real images.")
+    console.heading("A synthetic stream: Gaussian features drawn from a seed, no real images.")
     console.say("Its numbers show what the commands do, not what MARC is worth.")
+    if output.exists() and not output.is_dir():
+        raise MarcError("this path is not a folder", got=output, hint="-o FOLDER")
     if not pack.exists():
         write_pack(synthetic_stream(), pack)
     source, good, bad = f"arrays/{pack}", output / "classes", output / "styles"
@@ -35,7 +38,8 @@ def demo(
     command = context.find_root().command
     for number, (title, words) in enumerate(chapters.items(), start=1):
         arguments = [str(word) for word in words]
-        console.say(f"\n[bold]{number}. {title}[/]\n$ marc {shlex.join(arguments)}\n")
+        console.heading(f"\n{number}. {title}")
+        console.say(f"$ marc {shlex.join(arguments)}\n")
         command.main(arguments, prog_name="marc", standalone_mode=False)
     console.say("\nYour own features: save them as a pack (README, 'Your own features'), then")
     console.say("$ marc sweep arrays/FILE.npz")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 import typer
 
 from marc.admission import POLICIES
@@ -22,7 +24,7 @@ def list_names(
     """
     one_of("kind of thing to list", what, ("methods", "policies"))
     if what == "policies":
-        rows = [[p.name, p.summary] for p in POLICIES.values()]
+        rows = [[p.name, p.summary] for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)]
         if json:
             console.as_json(dict((name, summary) for name, summary in rows))
         else:
@@ -45,7 +47,7 @@ def list_names(
         )
     elif card:
         only = cards[card]
-        console.say(f"[bold]{only.name}[/]: {only.summary}")
+        console.heading(f"{only.name}: {only.summary}")
         console.say(f"paper: {only.paper}\nneeds: {only.needs}")
         console.say(f"order: {order(only.reads_before_writes)}")
         console.table("", ["setting", "default"], [[k, str(v)] for k, v in only.settings.items()])

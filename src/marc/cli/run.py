@@ -87,6 +87,10 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise MarcError("a setting is written name=value", got=pair, hint="--set gamma=1.0")
+        if name in ("space", "capacity", "weight", "policy", "seed"):
+            raise MarcError(
+                "this setting has an option of its own", got=pair, hint=f"--{name} {text}"
+            )
         settings[name] = {"true": True, "false": False}.get(text.lower(), number_or_text(text))
     return settings
 

@@ -16,7 +16,7 @@ from marc.errors import MarcError
 from marc.folders import Folder, read_result
 from marc.packs import load_stream
 from marc.stream import Stream
-from marc.sweeping import plan_sweep
+from marc.sweeping import SweepJob, plan_sweep
 from marc.sweeps import CAPACITIES, Score, Sweep
 from marc.weights import WEIGHTS
 
@@ -43,16 +43,16 @@ def sweep(
     """
     stream = load_stream(source)
     stream = stream.with_views(views) if views else stream
-    sources = [read_sweep(Path(path)) for path in held_out]
-    spaces = tuple(space) or stream.spaces
-    config = describe(source, stream, spaces, capacity, weight, check_seeds(seed), policy)
+    job = plan_sweep(stream, capacity, weight, check_seeds(seed), policy)
+    config = describe(source, job, check_spaces(stream, space))
+    sources = [read_source(Path(path), config) for path in held_out]
     path = Path(output or f"sweeps/{stream.name}-m{stream.n_views}")
     if dry_run:
         foresee(path, stream, config)
         return
     folder = Folder(path, config, force=force)
     if not folder.done:
-        finish(folder, stream, config)
+        finish(folder, job, config["spaces"])
     result = read_sweep(path)
     scores = summarise(result, sources)
     if json:
@@ -63,18 +63,19 @@ def sweep(
         show(path, result, scores, config, was_done=folder.done)
 
 
-def describe(
-    source: str,
-    stream: Stream,
-    spaces: tuple[str, ...],
-    capacities: list[int],
-    weights: list[float],
-    seeds: list[int],
-    policy: str,
-) -> dict[str, Any]:
-    """Everything that decides the result, as data."""
+def check_spaces(stream: Stream, given: list[str]) -> list[str]:
+    """Known and distinct names, before anything is written."""
+    spaces = given or list(stream.spaces)
+    if len(set(spaces)) < len(spaces):
+        raise MarcError("a space is named twice", got=" ".join(spaces), allowed="each name once")
     for space in spaces:
-        stream.features.keys(space)  # refuse a wrong name before anything is written
+        stream.features.keys(space)
+    return spaces
+
+
+def describe(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
+    """Everything that decides the result, as data."""
+    stream = job.stream
     return {
         "kind": "sweep",
         "source": source,
@@ -82,11 +83,11 @@ def describe(
         "n_images": len(stream),
         "n_classes": stream.n_classes,
         "n_views": stream.n_views,
-        "policy": policy,
-        "spaces": list(spaces),
-        "capacities": capacities,
-        "weights": weights,
-        "seeds": seeds,
+        "policy": job.method.policy,
+        "spaces": spaces,
+        "capacities": list(job.capacities),
+        "weights": list(job.weights),
+        "seeds": list(job.seeds),
         "transductive": [space for space in spaces if "+" in space],
         "fingerprint": {k: v for k, v in stream.fingerprint.items() if k != "order"},
     }
@@ -107,15 +108,13 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         console.say(f"  {space}: {note}")
 
 
-def finish(folder: Folder, stream: Stream, config: dict[str, Any]) -> None:
+def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
     """Sweep the spaces that are not done yet, then write the result."""
     intervals = {}
     with console.progress() as bar:
-        task = bar.add_task("trajectories", total=len(config["spaces"]), note="")
-        job = plan_sweep(
-            stream, config["capacities"], config["weights"], config["seeds"], config["policy"]
-        )
-        for number, space in enumerate(config["spaces"]):
+        task = bar.add_task("trajectories", total=len(spaces), note="")
+        _ = job.histories
+        for number, space in enumerate(spaces):
             bar.update(task, description=space, completed=number)
             done = folder.part(f"space-{number}")
             if done is None:
@@ -125,7 +124,7 @@ def finish(folder: Folder, stream: Stream, config: dict[str, Any]) -> None:
             intervals[space] = (done["lower"], done["upper"])
     result = job.result(intervals)
     arrays = {
-        "ids": np.array(stream.features.ids),
+        "ids": np.array(job.stream.features.ids),
         "base_correct": result.base_correct,
         **{f"lower/{name}": ends[0] for name, ends in intervals.items()},
         **{f"upper/{name}": ends[1] for name, ends in intervals.items()},
@@ -157,6 +156,34 @@ def read_sweep(path: Path) -> Sweep:
     )
 
 
+def read_source(path: Path, config: dict[str, Any]) -> Sweep:
+    """A sweep of another stream on which this one's settings may be chosen."""
+    other, _ = read_result(path, "sweep")
+    mine, theirs = config["fingerprint"], other["fingerprint"]
+    same_names = all(mine[part] == theirs[part] for part in ("ids", "labels"))
+    if mine["views"] == theirs["views"] or same_names:
+        raise MarcError(
+            "a held-out choice must be made on other images",
+            got=f"{path}: a sweep of the same stream",
+            hint="--held-out FOLDER of another stream",
+        )
+    for part in ("capacities", "weights"):
+        if config[part] != other[part]:
+            raise MarcError(
+                "a held-out choice needs the same grid of capacities and weights",
+                got=f"{path}: {part} {other[part]}",
+                allowed=config[part],
+            )
+    missing = [space for space in config["spaces"] if space not in other["spaces"]]
+    if missing:
+        raise MarcError(
+            "the held-out sweep does not have all these spaces",
+            got=f"{path}: no {', '.join(missing)}",
+            hint=f"marc sweep {other['source']} --space {' '.join(config['spaces'])}",
+        )
+    return read_sweep(path)
+
+
 def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
     """For each space: the paper's fixed setting, the oracles, and what was chosen elsewhere."""
     capacity = min(sweep.capacities, key=lambda k: (abs(k - 16), k))
@@ -169,13 +196,6 @@ def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
             sweep.oracle(space, over="all"),
         ]
         if sources:
-            missing = [source.stream for source in sources if space not in source.spaces]
-            if missing:
-                raise MarcError(
-                    f"the held-out sweeps do not all have the space {space!r}",
-                    got=f"missing in {', '.join(missing)}",
-                    hint=f"marc sweep ... --space {space}",
-                )
             scores[space].append(sweep.held_out(space, sources))
     return scores
 
