@@ -64,7 +64,7 @@ def test_the_table_shows_the_difference_with_its_interval(run, tmp_path):
     difference, low, high = (f"{100 * value:+.2f}" for value in wanted)
     row = next(line for line in outcome.out.splitlines() if line.startswith("second"))
     assert f"{difference}  [{low}, {high}]" in row
-    assert "fixed" in row
+    assert "settings: fixed" in outcome.out
 
 
 def test_only_the_orders_that_both_have_are_compared(run, tmp_path):

@@ -141,7 +141,7 @@ def test_default_folders_differ_where_settings_differ(run, tmp_path):
         *(["--weight", "3.5"], ["--space", "classes+center"], ["--space", "both"]),
     ]
     for words in calls:
-        space = [] if "--space" in words else ["--space", "classes"]
+        space = [] if "--space" in words or "--method" in words else ["--space", "classes"]
         assert run(*space, *words).status == 0
     assert len(list((tmp_path / "runs").iterdir())) == len(calls)
 
@@ -240,3 +240,10 @@ def test_a_run_in_a_process_of_its_own_prints_plain_text(sources, tmp_path):
     assert outcome.out.endswith("written: out\n")
     metrics = json.loads(call_outside(*words, "--json", cwd=tmp_path).out)["metrics"]
     assert f"gain {100 * metrics['gain']:+.2f} points" in outcome.out
+
+
+def test_options_that_the_method_does_not_have_are_refused_not_ignored(run, tmp_path):
+    outcome = run("--method", "no-memory", "--space", "classes")
+    assert outcome.status == 2
+    assert "space classes" in outcome.err
+    assert not list(tmp_path.iterdir())

@@ -298,3 +298,14 @@ def test_a_damaged_part_is_named(tmp_path):
     (tmp_path / "a.partial/first.part.npz").write_bytes(b"PK\x03\x04 half")
     with pytest.raises(MarcError, match=r"first\.part\.npz"):
         folder.part("first")
+
+
+def test_parts_computed_by_other_libraries_are_computed_again(tmp_path, monkeypatch):
+    Folder(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(50)})
+    monkeypatch.setattr(folders, "versions", lambda: {"numpy": "9.9"})
+    assert attempt(tmp_path / "a") == ["first", "second"]
+
+
+def test_the_path_of_a_pack_is_not_part_of_what_a_result_is(tmp_path):
+    attempt(tmp_path / "a", {**CONFIG, "source": "arrays/a.npz"})
+    assert Folder(tmp_path / "a", {**CONFIG, "source": "arrays/./a.npz"}).done

@@ -22,6 +22,7 @@ from marc.errors import MarcError
 
 CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
 _PART = ".part.npz"
+_NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
 
 
 def versions() -> dict[str, str]:
@@ -44,8 +45,8 @@ class Folder:
         self.done = not force and (path / CONFIG).exists() and self._holds_this()
         if self.done:
             return
-        if force or not self._same(self.work):
-            _remove(self.work)
+        if force or not self._same(self.work) or self._made_with(self.work) != versions():
+            _remove(self.work)  # parts of one result are computed by one set of libraries
         self.work.mkdir(parents=True, exist_ok=True)
         write_json(self.work / CONFIG, {**self.config, "versions": versions()})
         self.log("started")
@@ -91,15 +92,24 @@ class Folder:
             return True
         stored = read_json(self.path / CONFIG)
         names = [n for n in {**stored, **self.config} if stored.get(n) != self.config.get(n)]
+        names = [name for name in names if name not in _NOT_IDENTITY]
         raise MarcError(
             "this folder holds another result",
-            got=f"{self.path}: it differs in {', '.join(n for n in names if n != 'versions')}",
+            got=f"{self.path}: it differs in {', '.join(names)}",
             hint="another -o FOLDER, or --force to replace it",
         )
 
     def _same(self, place: Path) -> bool:
         stored = read_json(place / CONFIG) if (place / CONFIG).is_file() else {}
-        return {k: v for k, v in stored.items() if k != "versions"} == self.config
+        return all(
+            stored.get(name) == self.config.get(name)
+            for name in {**stored, **self.config}
+            if name not in _NOT_IDENTITY
+        )
+
+    @staticmethod
+    def _made_with(place: Path) -> object:
+        return read_json(place / CONFIG).get("versions") if (place / CONFIG).is_file() else None
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -15,6 +15,8 @@ from marc.cli.run import run
 from marc.cli.sweep import sweep
 from marc.errors import MarcError
 
+_INTERRUPTED = 130  # the parser's exit status for Ctrl-C
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -51,6 +53,10 @@ def main() -> None:
     except MarcError as error:
         console.complain(error)
         sys.exit(2)
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:
+            console.err.print("stopped; what is finished is kept: the same command goes on from it")
+        raise
     except OSError as error:
         console.complain(MarcError(f"the system refused: {error}"))
         sys.exit(1)

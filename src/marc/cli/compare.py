@@ -131,24 +131,19 @@ def show(reference: Stored, others: list[Stored], rows: list[dict[str, Any]]) ->
                 console.points(row["difference"]),
                 f"[{console.points(low)}, {console.points(high)}]",
                 console.p_value(max(row["mcnemar_p"])),
-                row["selection"],
             ]
         )
-    columns = [
-        "run",
-        "no memory %",
-        "accuracy %",
-        "gain",
-        "vs first",
-        "95 % over images",
-        "McNemar p",
-        "settings",
-    ]
-    console.table("vs first: accuracy minus that of the first run, in points", columns, lines)
-    console.say("McNemar p: exact, two-sided, the largest over the common orders")
+    selections = {reference.metrics["selection"], *(row["selection"] for row in rows)}
+    columns = ["run", "no memory", "accuracy", "gain", "vs first", "95 % interval", "McNemar p"]
+    console.table(columns, lines)
+    console.say(
+        "accuracy in percent, differences in points; vs first: accuracy minus that of the first\n"
+        "run, paired by image; McNemar p: exact, two-sided, the largest over the common orders;\n"
+        f"settings: {', '.join(sorted(selections))}"
+    )
     for other, row in zip(others, rows, strict=True):
         if row["protocol_differences"]:
-            console.say(f"protocol of {reference.path.name} / {other.path.name} differs in:")
+            console.say(f"the protocols of {reference.path} and {other.path} differ in:")
             for line in row["protocol_differences"]:
                 console.say(f"  {line}")
 
@@ -163,5 +158,4 @@ def cells(row: dict[str, Any]) -> list[str]:
         "",
         "",
         "",
-        row["selection"],
     ]

@@ -47,11 +47,12 @@ def spread(arguments: Sequence[str]) -> list[str]:
     return spread_out
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: the first column is text, the others are numbers."""
-    grid = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
+    """Print a table; with `numbers`, all columns but the first are set to the right."""
+    grid = Table(header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
-        grid.add_column(column, justify="left" if position == 0 else "right", no_wrap=True)
+        right = numbers and position > 0
+        grid.add_column(column, justify="right" if right else "left", no_wrap=True)
     for row in rows:
         grid.add_row(*(escape(cell) for cell in row))
     # half a number is worse than a long line, so a narrow terminal does not cut the table

@@ -8,7 +8,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.errors import one_of
+from marc.errors import MarcError, one_of
 from marc.methods import METHODS, list_methods
 
 
@@ -28,10 +28,12 @@ def list_names(
         if json:
             console.as_json(dict((name, summary) for name, summary in rows))
         else:
-            console.table("", ["policy", "keeps"], rows)
+            console.table(["policy", "keeps"], rows, numbers=False)
         return
     names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
     cards = {name: METHODS[name] for name in names}
+    if not cards:
+        raise MarcError("no method has such a name", got=pattern, allowed=", ".join(METHODS))
     if json:
         console.as_json(
             {
@@ -50,13 +52,13 @@ def list_names(
         console.heading(f"{only.name}: {only.summary}")
         console.say(f"paper: {only.paper}\nneeds: {only.needs}")
         console.say(f"order: {order(only.reads_before_writes)}")
-        console.table("", ["setting", "default"], [[k, str(v)] for k, v in only.settings.items()])
+        rows = [[name, str(value)] for name, value in only.settings.items()]
+        console.table(["setting", "default"], rows, numbers=False)
     else:
-        console.table(
-            "",
-            ["method", "what it is", "needs", "order"],
-            [[n, c.summary, c.needs, order(c.reads_before_writes)] for n, c in cards.items()],
-        )
+        rows = [
+            [name, order(each.reads_before_writes), each.summary] for name, each in cards.items()
+        ]
+        console.table(["method", "order", "what it is"], rows, numbers=False)
 
 
 def order(reads_before_writes: bool | None) -> str:

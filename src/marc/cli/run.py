@@ -45,16 +45,18 @@ def run(
     stream = load_stream(source)
     stream = stream.with_views(views) if views else stream
     settings = parse_settings(option)
+    own = {"space": space, "capacity": capacity, "weight": weight, "policy": policy}
     if method == "marc":
-        settings |= {
-            "space": space or only_space(stream),
-            "capacity": capacity,
-            "weight": weight,
-            "policy": policy,
-        }
+        settings |= {**own, "space": space or only_space(stream)}
+    elif own != {"space": "", "capacity": 16, "weight": 10.0, "policy": "entropy"}:
+        raise MarcError(
+            f"{method} has no space, capacity, weight or policy",
+            got=", ".join(f"{name} {value}" for name, value in own.items() if value),
+            hint="--method marc, or leave these options out",
+        )
     methods = {each: seeded(method, settings, each) for each in check_seeds(seed)}
     config = describe(source, stream, methods)
-    path = Path(output or default_folder("runs", stream, settings, method))
+    path = Path(output or default_folder(stream, settings, method, seed))
     if dry_run:
         foresee(path, stream, config)
         return
@@ -117,14 +119,15 @@ def only_space(stream: Stream) -> str:
     )
 
 
-def default_folder(root: str, stream: Stream, settings: dict[str, Any], method: str) -> str:
+def default_folder(stream: Stream, settings: dict[str, Any], method: str, seeds: list[int]) -> str:
     """A name that says what is inside."""
     parts = [stream.name, f"m{stream.n_views}", method]
     if method == "marc":
         parts += [settings["space"], f"k{settings['capacity']}", f"w{settings['weight']:g}"]
         extra = {k: v for k, v in settings.items() if k not in ("space", "capacity", "weight")}
         parts += [f"{k}-{v}" for k, v in extra.items() if (k, v) != ("policy", "entropy")]
-    return f"{root}/" + "-".join(parts).replace("/", "_")
+    parts += [] if seeds == [0, 1, 2] else ["seeds", *map(str, seeds)]
+    return "runs/" + "-".join(parts).replace("/", "_")
 
 
 def describe(source: str, stream: Stream, methods: dict[int, Method]) -> dict[str, Any]:
@@ -258,7 +261,6 @@ def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_don
         console.say(f"no labels: the memory changed {shares} % of the answers")
     else:
         console.table(
-            "",
             ["order", "no memory %", "accuracy %", "gain", "repairs", "regressions", "McNemar p"],
             [
                 [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def sweep(
     job = plan_sweep(stream, capacity, weight, check_seeds(seed), policy)
     config = describe(source, job, check_spaces(stream, space))
     sources = [read_source(Path(path), config) for path in held_out]
-    path = Path(output or f"sweeps/{stream.name}-m{stream.n_views}")
+    path = Path(output or default_folder(job, config))
     if dry_run:
         foresee(path, stream, config)
         return
@@ -71,6 +72,21 @@ def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     for space in spaces:
         stream.features.keys(space)
     return spaces
+
+
+def default_folder(job: SweepJob, config: dict[str, Any]) -> str:
+    """The stream's name, with a digest of the settings where they are not the usual ones."""
+    stream = job.stream
+    usual = {
+        "spaces": list(stream.spaces),
+        "capacities": list(CAPACITIES),
+        "weights": list(WEIGHTS),
+        "seeds": [0, 1, 2],
+        "policy": "entropy",
+    }
+    chosen = {name: config[name] for name in usual}
+    digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
+    return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
 def describe(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
@@ -244,7 +260,10 @@ def show(
         cells = [space, gain(row[0]), gain(row[1]), setting(row[1]), gain(row[2])]
         cells += [gain(row[3]), setting(row[3])] if len(row) > 3 else []
         rows.append(cells)
-    console.table("gain in points over no memory, mean (sd over orders)", columns, rows)
+    console.say("gain in points over no memory, mean (sd over orders)")
+    console.table(columns, rows)
+    if any("/" in setting(score) for row in scores.values() for score in row):
+        console.say("several w: an oracle chooses one for each order")
     if len(next(iter(scores.values()))) > 3:
         console.say(f"held-out: K and w chosen on {next(iter(scores.values()))[3].chosen_on}")
     if config["transductive"]:
