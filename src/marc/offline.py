@@ -40,57 +40,68 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
     `seeds` are the reservoir's, one per stream.
     """
     refuse_unless_replayable(method)
+    offers = _Offers(method, streams, seeds)
     features = streams[0].features
-    n_items, n_classes = features.base.logits.shape
-    label = np.empty((len(streams), n_items), dtype=np.int64)
-    priority = np.empty((len(streams), n_items))
-    evidence = None
-    if method.clip_weight:
-        evidence = np.empty((len(streams), n_items, n_classes), dtype=np.float32)
+    if method.reads_clip_memory:
+        values = KernelValues(features.clip_keys, method.alpha, method.beta)
+        histories = [_clip_history(method, stream) for stream in streams]
+        read_all(values, histories, lambda order, items, sums: offers(order, items, sums[0].T))
+    else:
+        for order in range(len(streams)):
+            offers(order, np.arange(len(features.ids)), None)
+    return offers.admitted()
 
-    def judge(order: int, items: Int, clip: Float | None) -> None:
-        base = features.base.at(items)
+
+class _Offers:
+    """Fills in what is offered to the retrieval memory, whatever the order of computation."""
+
+    def __init__(self, method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> None:
+        self.method, self.streams, self.seeds = method, streams, seeds
+        self.times = [np.argsort(stream.order) for stream in streams]
+        shape = (len(streams), *streams[0].features.base.logits.shape)
+        self.label = np.empty(shape[:2], dtype=np.int64)
+        self.priority = np.empty(shape[:2])
+        self.evidence = np.zeros(shape, dtype=np.float32) if method.clip_weight else None
+
+    def __call__(self, order: int, items: Int, clip: Float | None) -> None:
+        """Judge some items in one order by their base scores and CLIP evidence (n, C)."""
+        base = self.streams[order].features.base.at(items)
         arrivals = Arrivals(
             base=base.logits,
             clip_evidence=clip,
             fused=None,
-            position=times[order][items],
+            position=self.times[order][items],
             item=items,
-            seed=seeds[order],
+            seed=self.seeds[order],
         )
-        priority[order, items] = method.admission.priority(arrivals)
-        label[order, items] = base.label
-        if method.refine_labels and clip is not None:
-            label[order, items] = fuse(base.logits, clip, 1.0).argmax(axis=-1)
-        if evidence is not None:
-            evidence[order, items] = 0.0 if clip is None else clip
+        self.priority[order, items] = self.method.admission.priority(arrivals)
+        self.label[order, items] = base.label
+        if clip is None:
+            return
+        if self.method.refine_labels:
+            self.label[order, items] = fuse(base.logits, clip, 1.0).argmax(axis=-1)
+        if self.evidence is not None:
+            self.evidence[order, items] = clip
 
-    times = [np.argsort(stream.order) for stream in streams]
-    if method.reads_clip_memory:
-        rank = -features.base.entropy_as(method.view_entropy)
-        histories = [
-            History.trace(
-                stream.order,
-                features.base.label[stream.order],
-                rank[stream.order],
-                (method.admission_capacity,),
-                n_classes,
-                n_items,
+    def admitted(self) -> list[Admitted]:
+        """By position instead of by item."""
+        return [
+            Admitted(
+                Trajectory(
+                    stream.order, self.label[o, stream.order], self.priority[o, stream.order]
+                ),
+                None if self.evidence is None else self.evidence[o],
             )
-            for stream in streams
+            for o, stream in enumerate(self.streams)
         ]
-        values = KernelValues(features.clip_keys, method.alpha, method.beta)
-        read_all(values, histories, lambda order, items, sums: judge(order, items, sums[0].T))
-    else:
-        for order in range(len(streams)):
-            judge(order, np.arange(n_items), None)
-    return [
-        Admitted(
-            Trajectory(stream.order, label[o, stream.order], priority[o, stream.order]),
-            None if evidence is None else evidence[o],
-        )
-        for o, stream in enumerate(streams)
-    ]
+
+
+def _clip_history(method: MARC, stream: Stream) -> History:
+    """What the CLIP memory holds: base labels, kept by -e_t."""
+    base = stream.features.base
+    rank = -base.entropy_as(method.view_entropy)
+    trajectory = Trajectory(stream.order, base.label[stream.order], rank[stream.order])
+    return history_of(trajectory, (method.admission_capacity,), stream)
 
 
 def refuse_unless_replayable(method: MARC) -> None:

@@ -134,34 +134,18 @@ class Stream:
         if views.ndim == 2:
             views = views[:, np.newaxis]
         checks.features("views", views, ndim=3)
-        n_images, _, dim = views.shape
-        prototypes = np.asarray(prototypes)
-        checks.features("prototypes", prototypes, ndim=2)
-        if len(prototypes) < 2:
-            raise MarcError("a classifier needs at least two classes", got=len(prototypes))
-        if prototypes.shape[1] != dim:
-            raise MarcError(
-                "views and prototypes must have the same dimension",
-                got=f"views {views.shape}, prototypes {prototypes.shape}",
-                hint="use the image and the text features of one predictor",
-            )
-        scale = number("logit_scale", logit_scale)
-        if not 0 < scale <= _LARGEST_SCALE:
-            raise MarcError(
-                "logit_scale must be above 0",
-                got=logit_scale,
-                allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
-            )
+        predictor = _check_predictor(np.asarray(prototypes), logit_scale, views.shape[2])
+        n_images, n_classes = len(views), predictor.n_classes
         features = Features(
             views=views,
-            predictor=Predictor(unit(prototypes), scale),
+            predictor=predictor,
             spaces=checks.spaces(spaces or {}, n_images),
-            class_names=checks.names("class_names", class_names, len(prototypes), "class "),
+            class_names=checks.names("class_names", class_names, n_classes, "class "),
             ids=checks.names("ids", ids, n_images, ""),
         )
         if len(set(features.ids)) < n_images:
             raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")
-        truth = checks.labels(labels, n_images, len(prototypes))
+        truth = checks.labels(labels, n_images, n_classes)
         return cls(features, np.arange(n_images), truth, name=name)
 
     def __len__(self) -> int:
@@ -246,6 +230,27 @@ class Stream:
         """Digests of the features, of the labels and of this order."""
         labels = None if self.row_labels is None else _digest(self.row_labels)
         return {**self.features.fingerprint, "labels": labels, "order": _digest(self.order)}
+
+
+def _check_predictor(prototypes: Float, logit_scale: float, dim: int) -> Predictor:
+    """The predictor, if its prototypes fit image features of dimension `dim`."""
+    checks.features("prototypes", prototypes, ndim=2)
+    if len(prototypes) < 2:
+        raise MarcError("a classifier needs at least two classes", got=len(prototypes))
+    if prototypes.shape[1] != dim:
+        raise MarcError(
+            "views and prototypes must have the same dimension",
+            got=f"views {dim}, prototypes {prototypes.shape[1]}",
+            hint="use the image and the text features of one predictor",
+        )
+    scale = number("logit_scale", logit_scale)
+    if not 0 < scale <= _LARGEST_SCALE:
+        raise MarcError(
+            "logit_scale must be above 0",
+            got=logit_scale,
+            allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
+        )
+    return Predictor(unit(prototypes), scale)
 
 
 class _Row(Mapping[str, NDArray[np.float32]]):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+from typing import Any
 
 import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.errors import MarcError, one_of
-from marc.methods import METHODS, list_methods
+from marc.methods import METHODS, MethodCard, list_methods
 
 
 def list_names(
@@ -24,41 +25,45 @@ def list_names(
     """
     one_of("kind of thing to list", what, ("methods", "policies"))
     if what == "policies":
-        rows = [[p.name, p.summary] for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)]
-        if json:
-            console.as_json(dict((name, summary) for name, summary in rows))
-        else:
-            console.table(["policy", "keeps"], rows, numbers=False)
+        show_policies(pattern, json=json)
         return
     names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
-    cards = {name: METHODS[name] for name in names}
-    if not cards:
+    if not names:
         raise MarcError("no method has such a name", got=pattern, allowed=", ".join(METHODS))
+    cards = {name: METHODS[name] for name in names}
     if json:
-        console.as_json(
-            {
-                name: {
-                    "summary": each.summary,
-                    "reads_before_writes": each.reads_before_writes,
-                    "needs": each.needs,
-                    "paper": each.paper,
-                    "settings": each.settings,
-                }
-                for name, each in cards.items()
-            }
-        )
+        console.as_json({name: as_data(each) for name, each in cards.items()})
     elif card:
-        only = cards[card]
-        console.heading(f"{only.name}: {only.summary}")
-        console.say(f"paper: {only.paper}\nneeds: {only.needs}")
-        console.say(f"order: {order(only.reads_before_writes)}")
-        rows = [[name, str(value)] for name, value in only.settings.items()]
-        console.table(["setting", "default"], rows, numbers=False)
+        show_card(cards[card])
     else:
-        rows = [
-            [name, order(each.reads_before_writes), each.summary] for name, each in cards.items()
-        ]
+        rows = [[n, order(each.reads_before_writes), each.summary] for n, each in cards.items()]
         console.table(["method", "order", "what it is"], rows, numbers=False)
+
+
+def show_policies(pattern: str, *, json: bool) -> None:
+    """Admission policies and what they keep."""
+    found = {p.name: p.summary for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)}
+    if not found:
+        raise MarcError("no policy has such a name", got=pattern, allowed=", ".join(POLICIES))
+    if json:
+        console.as_json(found)
+    else:
+        console.table(["policy", "keeps"], [[*row] for row in found.items()], numbers=False)
+
+
+def show_card(card: MethodCard) -> None:
+    """Everything about one method."""
+    console.heading(f"{card.name}: {card.summary}")
+    console.say(f"paper: {card.paper}\nneeds: {card.needs}")
+    console.say(f"order: {order(card.reads_before_writes)}")
+    rows = [[name, str(value)] for name, value in card.settings.items()]
+    console.table(["setting", "default"], rows, numbers=False)
+
+
+def as_data(card: MethodCard) -> dict[str, Any]:
+    """A card for JSON."""
+    names = ("summary", "reads_before_writes", "needs", "paper", "settings")
+    return {name: getattr(card, name) for name in names}
 
 
 def order(reads_before_writes: bool | None) -> str:
