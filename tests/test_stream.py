@@ -51,7 +51,7 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         (
             {"prototypes": PROTOTYPES[:, :3]},
             "views and prototypes must have the same dimension",
-            "views (9, 3, 4), prototypes (5, 3)",
+            "views 4, prototypes 3",
         ),
         ({"spaces": {"a": np.ones((8, 2))}}, "space 'a' must have one row per image", "8 rows"),
         ({"spaces": {"a": np.ones((9, 2), int)}}, "space 'a' must be floating-point", "int64"),
