@@ -174,7 +174,7 @@ def growth() -> list[Row]:
     """How the time of one space grows with the stream."""
     cases = (
         ("C 200, K <= 64", (4000, 8000, 16_000), 200, marc.CAPACITIES, 2.0),
-        ("C 5, K <= 8", (25_000, 50_000, 100_000), 5, (1, 2, 4, 8), 1.1),
+        ("C 10, K <= 16", (20_000, 40_000, 80_000), 10, (1, 2, 4, 8, 16), 1.1),
     )
     rows = []
     for what, sizes, n_classes, capacities, bar in cases:
