@@ -1,6 +1,6 @@
 """Speed as ratios measured in one run, so that they mean something on another machine.
 
-    make benchmark                          everything, about six minutes on two cores
+    make benchmark                          everything, about five minutes on two cores
     python benchmarks/ratios.py sweep step  some of it: sweep, loop, step, memory, growth, import
 
 Prints one table in Markdown; docs/performance.md holds such a table.
