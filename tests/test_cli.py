@@ -1,7 +1,7 @@
 """Bad use: status 2, an error with what came and what is allowed, and nothing left behind."""
 
 import pytest
-from commands import call, call_outside, make_sources, tree
+from commands import call, call_outside, tree
 
 RUN = {
     "a missing file": (["--space", "classes"], "nothing.npz", "no such feature pack"),
@@ -74,11 +74,6 @@ OTHERS = {
     "demo with an unknown option": (["demo", "--nonsense"], "--nonsense", "--help"),
     "an unknown command": (["swep"], "swep", "--help"),
 }
-
-
-@pytest.fixture(scope="session")
-def sources(tmp_path_factory):
-    return make_sources(tmp_path_factory.mktemp("packs"))
 
 
 @pytest.fixture

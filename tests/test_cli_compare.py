@@ -4,14 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import arrays_in, call, call_json, call_outside, json_in, make_sources, tree
+from commands import arrays_in, call, call_json, call_outside, json_in, tree
 
 from marc.stats import mcnemar_exact, paired_difference
-
-
-@pytest.fixture(scope="session")
-def sources(tmp_path_factory):
-    return make_sources(tmp_path_factory.mktemp("packs"))
 
 
 @pytest.fixture

@@ -5,18 +5,13 @@ import re
 import subprocess
 
 import pytest
-from commands import MARC, call, call_json, call_outside, json_in, make_sources, tree
+from commands import MARC, call, call_json, call_outside, json_in, tree
 
 import marc
 from marc.admission import POLICIES
 from marc.cli.console import p_value, spread
 
 COMMANDS = ["demo", "run", "sweep", "compare", "list"]
-
-
-@pytest.fixture(scope="session")
-def sources(tmp_path_factory):
-    return make_sources(tmp_path_factory.mktemp("packs"))
 
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)])

@@ -15,9 +15,7 @@ def two_orders(seed=0):
     for _ in range(2):
         order = draw.permutation(N_ITEMS)
         labels, priorities = draw.integers(N_CLASSES, size=N_ITEMS), draw.random(N_ITEMS)
-        histories.append(
-            (History.trace(order, labels, priorities, CAPACITIES, N_CLASSES, N_ITEMS), labels)
-        )
+        histories.append((History.trace(order, labels, priorities, CAPACITIES, N_CLASSES), labels))
     return keys, histories
 
 
@@ -59,9 +57,7 @@ def test_what_is_alive_is_cheaper_once_the_stream_is_long():
     draw = np.random.default_rng(0)
     n_items = 40_000
     priorities = np.arange(n_items, dtype=float)  # first in, first out: everything is admitted
-    history = History.trace(
-        np.arange(n_items), draw.integers(2, size=n_items), priorities, (4,), 2, n_items
-    )
+    history = History.trace(np.arange(n_items), draw.integers(2, size=n_items), priorities, (4,), 2)
     assert evidence._cost_apart(history) < n_items * len(history.items) / 10
 
 

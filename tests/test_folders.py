@@ -7,7 +7,6 @@ import pytest
 from commands import arrays_in, events, tree
 
 from marc import folders
-from marc.arrays import write_arrays
 from marc.errors import MarcError
 from marc.folders import Folder, read_result, write_json
 
@@ -273,9 +272,6 @@ def test_nothing_that_is_written_is_pickled(tmp_path):
     assert set(arrays_in(tmp_path / "a.partial" / "first.part.npz")) == {"x", "ids"}
     attempt(tmp_path / "a")
     assert set(arrays_in(tmp_path / "a" / "whole.npz")) == {"first", "second"}
-    with pytest.raises(ValueError, match="allow_pickle"):
-        write_arrays(tmp_path / "b.npz", {"objects": np.array([{}, []], dtype=object)})
-    assert not (tmp_path / "b.npz").exists()
 
 
 def test_an_unfinished_result_is_refused_with_the_way_to_finish_it(tmp_path):

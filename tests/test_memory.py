@@ -69,8 +69,7 @@ def test_restoring_and_going_on_equals_never_stopping(first, second, capacity):
     whole, stopped = (Memory(N_CLASSES, capacity, DIM) for _ in range(2))
     fill(whole, first)
     fill(stopped, first)
-    restored = Memory(N_CLASSES, capacity, DIM)
-    restored.load_state(stopped.state())
+    restored = Memory.from_state(stopped.state(), N_CLASSES, capacity)
     assert fill(whole, second) == fill(restored, second)
     query = keys_for(2)[1].astype(np.float32)
     assert np.array_equal(whole.read(query), restored.read(query))
@@ -126,7 +125,7 @@ def test_a_priority_that_is_no_number_is_refused_and_nothing_is_stored():
 
 
 def test_a_state_that_does_not_fit_is_refused():
-    large, small = Memory(2, 3, DIM), Memory(2, 1, DIM)
+    large = Memory(2, 3, DIM)
     fill(large, [(0, 1.0), (0, 2.0)])
     with pytest.raises(MarcError, match="does not fit"):
-        small.load_state(large.state())
+        Memory.from_state(large.state(), n_classes=2, capacity=1)

@@ -177,10 +177,7 @@ def test_bad_requests_are_explained():
     with pytest.raises(MarcError, match="same grid"):
         result.held_out("good", sweep(make_stream(1), ["good"], (8,), (0.0, 1.0), (0,)))
     with pytest.raises(MarcError, match="other streams"):
-        result.held_out("good", result)
-
-
-def test_a_space_is_handed_over_as_soon_as_it_is_done():
-    done = []
-    sweep(STREAM, ["bad", "good"], (2,), seeds=(0,), on_space=lambda name, ends: done.append(name))
-    assert done == ["bad", "good"]
+        result.held_out("good", [])
+    for same in (result, sweep(STREAM.with_views(1), ["good"], (4,), (0.0, 1.0), (7,))):
+        with pytest.raises(MarcError, match="other images"):
+            result.held_out("good", same)

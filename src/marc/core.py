@@ -28,7 +28,7 @@ class Predictor:
         return len(self.prototypes)
 
     def logits(self, views: Float) -> NDArray[np.float32]:
-        """Z = tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
+        """View logits tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
 
         Each distinct prototype is multiplied once: two classes with the same text then tie
         exactly, whatever the blocking of the matrix product.

@@ -39,7 +39,9 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
     """`value` if it is one of the `allowed` names, else an error that lists them."""
     names = sorted(allowed)
     if value not in names:
-        raise MarcError(f"unknown {name}", got=repr(value), allowed=", ".join(names), hint=hint)
+        raise MarcError(
+            f"unknown {name}", got=repr(value), allowed=", ".join(names) or "none", hint=hint
+        )
     return value
 
 

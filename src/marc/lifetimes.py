@@ -44,9 +44,9 @@ def lifetimes(
     return last
 
 
-def check_capacities(capacities: Sequence[int], at_least: int = 1) -> tuple[int, ...]:
+def check_capacities(capacities: Sequence[int]) -> tuple[int, ...]:
     """Capacities as an ascending tuple without repeats."""
-    checked = tuple(whole_number("capacity", capacity, at_least) for capacity in capacities)
+    checked = tuple(whole_number("capacity", capacity, 1) for capacity in capacities)
     if not checked or list(checked) != sorted(set(checked)):
         raise MarcError(
             "capacities must be ascending whole numbers", got=checked, hint="--capacity 1 2 4 8 16"
@@ -62,7 +62,7 @@ class History:
     """
 
     time: NDArray[np.int32]
-    """Position of every stored row in the order, (N,); -1 for rows that are not in it."""
+    """Position of every stored row in the order, (N,)."""
     items: Int
     """Rows that are ever held, (n,), class by class."""
     last: NDArray[np.int32]
@@ -78,16 +78,13 @@ class History:
         priorities: Float,
         capacities: Sequence[int],
         n_classes: int,
-        n_items: int,
     ) -> History:
         """From what arrived, position by position: items, stored labels and priorities, (T,)."""
         last = lifetimes(labels, priorities, capacities, n_classes)
         held = np.flatnonzero(last[-1] > np.arange(len(order)))
         held = held[np.argsort(labels[held], kind="stable")]
-        time = np.full(n_items, -1, dtype=np.int32)
-        time[order] = np.arange(len(order))
         return cls(
-            time=time,
+            time=np.argsort(order).astype(np.int32),
             items=order[held],
             last=np.ascontiguousarray(last[:, held]),
             starts=np.searchsorted(labels[held], np.arange(n_classes + 1)),

@@ -108,25 +108,35 @@ class Memory:
             "rank": rank,
         }
 
-    def load_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave, slot by slot, so that later sums round the same way."""
-        labels = state["labels"]
+    @classmethod
+    def from_state(
+        cls,
+        state: dict[str, NDArray[Any]],
+        n_classes: int,
+        capacity: int,
+        *,
+        alpha: float = 2.0,
+        beta: float = 5.0,
+    ) -> Memory:
+        """A memory with what `state` gave, slot by slot, so that later sums round the same way."""
+        labels, keys = state["labels"], state["keys"]
         if {len(array) for array in state.values()} != {len(labels)} or (labels < 0).any():
             raise MarcError("the stored memory is damaged: its arrays do not fit each other")
-        counts = np.bincount(labels, minlength=self.n_classes)
-        if len(counts) > self.n_classes or counts.max(initial=0) > self.capacity:
+        counts = np.bincount(labels, minlength=n_classes)
+        if len(counts) > n_classes or counts.max(initial=0) > capacity:
             raise MarcError(
                 "the stored memory does not fit",
                 got=f"{len(counts)} classes, up to {counts.max(initial=0)} items each",
-                allowed=f"{self.n_classes} classes, {self.capacity} items each",
+                allowed=f"{n_classes} classes, {capacity} items each",
             )
-        self._keys = state["keys"].astype(np.float32)
-        self._items, self._labels = state["items"].astype(np.int64), labels.astype(np.int64)
-        self._priorities = state["priorities"].astype(np.float64)
-        self._size = len(labels)
-        self._ranked = [[] for _ in range(self.n_classes)]
+        memory = cls(n_classes, capacity, keys.shape[1], alpha=alpha, beta=beta)
+        memory._keys = keys.astype(np.float32)
+        memory._items, memory._labels = state["items"].astype(np.int64), labels.astype(np.int64)
+        memory._priorities = state["priorities"].astype(np.float64)
+        memory._size = len(labels)
         for slot in np.argsort(state["rank"], kind="stable"):
-            self._ranked[int(labels[slot])].append(int(slot))
+            memory._ranked[int(labels[slot])].append(int(slot))
+        return memory
 
     def _grow_to(self, size: int) -> None:
         """Double the rows when they run out, never past K per class."""

@@ -79,10 +79,10 @@ class MARC:
 
     def step(self, query: Query) -> Step:
         """Answer one image with what is remembered, then offer the image to the memories."""
-        memories = self._memories(query)
+        key = query.key(self.space)  # q_t
+        memories = self._memories(query, len(key))
         base = query.base.logits  # b_t                                               equation 1
         label = int(query.base.label)  # the pseudo-label
-        key = query.key(self.space)  # q_t
 
         evidence = {"retrieval": memories.retrieval.read(key)}  # L(q_t)              equation 3
         if memories.clip is not None:
@@ -198,29 +198,12 @@ class MARC:
             )
         config = {name: value for name, value in state["config"].items() if name != "method"}
         method = cls(**config)
-        arrays = state["arrays"]
-        dims = {
-            name.split("/")[0]: array.shape[1]
-            for name, array in arrays.items()
-            if name.endswith("/keys")
-        }
-        clip_dim = dims.get("clip", dims.get("negative", 1))
-        restored = _State.fresh(method, state["n_classes"], clip_dim, dims["retrieval"])
-        for part, memory in restored.parts().items():
-            memory.load_state(
-                {
-                    name.removeprefix(f"{part}/"): array
-                    for name, array in arrays.items()
-                    if name.startswith(f"{part}/")
-                }
-            )
-        restored.n_seen = state["n_seen"]
-        method._state = restored
+        method._state = _State.restored(method, state)
         return method
 
-    def _memories(self, query: Query) -> _State:
+    def _memories(self, query: Query, dim: int) -> _State:
         """The memories, made empty at the first query, when C and the dimensions are known."""
-        n_classes, dim = query.predictor.n_classes, len(query.key(self.space))
+        n_classes = query.predictor.n_classes
         if self._state is None:
             self._state = _State.fresh(self, n_classes, len(query.clip_key), dim)
         retrieval = self._state.retrieval
@@ -252,6 +235,21 @@ class _State:
         if marc.negative_weight:
             negative = NegativeMemory(n_classes, clip_dim)
         return cls(Memory(n_classes, marc.capacity, dim, **kernel), clip, negative)
+
+    @classmethod
+    def restored(cls, marc: MARC, state: dict[str, Any]) -> _State:
+        def part(name: str) -> dict[str, Any]:
+            prefix, arrays = f"{name}/", state["arrays"].items()
+            return {k.removeprefix(prefix): array for k, array in arrays if k.startswith(prefix)}
+
+        n_classes, kernel = state["n_classes"], {"alpha": marc.alpha, "beta": marc.beta}
+        retrieval = Memory.from_state(part("retrieval"), n_classes, marc.capacity, **kernel)
+        clip = negative = None
+        if marc.reads_clip_memory:
+            clip = Memory.from_state(part("clip"), n_classes, marc.admission_capacity, **kernel)
+        if marc.negative_weight:
+            negative = NegativeMemory.from_state(part("negative"))
+        return cls(retrieval, clip, negative, state["n_seen"])
 
     def parts(self) -> dict[str, Memory | NegativeMemory]:
         memories = {"retrieval": self.retrieval, "clip": self.clip, "negative": self.negative}

@@ -7,6 +7,7 @@ admitted only inside a band of entropies; an item lowers every class it found pl
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +73,13 @@ class NegativeMemory:
             "n_seen": np.array([self._n_seen]),
         }
 
-    def load_state(self, state: dict[str, NDArray[np.generic]]) -> None:
-        """Take over what `state` gave."""
-        self._keys = state["keys"].astype(np.float32)
-        self._against = state["against"].astype(bool)
-        self._priority = state["priority"].astype(np.float64)
-        self._arrival = state["arrival"].astype(np.int64)
-        self._n_seen = int(state["n_seen"][0])
+    @classmethod
+    def from_state(cls, state: dict[str, NDArray[Any]]) -> NegativeMemory:
+        """A memory with what `state` gave."""
+        keys, against = state["keys"], state["against"]
+        memory = cls(against.shape[1], keys.shape[1])
+        memory._keys, memory._against = keys.astype(np.float32), against.astype(bool)
+        memory._priority = state["priority"].astype(np.float64)
+        memory._arrival = state["arrival"].astype(np.int64)
+        memory._n_seen = int(state["n_seen"][0])
+        return memory

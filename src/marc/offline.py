@@ -9,7 +9,7 @@ of a sum. A policy that looks at fused answers has no such order and is refused 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from marc.lifetimes import History, lifetimes
 from marc.method import MARC
 from marc.scores import Float, Int, fuse, kept_posterior, kernel, unit
 from marc.stream import Stream
+
+_ROWS = 256  # images of a block of negative evidence
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,6 @@ def history_of(trajectory: Trajectory, capacities: Sequence[int], stream: Stream
         trajectory.priority,
         capacities,
         stream.n_classes,
-        len(stream.features.ids),
     )
 
 
@@ -145,17 +146,13 @@ def replay(method: MARC, stream: Stream) -> Run:
             logits = fuse(logits, against[items], weights["negative"])
         predictions[items] = logits.argmax(axis=-1)
 
-    if method.capacity:
-        values = KernelValues(features.keys(method.space), method.alpha, method.beta)
-        read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], answer)
-    else:
-        nothing = np.zeros((1, stream.n_classes, len(predictions)), dtype=np.float32)
-        answer(0, np.arange(len(predictions)), nothing)
+    values = KernelValues(features.keys(method.space), method.alpha, method.beta)
+    read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], answer)
     return Run(
         method=method.config(),
         predictions=predictions[stream.order],
         base_predictions=features.base.label[stream.order],
-        trajectory=replace(admitted.trajectory, varies_with=method.varies_with),
+        trajectory=admitted.trajectory,
         labels=stream.labels,
     )
 
@@ -169,12 +166,15 @@ def _negative_evidence(stream: Stream) -> NDArray[np.float64]:
     last = lifetimes(labels, -loss[inside], (negative.CAPACITY,), stream.n_classes)[0]
     ends = np.append(inside, len(order))[last]  # from places in the band to places in the stream
     items = order[inside]
-    views = unit(features.views[items])
-    masks = negative.voted_against(kept_posterior(features.predictor.logits(views)))
+    masks = np.empty((len(items), stream.n_classes), dtype=bool)
+    for start in range(0, len(items), _ROWS):
+        views = unit(features.views[items[start : start + _ROWS]])
+        posterior = kept_posterior(features.predictor.logits(views))
+        masks[start : start + _ROWS] = negative.voted_against(posterior)
     total = np.empty((len(order), stream.n_classes))
-    for start in range(0, len(order), 512):
-        times = np.arange(start, min(start + 512, len(order)))[:, np.newaxis]
-        rows = order[start : start + 512]
+    for start in range(0, len(order), _ROWS):
+        times = np.arange(start, min(start + _ROWS, len(order)))[:, np.newaxis]
+        rows = order[start : start + _ROWS]
         weights = kernel(features.clip_keys[rows] @ features.clip_keys[items].T, negative.BETA)
         readable = (inside < times) & (times <= ends)
         total[rows] = (weights * readable) @ masks

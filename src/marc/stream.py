@@ -59,20 +59,37 @@ class Features:
         `NAME+center`, `NAME+whiten`, `NAME+pca:64` and `NAME+random:64` are fitted on all images
         of the stream without labels: transductive. See `marc.transforms`.
         """
-        name, *steps = space.split("+")
-        if name in self.spaces:
-            keys = self.spaces[name]
-        elif name == "predictor":
-            keys = self.clip_keys
-        else:
-            known = ", ".join([*self.spaces, "predictor"])
-            raise MarcError(f"there is no space {name!r}", got=space, allowed=known)
+        keys, steps = self._stored(space)
         if not steps:
             return keys
         if space not in self._transformed:
             self._transformed.clear()  # hold one at a time: a sweep visits many
             self._transformed[space] = transforms.apply(keys, steps)
         return self._transformed[space]
+
+    def dim(self, space: str) -> int:
+        """D_s, found without computing a transform; refuses a name that `keys` would refuse."""
+        keys, steps = self._stored(space)
+        return transforms.dimension(keys.shape[1], steps)
+
+    def _stored(self, space: str) -> tuple[NDArray[np.float32], list[str]]:
+        """The stored features that a space starts from, and its transforms."""
+        name, *steps = space.split("+")
+        if name == "predictor":
+            return self.clip_keys, steps
+        if name not in self.spaces:
+            known = ", ".join([*self.spaces, "predictor"])
+            raise MarcError(f"there is no space {name!r}", got=space, allowed=known)
+        return self.spaces[name], steps
+
+    @cached_property
+    def images(self) -> frozenset[str]:
+        """Digests by which the images are known again: their plain views, and each space.
+
+        Streams that share one of them are of the same images, whatever their names, views or
+        labels.
+        """
+        return frozenset([_digest(self.clip_keys), *map(_digest, self.spaces.values())])
 
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
@@ -88,8 +105,10 @@ class Features:
 
 
 def _digest(array: NDArray[Any]) -> str:
-    header = f"{array.dtype.str}{array.shape}".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    for start in range(0, len(array), 1024):  # in pieces: views may be larger than what is free
+        digest.update(array[start : start + 1024].tobytes())
+    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)

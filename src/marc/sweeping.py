@@ -6,7 +6,7 @@ then one pass of matrix products that serves every order, every capacity and eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, one_of
+from marc.errors import MarcError, one_of, whole_number
 from marc.evidence import KernelValues, read_all
 from marc.lifetimes import History, check_capacities
 from marc.method import MARC
@@ -24,6 +24,9 @@ from marc.stream import Stream
 from marc.sweeps import CAPACITIES, Intervals, Sweep
 from marc.weights import WEIGHTS, check_weights
 
+SETTINGS = ("admission_capacity", "alpha", "beta", "view_entropy", "refine_labels")
+"""Settings of `MARC` that a sweep can hold at other values; the others change its output."""
+
 
 def sweep(
     stream: Stream,
@@ -32,8 +35,6 @@ def sweep(
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int] | None = (0, 1, 2),
     policy: str = "entropy",
-    *,
-    on_space: Callable[[str, Intervals], None] | None = None,
     **settings: Any,
 ) -> Sweep:
     """Score MARC at every space x capacity x weight x order, as if each had been run online.
@@ -45,20 +46,14 @@ def sweep(
         weights: the grid for tables; the intervals that are kept hold every w >= 0.
         seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
         policy: an admission policy that can be replayed.
-        on_space: called with a space and its intervals when they are ready.
         settings: further settings of `MARC` that decide what is stored or how it is read:
-            admission_capacity, alpha, beta, view_entropy, refine_labels.
+            those named in `SETTINGS`.
     """
     spaces = stream.spaces if spaces is None else tuple(spaces)
     if not spaces or len(set(spaces)) < len(spaces):
         raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
     job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
-    intervals = {}
-    for space in spaces:
-        intervals[space] = job.space(space)
-        if on_space is not None:
-            on_space(space, intervals[space])
-    return job.result(intervals)
+    return job.result({space: job.space(space) for space in spaces})
 
 
 def plan_sweep(
@@ -70,9 +65,9 @@ def plan_sweep(
     **settings: Any,
 ) -> SweepJob:
     """Check everything about a sweep; nothing is computed yet."""
-    allowed = {"admission_capacity", "alpha", "beta", "view_entropy", "refine_labels"}
     for name in settings:
-        one_of("setting of a sweep", name, allowed, "marc.replay(MARC(...), stream) for the others")
+        hint = "marc.replay(MARC(...), stream) for the others"
+        one_of("setting of a sweep", name, SETTINGS, hint)
     if stream.row_labels is None:
         raise MarcError(
             "a sweep measures accuracy, and this stream has no labels",
@@ -80,16 +75,14 @@ def plan_sweep(
         )
     method = MARC("predictor", policy=policy, **settings)
     refuse_unless_replayable(method)
-    orders = [stream] if seeds is None else [stream.shuffled(seed) for seed in seeds]
-    if not orders:
+    if seeds is not None and not len(seeds):
         raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
     return SweepJob(
         stream=stream,
         method=method,
         capacities=check_capacities(capacities),
         weights=check_weights(tuple(weights)),
-        seeds=(None,) if seeds is None else tuple(seeds),
-        orders=orders,
+        seeds=(None,) if seeds is None else tuple(whole_number("seed", s, 0) for s in seeds),
     )
 
 
@@ -102,16 +95,22 @@ class SweepJob:
     capacities: tuple[int, ...]
     weights: tuple[float, ...]
     seeds: tuple[int | None, ...]
-    orders: Sequence[Stream]
 
     @cached_property
     def histories(self) -> list[History]:
         """What each order's memory holds and when: the part that all spaces share."""
+        orders = [self.stream if s is None else self.stream.shuffled(s) for s in self.seeds]
         draws = [self.method.seed if seed is None else seed for seed in self.seeds]
         return [
             history_of(admitted.trajectory, self.capacities, self.stream)
-            for admitted in admit(self.method, self.orders, draws)
+            for admitted in admit(self.method, orders, draws)
         ]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the trajectories and the kernel, by name."""
+        config = self.method.config()
+        return {"policy": self.method.policy, **{name: config[name] for name in SETTINGS}}
 
     def space(self, space: str) -> Intervals:
         """The right weights of every image, for every capacity and order, in one space."""
@@ -136,8 +135,6 @@ class SweepJob:
     def result(self, intervals: Mapping[str, Intervals]) -> Sweep:
         """The sweep over the spaces that are done."""
         features = self.stream.features
-        config = self.method.config()
-        shared = {"policy", "admission_capacity", "alpha", "beta", "view_entropy", "refine_labels"}
         return Sweep(
             capacities=self.capacities,
             weights=self.weights,
@@ -145,5 +142,6 @@ class SweepJob:
             intervals=dict(intervals),
             base_correct=features.base.label == self.stream.row_labels,
             stream=self.stream.name,
-            settings={name: config[name] for name in config if name in shared},
+            images=features.images,
+            settings=self.settings,
         )

@@ -78,6 +78,8 @@ class Sweep:
     base_correct: NDArray[np.bool_]
     """Whether the predictor alone is right, by stored row (N,); the order does not matter."""
     stream: str
+    images: frozenset[str]
+    """Digests of the images, see `Features.images`."""
     settings: Mapping[str, Any]
 
     @property
@@ -137,15 +139,7 @@ class Sweep:
         Chooses the weight, and the capacity too if none is given, on the sources' common grid.
         """
         sources = [sources] if isinstance(sources, Sweep) else list(sources)
-        if not sources or any(source is self for source in sources):
-            raise MarcError("a held-out choice needs sweeps of other streams", got=len(sources))
-        for source in sources:
-            if (source.capacities, source.weights) != (self.capacities, self.weights):
-                raise MarcError(
-                    "a held-out choice needs the same grid of capacities and weights",
-                    got=f"{source.stream}: K {source.capacities}, w {source.weights}",
-                    allowed=f"K {self.capacities}, w {self.weights}",
-                )
+        check_sources(sources, self.images, self.capacities, self.weights, [space])
         curve = np.mean([source._curve(space) for source in sources], axis=0)  # (K, w)
         rows = range(len(self.capacities)) if capacity is None else [self._place(capacity)]
         row, column = max(
@@ -202,3 +196,35 @@ class Sweep:
 
     def _known(self, space: str) -> None:
         one_of("space of this sweep", space, self.intervals)
+
+
+def check_sources(
+    sources: Sequence[Sweep],
+    images: frozenset[str],
+    capacities: tuple[int, ...],
+    weights: tuple[float, ...],
+    spaces: Sequence[str],
+) -> None:
+    """Refuse a held-out choice that is not one: same images, another grid, or a missing space."""
+    if not sources:
+        raise MarcError("a held-out choice needs sweeps of other streams", got="none")
+    for source in sources:
+        if source.images & images:
+            raise MarcError(
+                "a held-out choice must be made on other images",
+                got=f"{source.stream}: a sweep of the same images",
+                hint="a sweep of another stream",
+            )
+        if (source.capacities, source.weights) != (capacities, weights):
+            raise MarcError(
+                "a held-out choice needs the same grid of capacities and weights",
+                got=f"{source.stream}: K {source.capacities}, w {source.weights}",
+                allowed=f"K {capacities}, w {weights}",
+            )
+        missing = [space for space in spaces if space not in source.spaces]
+        if missing:
+            raise MarcError(
+                "a held-out choice needs a sweep of the same spaces",
+                got=f"{source.stream} without {', '.join(missing)}",
+                allowed=", ".join(source.spaces),
+            )

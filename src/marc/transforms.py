@@ -47,11 +47,20 @@ def random(rows: Float, n_dims: int, seed: int = 0) -> NDArray[np.float32]:
 def apply(rows: NDArray[np.float32], steps: Sequence[str]) -> NDArray[np.float32]:
     """Apply transforms written as `center`, `whiten`, `pca:N` or `random:N[:SEED]`, in turn."""
     for step in steps:
-        rows = _parse(step, rows.shape[1])(rows)
+        _, transform = _parse(step, rows.shape[1])
+        rows = transform(rows)
     return rows
 
 
-def _parse(step: str, dim: int) -> Callable[[Float], NDArray[np.float32]]:
+def dimension(dim: int, steps: Sequence[str]) -> int:
+    """The dimension that transforms lead to from `dim`; refuses what `apply` cannot read."""
+    for step in steps:
+        dim, _ = _parse(step, dim)
+    return dim
+
+
+def _parse(step: str, dim: int) -> tuple[int, Callable[[Float], NDArray[np.float32]]]:
+    """The dimension after a step, and the step as a function."""
     name, *numbers = step.split(":")
     one_of("space transform", name, ("center", "whiten", "pca", "random"), "NAME+pca:64")
     allowed = {"center": (0,), "whiten": (0,), "pca": (1,), "random": (1, 2)}[name]
@@ -65,10 +74,10 @@ def _parse(step: str, dim: int) -> Callable[[Float], NDArray[np.float32]]:
     if values and not 1 <= values[0] <= dim:
         raise MarcError(f"{name} cannot give that dimension", got=values[0], allowed=f"1 to {dim}")
     if name in ("center", "whiten"):
-        return center if name == "center" else whiten
+        return dim, center if name == "center" else whiten
     if name == "pca":
-        return lambda rows: pca(rows, values[0])
-    return lambda rows: random(rows, *values)
+        return values[0], lambda rows: pca(rows, values[0])
+    return values[0], lambda rows: random(rows, *values)
 
 
 def _principal(rows: Float) -> tuple[Float, Float, Float]:

@@ -20,7 +20,7 @@ out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
 SEVERAL = {
-    "run": ("--seed",),
+    "run": ("--seed", "--set"),
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }
 """Options that take several values after one flag, by command: `--seed 0 1 2`."""

@@ -11,12 +11,12 @@ from rich.progress import Progress
 
 from marc.arrays import Arrays
 from marc.cli import console
+from marc.cli.sources import check_seeds, describe, open_stream
 from marc.core import Method, Run, Step
 from marc.errors import MarcError
 from marc.folders import Folder, read_result
 from marc.loop import run as run_method
-from marc.methods import create_method
-from marc.packs import load_stream
+from marc.methods import METHODS, create_method
 from marc.stats import mcnemar_exact, paired_difference
 from marc.stream import Stream
 
@@ -24,10 +24,10 @@ from marc.stream import Stream
 def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     method: str = typer.Option("marc", help="A name that `marc list methods` shows."),
-    space: str = typer.Option("", help="Retrieval space; needed if the stream has several."),
-    capacity: int = typer.Option(16, help="Items per pseudo-class, K."),
-    weight: float = typer.Option(10.0, help="Weight of the evidence, w."),
-    policy: str = typer.Option("entropy", help="Admission policy."),
+    space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
+    capacity: int | None = typer.Option(None, help="Items per pseudo-class, K (16 in marc)."),
+    weight: float | None = typer.Option(None, help="Weight of the evidence, w (10 in marc)."),
+    policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
     views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
     option: list[str] = typer.Option(
@@ -42,21 +42,15 @@ def run(
 
     Example:  marc run arrays/photos.npz --space dinov2-b --capacity 16 --weight 10 --seed 0 1 2
     """
-    stream = load_stream(source)
-    stream = stream.with_views(views) if views else stream
-    settings = parse_settings(option)
-    own = {"space": space, "capacity": capacity, "weight": weight, "policy": policy}
-    if method == "marc":
-        settings |= {**own, "space": space or only_space(stream)}
-    elif own != {"space": "", "capacity": 16, "weight": 10.0, "policy": "entropy"}:
-        raise MarcError(
-            f"{method} has no space, capacity, weight or policy",
-            got=", ".join(f"{name} {value}" for name, value in own.items() if value),
-            hint="--method marc, or leave these options out",
-        )
+    stream = open_stream(source, views)
+    given = {"space": space, "capacity": capacity, "weight": weight, "policy": policy}
+    settings = {name: value for name, value in given.items() if value is not None}
+    settings |= parse_settings(option)
+    if method == "marc" and space is None:
+        settings["space"] = only_space(stream)
     methods = {each: seeded(method, settings, each) for each in check_seeds(seed)}
-    config = describe(source, stream, methods)
-    path = Path(output or default_folder(stream, settings, method, seed))
+    config = protocol(source, stream, methods)
+    path = Path(output or default_folder(config))
     if dry_run:
         foresee(path, stream, config)
         return
@@ -72,14 +66,8 @@ def run(
 
 def seeded(name: str, settings: dict[str, Any], seed: int) -> Method:
     """The method for one order: a reservoir draws from the seed that draws the order."""
-    return create_method(name, **settings, **({"seed": seed} if name == "marc" else {}))
-
-
-def check_seeds(seeds: list[int]) -> list[int]:
-    """Seeds without repeats."""
-    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise MarcError("seeds must be distinct whole numbers >= 0", got=seeds, hint="--seed 0 1 2")
-    return seeds
+    draws = name in METHODS and "seed" in METHODS[name].settings
+    return create_method(name, **settings, **({"seed": seed} if draws else {}))
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -119,34 +107,31 @@ def only_space(stream: Stream) -> str:
     )
 
 
-def default_folder(stream: Stream, settings: dict[str, Any], method: str, seeds: list[int]) -> str:
-    """A name that says what is inside."""
-    parts = [stream.name, f"m{stream.n_views}", method]
-    if method == "marc":
-        parts += [settings["space"], f"k{settings['capacity']}", f"w{settings['weight']:g}"]
-        extra = {k: v for k, v in settings.items() if k not in ("space", "capacity", "weight")}
-        parts += [f"{k}-{v}" for k, v in extra.items() if (k, v) != ("policy", "entropy")]
-    parts += [] if seeds == [0, 1, 2] else ["seeds", *map(str, seeds)]
+def default_folder(config: dict[str, Any]) -> str:
+    """A name that says what is inside: the settings that are not the usual ones are named."""
+    settings = dict(config["method"])
+    name = settings.pop("method")
+    parts = [config["stream"], f"m{config['n_views']}", name]
+    if "space" in settings:
+        parts += [settings.pop("space")]
+        parts += [f"k{settings.pop('capacity')}", f"w{settings.pop('weight'):g}"]
+    usual = METHODS[name].settings
+    parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
+    parts += [] if config["seeds"] == [0, 1, 2] else ["seeds", *map(str, config["seeds"])]
     return "runs/" + "-".join(parts).replace("/", "_")
 
 
-def describe(source: str, stream: Stream, methods: dict[int, Method]) -> dict[str, Any]:
-    """Everything that decides the result, as data: the protocol of the run."""
+def protocol(source: str, stream: Stream, methods: dict[int, Method]) -> dict[str, Any]:
+    """Everything that decides the result, as data."""
     first = next(iter(methods.values())).config()
     if "space" in first:
         stream.features.keys(first["space"])  # refuse a wrong name before anything is written
     return {
-        "kind": "run",
-        "source": source,
-        "stream": stream.name,
-        "n_images": len(stream),
-        "n_classes": stream.n_classes,
-        "n_views": stream.n_views,
+        **describe("run", source, stream),
         "method": {name: value for name, value in first.items() if name != "seed"},
         "seeds": list(methods),
         "selection": "fixed",
         "transductive": "+" in first.get("space", ""),
-        "fingerprint": {k: v for k, v in stream.fingerprint.items() if k != "order"},
     }
 
 
@@ -159,8 +144,7 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         console.say(f"done already: {part}")
     method = config["method"]
     if method["method"] == "marc":
-        keys = stream.features.keys(method["space"])
-        floats = method["capacity"] * keys.shape[1]
+        floats = method["capacity"] * stream.features.dim(method["space"])
         floats += method["admission_capacity"] * stream.features.views.shape[2]
         size = 4 * stream.n_classes * floats / 2**20
         console.say(f"the memories hold at most {size:.1f} MiB of keys")
@@ -176,7 +160,8 @@ def finish(folder: Folder, stream: Stream, methods: dict[int, Method]) -> None:
                 done = by_row(with_bar(bar, method, stream.shuffled(seed)))
                 folder.keep_part(f"order-{seed}", done)
             parts[seed] = done
-    arrays = {name: np.stack([part[name] for part in parts.values()]) for name in parts[seed]}
+    names = next(iter(parts.values()))
+    arrays = {name: np.stack([part[name] for part in parts.values()]) for name in names}
     features = stream.features
     result = {
         "ids": np.array(features.ids),

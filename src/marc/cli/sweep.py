@@ -12,13 +12,12 @@ import typer
 
 from marc.arrays import read_arrays
 from marc.cli import console
-from marc.cli.run import check_seeds
+from marc.cli.sources import check_seeds, describe, open_stream
 from marc.errors import MarcError
 from marc.folders import Folder, read_result
-from marc.packs import load_stream
 from marc.stream import Stream
 from marc.sweeping import SweepJob, plan_sweep
-from marc.sweeps import CAPACITIES, Score, Sweep
+from marc.sweeps import CAPACITIES, Score, Sweep, check_sources
 from marc.weights import WEIGHTS
 
 
@@ -42,11 +41,13 @@ def sweep(
 
     Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16 --seed 0 1 2
     """
-    stream = load_stream(source)
-    stream = stream.with_views(views) if views else stream
+    stream = open_stream(source, views)
     job = plan_sweep(stream, capacity, weight, check_seeds(seed), policy)
-    config = describe(source, job, check_spaces(stream, space))
-    sources = [read_source(Path(path), config) for path in held_out]
+    config = protocol(source, job, check_spaces(stream, space))
+    sources = [read_sweep(Path(path)) for path in held_out]
+    if sources:
+        images = stream.features.images
+        check_sources(sources, images, job.capacities, job.weights, config["spaces"])
     path = Path(output or default_folder(job, config))
     if dry_run:
         foresee(path, stream, config)
@@ -70,7 +71,7 @@ def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     if len(set(spaces)) < len(spaces):
         raise MarcError("a space is named twice", got=" ".join(spaces), allowed="each name once")
     for space in spaces:
-        stream.features.keys(space)
+        stream.features.dim(space)
     return spaces
 
 
@@ -82,30 +83,24 @@ def default_folder(job: SweepJob, config: dict[str, Any]) -> str:
         "capacities": list(CAPACITIES),
         "weights": list(WEIGHTS),
         "seeds": [0, 1, 2],
-        "policy": "entropy",
+        "settings": plan_sweep(stream).settings,
     }
     chosen = {name: config[name] for name in usual}
     digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
     return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
-def describe(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
+def protocol(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
     """Everything that decides the result, as data."""
-    stream = job.stream
     return {
-        "kind": "sweep",
-        "source": source,
-        "stream": stream.name,
-        "n_images": len(stream),
-        "n_classes": stream.n_classes,
-        "n_views": stream.n_views,
-        "policy": job.method.policy,
+        **describe("sweep", source, job.stream),
+        "images": sorted(job.stream.features.images),
         "spaces": spaces,
         "capacities": list(job.capacities),
         "weights": list(job.weights),
         "seeds": list(job.seeds),
+        "settings": job.settings,
         "transductive": [space for space in spaces if "+" in space],
-        "fingerprint": {k: v for k, v in stream.fingerprint.items() if k != "order"},
     }
 
 
@@ -118,8 +113,8 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         console.say("that folder is there already: nothing is done again without --force")
     done = Folder.parts_done(path)
     for number, space in enumerate(spaces):
-        dim = stream.features.keys(space).shape[1]
-        products = f"at most {2e-9 * size * size * dim:.1f} billion operations"
+        work = 2e-9 * size * size * stream.features.dim(space)
+        products = f"at most {work:.1f} billion operations"
         note = "done already" if f"space-{number}" in done else products
         console.say(f"  {space}: {note}")
 
@@ -150,14 +145,13 @@ def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
         "axes": ["space", "capacity", "weight", "seed"],
         "accuracy": result.accuracy.tolist(),
         "base_accuracy": result.base_accuracy.tolist(),
-        "settings": dict(result.settings),
     }
     folder.finish(metrics, {"intervals.npz": arrays})
 
 
 def read_sweep(path: Path) -> Sweep:
     """A sweep from its folder."""
-    config, metrics = read_result(path, "sweep")
+    config, _ = read_result(path, "sweep")
     arrays = read_arrays(path / "intervals.npz", "the intervals of a sweep")
     return Sweep(
         capacities=tuple(config["capacities"]),
@@ -168,36 +162,9 @@ def read_sweep(path: Path) -> Sweep:
         },
         base_correct=arrays["base_correct"],
         stream=config["stream"],
-        settings=metrics["settings"],
+        images=frozenset(config["images"]),
+        settings=config["settings"],
     )
-
-
-def read_source(path: Path, config: dict[str, Any]) -> Sweep:
-    """A sweep of another stream on which this one's settings may be chosen."""
-    other, _ = read_result(path, "sweep")
-    mine, theirs = config["fingerprint"], other["fingerprint"]
-    same_names = all(mine[part] == theirs[part] for part in ("ids", "labels"))
-    if mine["views"] == theirs["views"] or same_names:
-        raise MarcError(
-            "a held-out choice must be made on other images",
-            got=f"{path}: a sweep of the same stream",
-            hint="--held-out FOLDER of another stream",
-        )
-    for part in ("capacities", "weights"):
-        if config[part] != other[part]:
-            raise MarcError(
-                "a held-out choice needs the same grid of capacities and weights",
-                got=f"{path}: {part} {other[part]}",
-                allowed=config[part],
-            )
-    missing = [space for space in config["spaces"] if space not in other["spaces"]]
-    if missing:
-        raise MarcError(
-            "the held-out sweep does not have all these spaces",
-            got=f"{path}: no {', '.join(missing)}",
-            hint=f"marc sweep {other['source']} --space {' '.join(config['spaces'])}",
-        )
-    return read_sweep(path)
 
 
 def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:

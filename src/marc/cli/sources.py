@@ -1,0 +1,37 @@
+"""What `run` and `sweep` ask of a stream before they start, and what they record of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marc.errors import MarcError
+from marc.packs import load_stream
+from marc.stream import Stream
+
+
+def open_stream(source: str, views: int) -> Stream:
+    """The stream of a source, seen through its first `views` views; 0 takes all."""
+    stream = load_stream(source)
+    return stream.with_views(views) if views else stream
+
+
+def check_seeds(seeds: list[int]) -> list[int]:
+    """Seeds without repeats."""
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise MarcError("seeds must be distinct whole numbers >= 0", got=seeds, hint="--seed 0 1 2")
+    return seeds
+
+
+def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:
+    """The part of a protocol that belongs to the stream; orders are recorded by their seeds."""
+    fingerprint = stream.fingerprint
+    del fingerprint["order"]
+    return {
+        "kind": kind,
+        "source": source,
+        "stream": stream.name,
+        "n_images": len(stream),
+        "n_classes": stream.n_classes,
+        "n_views": stream.n_views,
+        "fingerprint": fingerprint,
+    }

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from marc.arrays import read_arrays, write_arrays
+from marc.errors import MarcError
+
+OBJECTS = {"objects": np.array([{}, []], dtype=object)}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_arrays_read_back_as_they_were_written(tmp_path, compressed):
+    arrays = {"a/b": np.arange(6).reshape(2, 3), "names": np.array(["é", "b"])}
+    write_arrays(tmp_path / "a.npz", arrays, compressed=compressed)
+    again = read_arrays(tmp_path / "a.npz", "a file")
+    assert set(again) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    write_arrays(tmp_path / "a.npz", {"x": np.zeros(3)})
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_arrays(tmp_path / "a.npz", OBJECTS)
+    np.testing.assert_array_equal(read_arrays(tmp_path / "a.npz", "a file")["x"], np.zeros(3))
+
+
+def test_objects_are_neither_written_nor_read(tmp_path):
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_arrays(tmp_path / "new.npz", OBJECTS)
+    assert not (tmp_path / "new.npz").exists()
+    np.savez(tmp_path / "pickled.npz", **OBJECTS)
+    with pytest.raises(MarcError, match="this file is not what it should be"):
+        read_arrays(tmp_path / "pickled.npz", "what it should be")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK half", b"text"])
+def test_a_damaged_file_is_named_with_what_it_may_be(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(MarcError) as refused:
+        read_arrays(tmp_path / "a.npz", "a pack", "arrays")
+    assert "a.npz" in str(refused.value)
+    assert "allowed:  arrays" in str(refused.value)
