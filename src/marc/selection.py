@@ -1,0 +1,205 @@
+"""Which space to retrieve in, without labels: rank by pseudo-purity, or say that it is too close.
+
+A space whose nearest neighbours share the predictor's answer has neighbours of one class. The
+leader is chosen only if its lead is more than measurement error; otherwise the answer is the set
+of spaces that cannot be told apart. `marc.rankings` has the two tests of a lead.
+
+No label of the stream is read here. Pseudo-purity rewards a space for sharing the predictor's
+mistakes too, so the predictor's own space stands higher than it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.calibration import (
+    REPLICATES,
+    SIZES,
+    calibrate,
+    simultaneous_radii,
+    table_width,
+)
+from marc.errors import MarcError, one_of, whole_number
+from marc.geometry import agreement, antihub_fraction, pseudo_labels
+from marc.neighbors import Table, wide_table
+from marc.rankings import Candidate, Selection
+from marc.scores import Int
+from marc.stats import Interval
+from marc.stream import Features, Stream
+from marc.sweeps import Sweep
+
+
+def select(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    *,
+    n_neighbors: int = 10,
+    sizes: Sequence[int] = SIZES,
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+    test: Literal["radii", "paired"] = "radii",
+) -> Selection:
+    """Rank the spaces of a stream by pseudo-purity, without labels.
+
+    Args:
+        stream: any stream; its labels, if it has some, are not read.
+        spaces: names, all stored ones by default; see `Features.keys` for transforms.
+        n_neighbors: kappa.
+        sizes: calibration batches to look at; those that are not below the stream's size are
+            left out, and half of the stream is always added, for the error radii.
+        n_replicates: batches of each size.
+        seed: of the batches.
+        test: how a lead is told from error: `radii`, the paper's, or `paired`, which is sharper.
+
+    >>> import marc
+    >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)
+    >>> choice.space, [each.space for each in choice.ranking]
+    ('classes', ['classes', 'both', 'noise', 'styles'])
+    """
+    job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
+    return job.result([job.space(name) for name in job.spaces], test)
+
+
+def plan_selection(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    n_neighbors: int = 10,
+    sizes: Sequence[int] = SIZES,
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+) -> SelectionJob:
+    """Check everything about a selection; nothing is computed yet."""
+    names = stream.spaces if spaces is None else tuple(spaces)
+    if not names or len(set(names)) < len(names):
+        raise MarcError("a selection needs distinct spaces", got=names, allowed=stream.spaces)
+    for name in names:
+        stream.features.dim(name)
+    n_images = len(stream.features.ids)
+    half = n_images // 2
+    if whole_number("n_neighbors", n_neighbors, 1) >= half:
+        raise MarcError(
+            "there are too few images: half of them must be more than the neighbours",
+            got=f"{n_images} image(s), {n_neighbors} neighbours",
+            allowed=f"{2 * n_neighbors + 2} images or more",
+            hint="fewer neighbours, or more images",
+        )
+    usable = {whole_number("size", size, 1) for size in sizes}
+    return SelectionJob(
+        features=stream.features,
+        pseudo_labels=pseudo_labels(stream),
+        spaces=names,
+        n_neighbors=n_neighbors,
+        sizes=tuple(sorted({half, *(size for size in usable if n_neighbors < size < n_images)})),
+        n_replicates=whole_number("n_replicates", n_replicates, 2),
+        seed=whole_number("seed", seed, 0),
+    )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Pseudo-purity of one space, on all images and on batches."""
+
+    space: str
+    pseudo_purity: float
+    antihub_fraction: float
+    draws: NDArray[np.float64]
+    """(replicates, sizes)."""
+
+
+@dataclass(frozen=True)
+class SelectionJob:
+    """A selection that was checked; it holds no labels. Each space is one piece of work."""
+
+    features: Features
+    pseudo_labels: Int
+    spaces: tuple[str, ...]
+    n_neighbors: int
+    sizes: tuple[int, ...]
+    n_replicates: int
+    seed: int
+
+    @property
+    def n_images(self) -> int:
+        """T."""
+        return len(self.pseudo_labels)
+
+    def space(self, space: str) -> Measured:
+        """Measure one space."""
+        keys = self.features.keys(space)
+        width = table_width(self.n_images, self.n_neighbors, self.sizes)
+        table = wide_table(keys, width).table
+        near = table[:, : self.n_neighbors]
+
+        def pseudo_purity(part: Table, chosen: Int) -> float:
+            return float(agreement(part, self.pseudo_labels[chosen]).mean())
+
+        return Measured(
+            space,
+            pseudo_purity(near, np.arange(self.n_images)),
+            antihub_fraction(None, self.n_neighbors, table=near),
+            calibrate(
+                *(keys, table, pseudo_purity, self.n_neighbors),
+                *(self.sizes, self.n_replicates, self.seed),
+            ),
+        )
+
+    def result(
+        self, measured: Sequence[Measured], test: Literal["radii", "paired"] = "radii"
+    ) -> Selection:
+        """Rank the spaces that are measured."""
+        one_of("test of a lead", test, ("radii", "paired"))
+        ranked = sorted(measured, key=lambda each: -each.pseudo_purity)  # stable
+        by_size = np.stack([each.draws for each in ranked]).T  # (sizes, replicates, spaces)
+        draws = dict(zip(self.sizes, by_size, strict=True))
+        radii = simultaneous_radii(draws[self.n_images // 2], self.n_images)
+        counts = np.bincount(self.pseudo_labels)
+        return Selection(
+            ranking=tuple(
+                Candidate(
+                    space=each.space,
+                    pseudo_purity=each.pseudo_purity,
+                    radius=float(radius),
+                    antihub_fraction=each.antihub_fraction,
+                    batches={n: _central(each.draws[:, i]) for i, n in enumerate(self.sizes)},
+                )
+                for each, radius in zip(ranked, radii, strict=True)
+            ),
+            n_images=self.n_images,
+            n_neighbors=self.n_neighbors,
+            n_replicates=self.n_replicates,
+            test=test,
+            chance=float((counts * (counts - 1)).sum() / (self.n_images * (self.n_images - 1))),
+            draws=draws,
+        )
+
+
+def transferred(stream: Stream, source: Sweep, space: str) -> tuple[int, float]:
+    """The capacity and weight that are best on a labelled stream, to be used on this one.
+
+    By the mean over its orders, on its grid; equal ones go to the smaller capacity and weight.
+    """
+    if source.images & stream.features.images:
+        raise MarcError(
+            "capacity and weight must come from other images",
+            got=f"{source.stream}: a sweep of the same images",
+            hint="a sweep of another stream",
+        )
+    if space not in source.spaces:
+        raise MarcError(
+            "the labelled stream was not swept in this space",
+            got=space,
+            allowed=", ".join(source.spaces),
+        )
+    curve = source.accuracy[source.spaces.index(space)].mean(axis=-1)  # (K, w)
+    row, column = np.unravel_index(curve.argmax(), curve.shape)
+    return source.capacities[row], source.weights[column]
+
+
+def _central(values: NDArray[np.float64]) -> Interval:
+    low, high = np.quantile(values, (0.025, 0.975))
+    return Interval(float(values.mean()), float(low), float(high))
