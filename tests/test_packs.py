@@ -10,7 +10,8 @@ from making import make_stream
 
 from marc import packs
 from marc.errors import MarcError
-from marc.packs import load_stream, read_pack, write_pack
+from marc.packs import read_pack, write_pack
+from marc.sources import load_stream
 from marc.stream import Stream
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,6 @@ _KEYS = (
     "predictor/views (T, M, D) or predictor/features (T, D), predictor/prototypes (C, D), "
     "predictor/tau, spaces/NAME (T, D_s), and optional labels, class_names, paths"
 )
-
-
-def load_stream(source: str | os.PathLike[str]) -> Stream:
-    """Open a source written `type/name`: for now `arrays/FILE.npz`, a feature pack."""
-    text = os.fspath(source)
-    kind, _, name = text.partition("/")
-    if kind != "arrays" or not name:
-        hint = f"arrays/{text}" if text.endswith(".npz") else "arrays/FILE.npz"
-        raise MarcError(
-            "a source is written type/name, and this type is not known",
-            got=repr(text),
-            allowed="arrays/FILE.npz",
-            hint=hint,
-        )
-    return read_pack(Path(name))
 
 
 def read_pack(path: Path) -> Stream:

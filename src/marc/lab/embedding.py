@@ -1,0 +1,107 @@
+"""A stream of the lab as features: drawn once, embedded once, kept in the user's cache folder.
+
+What is kept is named after the version of the world and the digest of the encoder, so nothing
+stale is ever read. The folder may be deleted at any time; `MARC_CACHE` puts it elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.arrays import read_arrays, write_arrays
+from marc.encoders import create_encoder, encoder_card, list_encoders
+from marc.encoders.mini import PREDICTOR, PREFIX, mini_predictor
+from marc.errors import MarcError
+from marc.lab.streams import StreamPlan, plan_stream
+from marc.lab.world import VERSION
+from marc.stream import Stream
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+_PORTION = 250  # pictures between two reports of progress
+_NAME = "array"
+
+
+def lab_stream(name: str, on_progress: OnProgress | None = None) -> Stream:
+    """The stream `lab/NAME`, with every encoder of the lab as a space.
+
+    The predictor's own image space is among them, under the name `captions`.
+    """
+    plan = plan_stream(name)
+    report = on_progress or (lambda what, done, total: None)
+    pictures = lab_pictures(plan, report)
+    names = [encoder.removeprefix(PREFIX) for encoder in list_encoders(PREFIX + "*")]
+    spaces = {encoder: _embedded(plan, encoder, pictures, report) for encoder in names}
+    predictor = mini_predictor(plan.classes)
+    return Stream.from_arrays(
+        spaces[PREDICTOR],
+        predictor.prototypes,
+        spaces,
+        logit_scale=predictor.logit_scale,
+        labels=plan.labels,
+        class_names=plan.class_names,
+        ids=plan.ids,
+        name=f"lab/{name}",
+    )
+
+
+def lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
+    """All pictures of a stream, (T, 64, 64, 3)."""
+
+    def draw() -> NDArray[np.uint8]:
+        pictures = np.empty((len(plan), 64, 64, 3), dtype=np.uint8)
+        for row in range(len(plan)):
+            if row % _PORTION == 0:
+                report("drawing", row, len(plan))
+            pictures[row] = plan.picture(row)
+        report("drawing", len(plan), len(plan))
+        return pictures
+
+    return _kept(plan, "pictures", draw).astype(np.uint8, copy=False)
+
+
+def cache_folder() -> Path:
+    """Where drawn and embedded pictures are kept."""
+    import platformdirs
+
+    chosen = os.environ.get("MARC_CACHE")
+    return Path(chosen) if chosen else platformdirs.user_cache_path("marc")
+
+
+def _embedded(
+    plan: StreamPlan, encoder: str, pictures: NDArray[np.uint8], report: OnProgress
+) -> NDArray[np.float32]:
+    card = encoder_card(PREFIX + encoder)
+
+    def embed() -> NDArray[np.float32]:
+        model = create_encoder(card.name)
+        parts = []
+        for start in range(0, len(pictures), _PORTION):
+            report(f"embedding with {card.name}", start, len(pictures))
+            parts.append(model.encode(pictures[start : start + _PORTION]))
+        report(f"embedding with {card.name}", len(pictures), len(pictures))
+        return np.concatenate(parts)
+
+    return _kept(plan, f"{encoder}-{card.digest[:12] or 'plain'}", embed)
+
+
+def _kept(plan: StreamPlan, name: str, compute: Callable[[], NDArray]) -> NDArray:
+    """An array from the cache, or computed and put there."""
+    path = cache_folder() / f"lab-{VERSION}" / plan.name / f"{name}.npz"
+    try:
+        return read_arrays(path, "a kept array")[_NAME]
+    except (MarcError, KeyError):
+        pass  # not there, or not whole: it is computed again
+    array = compute()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_arrays(path, {_NAME: array})
+    except OSError:
+        pass  # a folder that cannot be written costs time at the next call, nothing else
+    return array
