@@ -1,0 +1,61 @@
+"""`marc report`: one HTML page of a run, a sweep, or both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from marc.cli import console
+from marc.report import QUERIES, write_report
+
+
+def report(
+    folders: list[Path] = typer.Argument(help="A run folder, a sweep folder, or one of each."),
+    output: Path = typer.Option(Path("report.html"), "-o", "--output", help="The page."),
+    against: str | None = typer.Option(
+        None, help="Space shown beside the run's; that of lowest pseudo-purity by default."
+    ),
+    figures: Path | None = typer.Option(None, help="Folder for every figure as SVG, PDF and PNG."),
+    queries: int = typer.Option(QUERIES, help="Queries in the explorer, at most."),
+    held_out: list[Path] = typer.Option(
+        [], "--held-out", help="Sweep folders of other streams on which a weight is chosen."
+    ),
+    force: bool = typer.Option(False, "--force", help="Replace another report that lies there."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Explain a result on one page that opens in any browser, without a server or a network.
+
+    Example:  marc report runs/photos sweeps/photos -o report.html
+    """
+    with console.progress() as bar:
+        task = bar.add_task("report", total=None, note="")
+        written = write_report(
+            folders,
+            output,
+            against=against,
+            figures=figures,
+            n_queries=queries,
+            held_out=held_out,
+            force=force,
+            progress=lambda step: bar.update(task, description=step),
+        )
+    if json:
+        console.as_json(
+            {
+                "page": str(written.path),
+                "bytes": written.n_bytes,
+                "was_there": written.was_there,
+                "title": written.story.title if written.story else None,
+                "story": list(written.story.sentences) if written.story else None,
+                "figures": [str(path) for path in written.figures],
+            }
+        )
+        return
+    if written.story is not None:
+        console.heading(written.story.title)
+        console.say(written.story.text)
+    for path in written.figures:
+        console.say(f"figure: {path}")
+    word = "already there" if written.was_there else "written"
+    console.say(f"{word}: {written.path} ({written.n_bytes / 1e6:.2f} MB)")

@@ -1,0 +1,172 @@
+"""What a report is made from: a finished run, a finished sweep, and the stream they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.arrays import read_arrays
+from marc.core import Trajectory
+from marc.errors import MarcError
+from marc.folders import CONFIG, INTERVALS, read_json, read_result, sweep_of
+from marc.method import MARC
+from marc.sources import load_stream
+from marc.stream import Stream
+from marc.sweeps import Sweep
+
+KINDS = ("run", "sweep")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A finished folder as it lies on disk."""
+
+    path: Path
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+    @property
+    def method(self) -> MARC:
+        """The method of a run, with the seed of its first order."""
+        settings = {k: v for k, v in self.config["method"].items() if k != "method"}
+        return MARC(**settings, seed=self.config["seeds"][0])
+
+    def trajectory(self, place: int) -> Trajectory:
+        """What the memory of a run was offered in its order number `place`."""
+        order = self.arrays["order"][place]
+        label, priority = self.arrays["pseudo_label"][place], self.arrays["priority"][place]
+        return Trajectory(order, label[order], priority[order])
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A run, a sweep or both, of one stream that was opened again and found unchanged."""
+
+    stream: Stream
+    source: str
+    run: Stored | None
+    sweep_folder: Stored | None
+
+    @property
+    def folders(self) -> list[Stored]:
+        """What was given, the run first."""
+        return [folder for folder in (self.run, self.sweep_folder) if folder is not None]
+
+
+def read_inputs(folders: Sequence[Path]) -> Inputs:
+    """Open one run and/or one sweep of the same stream, and that stream; refuse anything else."""
+    stored = [read_folder(Path(folder)) for folder in folders]
+    kinds = [folder.config["kind"] for folder in stored]
+    if not stored or len(set(kinds)) < len(kinds):
+        raise MarcError(
+            "a report is made from one run, one sweep, or one of each",
+            got=", ".join(f"{f.path} ({kind})" for f, kind in zip(stored, kinds, strict=True))
+            or "nothing",
+            hint="marc report RUN [SWEEP] -o report.html",
+        )
+    by_kind = dict(zip(kinds, stored, strict=True))
+    run, sweep = (by_kind.get(kind) for kind in KINDS)
+    if run is not None:
+        check_method(run)
+    if run is not None and sweep is not None:
+        check_pair(run, sweep)
+    first = stored[0].config
+    return Inputs(open_again(stored[0]), first["source"], run, sweep)
+
+
+def read_folder(path: Path) -> Stored:
+    """A finished run or sweep."""
+    kind = read_json(path / CONFIG).get("kind") if (path / CONFIG).is_file() else None
+    if kind not in KINDS:
+        raise MarcError(
+            "there is no finished run or sweep here",
+            got=f"{path}: {kind}" if kind else path,
+            allowed="a folder that marc run or marc sweep wrote",
+            hint=f"ls {path.parent}",
+        )
+    config, metrics = read_result(path, kind)
+    name = {"run": "predictions.npz", "sweep": INTERVALS}[kind]
+    return Stored(path, config, metrics, read_arrays(path / name, f"the arrays of a {kind}"))
+
+
+def read_sweep(stored: Stored) -> Sweep:
+    """The sweep of a folder."""
+    config, arrays = stored.config, stored.arrays
+    if config["kind"] != "sweep":
+        raise MarcError("this folder is not a sweep", got=f"{stored.path}: {config['kind']}")
+    return sweep_of(config, arrays)
+
+
+def check_method(run: Stored) -> None:
+    """A page shows a memory, so there must be one."""
+    method = run.config["method"]
+    if method["method"] != "marc" or not method["capacity"]:
+        raise MarcError(
+            "this run has no retrieval memory to show",
+            got=f"{run.path}: {method['method']}, capacity {method.get('capacity', 'none')}",
+            allowed="a run of marc with a capacity of at least 1",
+            hint="marc run SOURCE --space SPACE, then marc report",
+        )
+
+
+def check_pair(run: Stored, sweep: Stored) -> None:
+    """A run and a sweep on one page must be of the same stream and the same memory."""
+    for name in ("n_views", "fingerprint"):
+        if run.config[name] != sweep.config[name]:
+            raise MarcError(
+                "the run and the sweep are not of the same stream",
+                got=f"{run.path} ({run.config['stream']}) and {sweep.path} "
+                f"({sweep.config['stream']}) differ in {name}",
+                hint="a sweep of the run's source, or the run alone",
+            )
+    method, settings = run.config["method"], sweep.config["settings"]
+    other = [name for name, value in settings.items() if method.get(name) != value]
+    if other:
+        raise MarcError(
+            "the run and the sweep are not of the same memory",
+            got=", ".join(f"{name}: {method.get(name)} / {settings[name]}" for name in other),
+            hint="a sweep with the run's settings, or the run alone",
+        )
+    lists = {"space": sweep.config["spaces"], "capacity": sweep.config["capacities"]}
+    for name, known in lists.items():
+        if method[name] not in known:
+            raise MarcError(
+                f"the sweep does not hold the run's {name}",
+                got=method[name],
+                allowed=", ".join(map(str, known)),
+                hint="the run alone: what is missing is then computed",
+            )
+
+
+def open_again(stored: Stored) -> Stream:
+    """The stream of a result, if it is still the one the result was computed from."""
+    config = stored.config
+    try:
+        stream = load_stream(config["source"])
+    except MarcError as error:
+        raise MarcError(
+            "the source of this result cannot be opened again",
+            got=f"{stored.path}: {config['source']} ({str(error).splitlines()[0]})",
+            hint=f"call marc report where marc {config['kind']} was called",
+        ) from error
+    if len(stream) < 2:
+        raise MarcError("a report needs a stream with neighbours", got=f"{len(stream)} image")
+    if config["n_views"] != stream.n_views:
+        stream = stream.with_views(config["n_views"])
+    now, then = stream.fingerprint, config["fingerprint"]
+    changed = [name for name, value in then.items() if now.get(name) != value]
+    if changed:
+        raise MarcError(
+            "the source has changed since this result was computed",
+            got=f"{config['source']}: other {', '.join(changed)}",
+            hint=f"marc {config['kind']} {config['source']} again, into another folder",
+        )
+    if "ids" in stored.arrays and not np.array_equal(stored.arrays["ids"], stream.features.ids):
+        raise MarcError("the folder's arrays are of other images", got=stored.path)
+    return stream

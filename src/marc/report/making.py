@@ -1,0 +1,74 @@
+"""How a page was made: settings, seeds, versions and digests, as they are recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from marc.folders import versions
+from marc.report.inputs import Inputs, Stored
+from marc.report.tables import count
+
+
+@dataclass(frozen=True)
+class Made:
+    """A sentence, and the settings of each folder by name."""
+
+    text: str
+    folders: tuple[FolderNotes, ...]
+
+
+@dataclass(frozen=True)
+class FolderNotes:
+    """The record of one folder."""
+
+    title: str
+    settings: tuple[tuple[str, str], ...]
+
+
+def how_made(inputs: Inputs) -> Made:
+    """Everything that decided the numbers, flat, so that it can be read and searched."""
+    stream = inputs.stream
+    text = (
+        f"The stream {stream.name} ({inputs.source}) has {count(len(stream), 'image')}, "
+        f"{count(stream.n_classes, 'class', 'classes')} and "
+        f"{count(stream.n_views, 'view')} an image. Its digests were compared with the recorded "
+        "ones before this page was made. An order is default_rng(seed).permutation(T)."
+    )
+    notes = [_notes(folder) for folder in inputs.folders]
+    now = FolderNotes("Versions that made this page", tuple(versions().items()))
+    return Made(text, (*notes, now))
+
+
+def _notes(folder: Stored) -> FolderNotes:
+    title = f"The {folder.config['kind']} in {folder.path}"
+    return FolderNotes(title, tuple((name, str(value)) for name, value in flat(folder.config)))
+
+
+def flat(config: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested settings as one level with dotted names.
+
+    >>> flat({"method": {"capacity": 16}, "seeds": [0, 1]})
+    [('method.capacity', 16), ('seeds', '0, 1')]
+    """
+    rows: list[tuple[str, Any]] = []
+    for name, value in config.items():
+        if isinstance(value, dict):
+            rows += flat(value, f"{prefix}{name}.")
+        else:
+            text = ", ".join(map(str, value)) if isinstance(value, list) else value
+            rows.append((f"{prefix}{name}", text))
+    return rows
+
+
+def digest_of(inputs: Inputs, options: dict[str, Any]) -> str:
+    """What a page is known by: the folders' contents, the options, and what made it."""
+    parts = {
+        "folders": [[folder.config, folder.metrics] for folder in inputs.folders],
+        "options": options,
+        "versions": versions(),
+    }
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,53 @@
+"""How figures look: one palette that the colour-blind can tell apart, and never colour alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ASSETS = Path(__file__).with_name("assets")
+
+INK, MUTED, LINE = "#1d1d1f", "#6e6e73", "#dcdce0"
+"""The greys of `figures.mplstyle`; a page replaces them by its own."""
+
+# Okabe and Ito's colours without yellow, which vanishes on white, and without black
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", (0, (4, 1.6)), (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5)))
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one space is drawn in every figure."""
+
+    color: str
+    marker: str
+    dash: str | tuple[int, tuple[float, ...]]
+    width: float
+
+
+def looks(spaces: Sequence[str], n_shown: int = 2) -> dict[str, Look]:
+    """A look for each space; the first few, which the page shows side by side, are heavier."""
+    return {
+        space: Look(
+            PALETTE[place % len(PALETTE)],
+            _MARKERS[place % len(_MARKERS)],
+            "-" if place < n_shown else _DASHES[1 + place % (len(_DASHES) - 1)],
+            2.2 if place < n_shown else 1.2,
+        )
+        for place, space in enumerate(spaces)
+    }
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """The style of the figures, in force while they are drawn and saved."""
+    import matplotlib.style
+
+    with warnings.catch_warnings(), matplotlib.style.context(str(ASSETS / "figures.mplstyle")):
+        # a name in another script is drawn as boxes in PNG and PDF; the page shows it whole
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield

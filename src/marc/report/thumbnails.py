@@ -1,0 +1,134 @@
+"""Pictures of the images of a stream, where there are any, and small copies of them for a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.stream import Stream
+
+Pictures = Callable[[int], NDArray[np.uint8] | None]
+"""From a stored row to its picture (height, width, 3), or None if there is none to show."""
+
+LARGEST = 96
+"""Pixels of the longer side of a thumbnail."""
+BUDGET = 9_000_000
+"""Bytes that all thumbnails of a page may take."""
+_RUNGS = ((LARGEST, 80), (LARGEST, 60), (72, 50), (48, 45), (32, 40))  # pixels, WebP quality
+
+# what Pillow raises on files that are damaged, of another kind, or too large to be meant kindly
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    IndexError,
+    MemoryError,
+    OverflowError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+
+
+def pictures_of(stream: Stream, source: str) -> Pictures:
+    """Where the pictures of a source are found, by the source's type."""
+    kind, _, name = source.partition("/")
+    return _BY_TYPE.get(kind, no_pictures)(stream, name)
+
+
+def no_pictures(stream: Stream, name: str) -> Pictures:
+    """A source of features alone."""
+    del stream, name
+    return lambda row: None
+
+
+def pictures_of_files(stream: Stream, name: str) -> Pictures:
+    """A feature pack: its ids are paths, relative to the pack or as they are."""
+    ids, beside = stream.features.ids, Path(name).parent
+
+    def picture(row: int) -> NDArray[np.uint8] | None:
+        for path in (beside / ids[row], Path(ids[row])):
+            if _is_file(path):
+                return read_picture(path)
+        return None
+
+    return picture
+
+
+def pictures_of_lab(stream: Stream, name: str) -> Pictures:
+    """The embedded lab draws its pictures again."""
+    from marc.lab.streams import plan_stream
+
+    del stream
+    return plan_stream(name).picture
+
+
+_BY_TYPE: Mapping[str, Callable[[Stream, str], Pictures]] = {
+    "arrays": pictures_of_files,
+    "lab": pictures_of_lab,
+}
+
+
+def read_picture(path: Path) -> NDArray[np.uint8] | None:
+    """A small copy of an image file; None if it is not one, is damaged, or is a bomb."""
+    from PIL import Image, ImageOps
+
+    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            with Image.open(path) as image:
+                image.draft("RGB", (2 * LARGEST, 2 * LARGEST))  # a JPEG is then decoded small
+                image.thumbnail((LARGEST, LARGEST))
+                return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+        except (*_UNREADABLE, *bombs):
+            return None
+
+
+def thumbnails(pictures: Pictures, rows: Iterable[int], budget: int = BUDGET) -> dict[int, str]:
+    """Pictures of some rows as data addresses, as large as the budget lets all of them be.
+
+    Rows without a picture are left out.
+    """
+    from PIL import Image
+
+    small: dict[int, Any] = {}
+    for row in rows:
+        pixels = pictures(row)
+        if pixels is not None:
+            image = Image.fromarray(np.asarray(pixels, dtype=np.uint8))
+            image.thumbnail((LARGEST, LARGEST))
+            small[row] = image
+    sample = list(small.values())[:: max(1, len(small) // 64)]
+    for size, quality in _RUNGS:
+        expected = sum(len(_encoded(image, size, quality)) for image in sample)
+        if expected * len(small) <= budget * len(sample):
+            break
+    return {row: _encoded(image, size, quality) for row, image in small.items()}
+
+
+def _encoded(image: Any, size: int, quality: int) -> str:
+    """One thumbnail as a data address."""
+    copy = image.copy()
+    copy.thumbnail((size, size))
+    buffer = io.BytesIO()
+    copy.save(buffer, format="WEBP", quality=quality)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # an id that no file system takes as a path
+        return False

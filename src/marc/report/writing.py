@@ -1,0 +1,229 @@
+"""Write a report: open the folders, compute what they do not hold, and make the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marc.errors import whole_number
+from marc.report.captions import (
+    along_words,
+    capacity_words,
+    kinds_explained,
+    notes,
+    purity_title,
+    purity_words,
+    weight_words,
+)
+from marc.report.classes import class_table
+from marc.report.curves import along_stream, by_capacity, by_purity, by_weight, ordered_spaces
+from marc.report.explorer import (
+    all_outcomes,
+    choose_queries,
+    explore,
+    look,
+    outcomes,
+    rule,
+    sample_images,
+    weight_stops,
+)
+from marc.report.figures import (
+    draw_along_stream,
+    draw_by_capacity,
+    draw_by_purity,
+    draw_by_weight,
+)
+from marc.report.inputs import read_folder, read_inputs, read_sweep
+from marc.report.making import digest_of, how_made
+from marc.report.page import PlacedFigure, is_there, referenced, render, write_page
+from marc.report.story import Story, tell
+from marc.report.style import drawing, looks
+from marc.report.subject import Progress, Subject, make_subject
+from marc.report.tables import weight_text
+from marc.report.thumbnails import Pictures, pictures_of, thumbnails
+from marc.report.vectors import inline_svg, save_figures
+from marc.scores import Int
+from marc.sweeps import Sweep, check_sources
+
+QUERIES = 200
+"""Queries in the explorer, unless one asks for another number."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page that was written."""
+
+    path: Path
+    n_bytes: int
+    was_there: bool
+    """Whether the same page lay there already, so that nothing was done."""
+    story: Story | None
+    """What the page says first; None if nothing was done."""
+    figures: tuple[Path, ...] = ()
+    """Files of the figures, where they were asked for."""
+
+
+def write_report(
+    folders: Sequence[str | Path],
+    output: str | Path,
+    *,
+    against: str | None = None,
+    figures: str | Path | None = None,
+    n_queries: int = QUERIES,
+    held_out: Sequence[str | Path] = (),
+    pictures: Pictures | None = None,
+    force: bool = False,
+    progress: Progress = lambda step: None,
+) -> Report:
+    """One self-contained HTML page of a finished run, a finished sweep, or both.
+
+    Args:
+        folders: a run folder and/or a sweep folder of the same stream.
+        output: the file to write.
+        against: the space shown beside the run's; by default that of lowest pseudo-purity.
+        figures: a folder for every figure as SVG, PDF and PNG.
+        n_queries: how many queries the explorer lists at most.
+        held_out: sweep folders of other streams on which a weight is chosen.
+        pictures: the picture of a stored row; by default found by the type of the source.
+        force: replace another report that lies there.
+        progress: called with what is being done.
+    """
+    whole_number("queries", n_queries, 1)
+    output = Path(output)
+    progress("opening the stream again")
+    inputs = read_inputs([Path(folder) for folder in folders])
+    others = [read_sweep(read_folder(Path(folder))) for folder in held_out]
+    options = {
+        "against": against,
+        "queries": n_queries,
+        "held_out": [[other.stream, sorted(other.images)] for other in others],
+        "pictures": pictures is not None,
+    }
+    digest = digest_of(inputs, options)
+    if is_there(output, digest, force=force) and figures is None:
+        return Report(output, output.stat().st_size, was_there=True, story=None)
+    subject = make_subject(inputs, against, progress)
+    check_held_out(subject, others)
+    picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
+    placed, files = place_figures(subject, others, figures, progress)
+    story = tell(subject, others)
+    progress("query by query")
+    content, data = describe(subject, story, picture, n_queries)
+    text = render({**content, "figures": placed}, data, digest)
+    write_page(output, text)
+    return Report(output, output.stat().st_size, False, story, tuple(files))
+
+
+def check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
+    """Refuse a held-out choice that is not one, before anything is drawn."""
+    sweep = subject.sweep
+    if others and sweep is not None:
+        check_sources(others, sweep.images, sweep.capacities, sweep.weights, sweep.spaces)
+
+
+def place_figures(
+    subject: Subject, others: Sequence[Sweep], folder: str | Path | None, progress: Progress
+) -> tuple[list[PlacedFigure], list[Path]]:
+    """Every figure that the subject allows, on the page and, if asked for, as files."""
+    progress("figures")
+    swept = subject.sweep is not None
+    spaces = ordered_spaces(subject) if swept else subject.shown_spaces
+    style = looks(tuple(dict.fromkeys([*subject.shown_spaces, *spaces])), len(subject.shown_spaces))
+    along = along_stream(subject)
+    placed: list[tuple[str, str, str, Any, Any]] = []
+    with drawing():
+        if swept:
+            weights, capacities = by_weight(subject, others), by_capacity(subject)
+            purities = by_purity(subject)
+            figure = draw_by_weight(weights, style)
+            placed += [
+                ("by-weight", "Every weight", weight_words(subject, others), figure, weights.table),
+                (
+                    *("by-purity", purity_title(subject), purity_words(subject)),
+                    *(draw_by_purity(purities, style), purities.table),
+                ),
+                (
+                    *("by-capacity", "Every capacity", capacity_words(subject)),
+                    *(draw_by_capacity(capacities, style), capacities.table),
+                ),
+            ]
+        drawn = draw_along_stream(along, style)
+        placed.append(("warm-up", "Along the stream", along_words(subject), drawn, along.table))
+        files = save_figures({row[0]: row[3] for row in placed}, Path(folder)) if folder else []
+        return [
+            PlacedFigure(name, title, words, inline_svg(figure, name), table)
+            for name, title, words, figure, table in placed
+        ], files
+
+
+def describe(
+    subject: Subject, story: Story, picture: Pictures, n_queries: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the template needs, and the data of the explorer."""
+    views, samples = look(subject), sample_images(subject)
+    time = subject.history.time
+    rows = choose_queries(views, samples, time, n_queries)
+    queries = explore(subject, views, rows)
+    shown = [int(row) for group in samples.values() for row in group]
+    needed = referenced(queries, shown)
+    images = thumbnails(picture, needed)
+    stops, features = weight_stops(subject.method.weight), subject.stream.features
+    data = {
+        "length": len(time),
+        "weight": subject.method.weight,
+        "stops": stops,
+        "spaces": subject.shown_spaces,
+        "classes": features.class_names,
+        "ids": {row: features.ids[row] for row in needed},
+        "pictures": images,
+        "queries": queries,
+    }
+    kinds = [{"name": "all", "total": len(rows)}]
+    kinds += [{"name": name, "total": int(mask[rows].sum())} for name, mask in views.kinds.items()]
+    content = {
+        "story": story,
+        "stream": subject.stream,
+        "seed": subject.seeds[0],
+        "samples": sample_groups(subject, samples, images),
+        "spaces": subject.shown_spaces,
+        "rule": rule(n_queries, len(time)),
+        "kinds": kinds,
+        "kinds_explained": kinds_explained(),
+        "stops": stops,
+        "weight_text": weight_text(subject.method.weight),
+        "notes": notes(subject),
+        "classes": class_table(subject),
+        "made": how_made(subject.inputs),
+    }
+    return content, data
+
+
+def sample_groups(
+    subject: Subject, samples: Mapping[str, Int], images: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """The samples with the words that stand under them."""
+    names, ids = subject.stream.features.class_names, subject.stream.features.ids
+    totals = {kind: int(wanted.sum()) for kind, wanted in all_outcomes(subject).items()}
+    groups = []
+    for kind, rows in samples.items():
+        groups.append(
+            {
+                "name": kind,
+                "mark": kind if kind in outcomes(subject) else "same",
+                "total": f"{totals[kind]:,} in the first order",
+                "images": [
+                    {
+                        "row": int(row),
+                        "id": ids[row],
+                        "picture": images.get(int(row)),
+                        "truth": None if subject.labels is None else names[subject.labels[row]],
+                        "base": names[subject.base_prediction[row]],
+                        "adapted": names[subject.prediction[row]],
+                    }
+                    for row in rows
+                ],
+            }
+        )
+    return groups
