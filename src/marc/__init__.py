@@ -21,16 +21,19 @@ _WHERE = {
     "Sweep": "sweeps",
     "Trajectory": "core",
     "WEIGHTS": "weights",
+    "create_encoder": "encoders",
     "create_method": "methods",
     "iter_steps": "loop",
+    "list_encoders": "encoders",
     "list_methods": "methods",
     "load_snapshot": "snapshots",
-    "load_stream": "packs",
+    "load_stream": "sources",
     "margins": "interaction",
     "repair_sets": "interaction",
     "replay": "offline",
     "run": "loop",
     "save_snapshot": "snapshots",
+    "select": "selection",
     "stability": "isolation",
     "substitution": "interaction",
     "sweep": "sweeping",
@@ -38,7 +41,7 @@ _WHERE = {
     "warm_up": "interaction",
     "write_pack": "packs",
 }
-_MODULES = ("stats", "transforms")
+_MODULES = ("geometry", "stats", "transforms")
 
 __all__ = sorted([*_WHERE, *_MODULES])
 

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from marc.arrays import Arrays, read_arrays, write_arrays
 from marc.errors import MarcError
+from marc.sweeps import Sweep
 
 CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
+INTERVALS = "intervals.npz"  # of a sweep
 _PART = ".part.npz"
 _NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
 
@@ -153,6 +155,28 @@ def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if config.get("kind") != kind:
         raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
     return config, read_json(path / METRICS)
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep of a finished folder."""
+    config, _ = read_result(path, "sweep")
+    return sweep_of(config, read_arrays(path / INTERVALS, "the intervals of a sweep"))
+
+
+def sweep_of(config: Mapping[str, Any], arrays: Arrays) -> Sweep:
+    """A sweep from its configuration and its intervals."""
+    return Sweep(
+        capacities=tuple(config["capacities"]),
+        weights=tuple(float(weight) for weight in config["weights"]),
+        seeds=tuple(config["seeds"]),
+        intervals={
+            name: (arrays[f"lower/{name}"], arrays[f"upper/{name}"]) for name in config["spaces"]
+        },
+        base_correct=arrays["base_correct"],
+        stream=config["stream"],
+        images=frozenset(config["images"]),
+        settings=config["settings"],
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:

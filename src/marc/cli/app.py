@@ -10,8 +10,11 @@ import typer
 from marc.cli import console
 from marc.cli.compare import compare
 from marc.cli.demo import demo
+from marc.cli.geometry import geometry
 from marc.cli.listing import list_names
+from marc.cli.report import report
 from marc.cli.run import run
+from marc.cli.select import select
 from marc.cli.sweep import sweep
 from marc.errors import MarcError
 
@@ -25,9 +28,12 @@ app = typer.Typer(
     epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
 )
 app.command()(demo)
+app.command()(geometry)
+app.command()(select)
 app.command()(run)
 app.command()(sweep)
 app.command()(compare)
+app.command()(report)
 app.command(name="list")(list_names)
 
 

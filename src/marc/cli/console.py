@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from marc.errors import MarcError
@@ -20,6 +27,9 @@ out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
 SEVERAL = {
+    "geometry": ("--space", "--neighbors"),
+    "select": ("--space",),
+    "report": ("--held-out",),
     "run": ("--seed", "--set"),
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }
@@ -107,3 +117,17 @@ def progress() -> Iterator[Progress]:
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         yield bar
+
+
+def reporter(bar: Progress) -> Callable[[str, int, int], None]:
+    """A function that shows how far named pieces of work have come."""
+    tasks: dict[str, TaskID] = {}
+
+    def report(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            for task in tasks.values():
+                bar.update(task, visible=False)
+            tasks[what] = bar.add_task(what, total=total, note="")
+        bar.update(tasks[what], completed=done)
+
+    return report

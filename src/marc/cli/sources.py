@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from marc.cli import console
 from marc.errors import MarcError
-from marc.packs import load_stream
+from marc.sources import load_stream
 from marc.stream import Stream
 
 
 def open_stream(source: str, views: int) -> Stream:
     """The stream of a source, seen through its first `views` views; 0 takes all."""
-    stream = load_stream(source)
+    with console.progress() as bar:
+        stream = load_stream(source, console.reporter(bar))
     return stream.with_views(views) if views else stream
 
 

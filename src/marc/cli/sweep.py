@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import typer
 
-from marc.arrays import read_arrays
 from marc.cli import console
 from marc.cli.sources import check_seeds, describe, open_stream
 from marc.errors import MarcError
-from marc.folders import Folder, read_result
+from marc.folders import INTERVALS, Folder, read_result, read_sweep
 from marc.stream import Stream
 from marc.sweeping import SweepJob, plan_sweep
 from marc.sweeps import CAPACITIES, Score, Sweep, check_sources
@@ -146,25 +145,7 @@ def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
         "accuracy": result.accuracy.tolist(),
         "base_accuracy": result.base_accuracy.tolist(),
     }
-    folder.finish(metrics, {"intervals.npz": arrays})
-
-
-def read_sweep(path: Path) -> Sweep:
-    """A sweep from its folder."""
-    config, _ = read_result(path, "sweep")
-    arrays = read_arrays(path / "intervals.npz", "the intervals of a sweep")
-    return Sweep(
-        capacities=tuple(config["capacities"]),
-        weights=tuple(float(weight) for weight in config["weights"]),
-        seeds=tuple(config["seeds"]),
-        intervals={
-            name: (arrays[f"lower/{name}"], arrays[f"upper/{name}"]) for name in config["spaces"]
-        },
-        base_correct=arrays["base_correct"],
-        stream=config["stream"],
-        images=frozenset(config["images"]),
-        settings=config["settings"],
-    )
+    folder.finish(metrics, {INTERVALS: arrays})
 
 
 def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
