@@ -1,45 +1,134 @@
-"""`marc demo`: the main job from end to end on a stream that is drawn on the spot."""
+"""`marc demo`: the whole story on the embedded lab, told as it goes."""
 
 from __future__ import annotations
 
 import shlex
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from marc.calibration import REPLICATES
 from marc.cli import console
+from marc.cli.select import choose, show
+from marc.cli.sources import open_stream
 from marc.errors import MarcError
-from marc.packs import write_pack
-from marc.synthetic import synthetic_stream
+from marc.folders import read_result
+from marc.lab.streams import plan_stream
+from marc.rankings import Selection
+from marc.stream import Stream
+
+OTHER = {"sketch-12": "neon-12"}  # where weight and capacity are chosen for the held-out number
+NOT_CANDIDATES = {
+    "captions": "the predictor's own space, which repeats its mistakes",
+    "labels": "an upper reference that has learned these very labels",
+    "random": "a control",
+    "pixels": "a control",
+}
 
 
 def demo(
     context: typer.Context,
+    stream: str = typer.Option("lab/sketch-12", help="A stream: marc list datasets 'lab/*'."),
+    quick: bool = typer.Option(False, "--quick", help="One order, fewer calibration batches."),
     output: Path = typer.Option(Path("demo"), "-o", "--output", help="Folder for everything."),
 ) -> None:
-    """Sweep, run and compare on a synthetic stream, in a few seconds.
+    """Choose a space without labels, run, sweep and explain, on drawn pictures; about a minute.
 
-    Example:  marc demo -o demo
+    Example:  marc demo --stream lab/neon-12 -o demo
     """
-    pack = output / "synthetic.npz"
-    console.heading("A synthetic stream: Gaussian features drawn from a seed, no real images.")
-    console.say("Its numbers show what the commands do, not what MARC is worth.")
+    started = time.monotonic()
+    name = stream.removeprefix("lab/")
+    plan, source = plan_stream(name), f"lab/{name}"
     if output.exists() and not output.is_dir():
         raise MarcError("this path is not a folder", got=output, hint="-o FOLDER")
-    if not pack.exists():
-        write_pack(synthetic_stream(), pack)
-    source, good, bad = f"arrays/{pack}", output / "classes", output / "styles"
-    chapters = {
-        "The same memory, read in four spaces": ["sweep", source, "-o", output / "sweep"],
-        "The space that repairs": ["run", source, "--space", "classes", "-o", good],
-        "The space that ruins": ["run", source, "--space", "styles", "-o", bad],
-        "Paired, image by image": ["compare", good, bad],
-    }
-    command = context.find_root().command
-    for number, (title, words) in enumerate(chapters.items(), start=1):
+    # a folder for each stream: results of two demos do not get into each other's way
+    folder = output / (f"{name}-quick" if quick else name)
+    orders = ["--seed", "0"] if quick else ["--seed", "0", "1", "2"]
+
+    console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, {source}")
+    console.say(
+        f"{len(plan.classes)} kinds of things: {', '.join(plan.class_names[:6])}, ...\n"
+        "The predictor has learned from captions of clean pictures, and has never seen these.\n"
+        "Pictures and encoders are our own and small: the numbers show how a memory behaves,\n"
+        "not what it is worth on photographs."
+    )
+    pictures = open_stream(source, 0)
+    selection = chapter_choice(source, pictures, REPLICATES // 6 if quick else REPLICATES)
+    good, bad = selection.ranking[0].space, selection.ranking[-1].space
+
+    steps = _Steps(context, first=2)
+    fixed = ["run", source, *orders]
+    console.say(
+        "\nThe memory keeps, for each class, the past images that the predictor was surest of.\n"
+        "A new image asks for those that look like it; they vote for what they were taken for."
+    )
+    steps.tell(f"The memory, read in {good}", [*fixed, "--space", good, "-o", folder / "first"])
+    steps.tell(f"The same memory, read in {bad}", [*fixed, "--space", bad, "-o", folder / "last"])
+    steps.tell("Paired, image by image", ["compare", folder / "first", folder / "last"])
+    other = f"lab/{OTHER.get(name, 'sketch-12')}"
+    swept, held_out = folder / "sweep", folder / "other"
+    steps.tell(
+        f"Another stream, {other}: its labels may choose a capacity and a weight",
+        ["sweep", other, *orders, "-o", held_out],
+    )
+    steps.tell(
+        "Every space, capacity and weight",
+        ["sweep", source, *orders, "--held-out", held_out, "-o", swept],
+    )
+    page = folder / "report.html"
+    words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
+    steps.tell("The page", [*words, "-o", page])
+    conclude(folder, good, page, time.monotonic() - started)
+
+
+def chapter_choice(source: str, pictures: Stream, replicates: int) -> Selection:
+    """Choose a space without labels, as `marc select` does."""
+    spaces = [space for space in pictures.features.spaces if space not in NOT_CANDIDATES]
+    console.heading("\n1. Which space? A choice without labels")
+    for space, reason in NOT_CANDIDATES.items():
+        console.say(f"not asked: {space}, {reason}")
+    console.say(f"$ marc select {source} --space {' '.join(spaces)}\n")
+    unlabelled = replace(pictures, row_labels=None)
+    selection = choose(unlabelled, spaces, replicates=replicates)
+    show(unlabelled, selection)
+    if selection.space is None:
+        first = selection.ranking[0].space
+        console.say(f"any of them may be the best; the demo goes on with the first, {first}")
+    return selection
+
+
+class _Steps:
+    """Commands under numbered headings, each shown as it would be typed."""
+
+    def __init__(self, context: typer.Context, first: int) -> None:
+        self._command = context.find_root().command
+        self._number = first
+
+    def tell(self, title: str, words: list[Any]) -> None:
+        """Show a command and run it."""
         arguments = [str(word) for word in words]
-        console.heading(f"\n{number}. {title}")
+        console.heading(f"\n{self._number}. {title}")
         console.say(f"$ marc {shlex.join(arguments)}\n")
-        command.main(arguments, prog_name="marc", standalone_mode=False)
-    console.say("\nYour own features: save them as a pack (README, 'Your own features'), then")
-    console.say("$ marc sweep arrays/FILE.npz")
+        self._command.main(console.spread(arguments), prog_name="marc", standalone_mode=False)
+        self._number += 1
+
+
+def conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
+    """The gain with its interval and its baseline, and where to look."""
+    config, metrics = read_result(folder / "first", "run")
+    low, high = (console.points(end) for end in metrics["gain_interval"])
+    method = config["method"]
+    console.heading(
+        f"\nWithout memory {console.percent(metrics['base_accuracy'])} %, with a memory read in "
+        f"{space} {console.percent(metrics['accuracy'])} %:"
+    )
+    console.heading(
+        f"gain {console.points(metrics['gain'])} points [{low}, {high}], fixed "
+        f"(K = {method['capacity']}, w = {method['weight']:g}), paired over the same images "
+        "against the same predictor"
+    )
+    console.say(f"open {page} in a browser; this took {seconds:.0f} s")
+    console.say("your own features: README, 'Your own features'")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import typer
@@ -40,23 +42,35 @@ def select(
     stream = replace(open_stream(source, 0), row_labels=None)
     labelled = read_sweep(Path(settings_from)) if settings_from else None
     spaces = check_spaces(stream, space)
-    job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
     settings = {}
     if labelled is not None:
         settings = {name: transferred(stream, labelled, name) for name in spaces}
-    measured = []
-    with console.progress() as bar:
-        task = bar.add_task("", total=len(spaces), note="")
-        for number, name in enumerate(spaces):
-            bar.update(task, description=name, completed=number)
-            measured.append(job.space(name))
-    selection = job.result(measured, cast(Literal["radii", "paired"], test))
+    selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
     if json:
         console.as_json(
             {**describe("select", source, stream), **as_data(selection, settings_from, settings)}
         )
     else:
         show(stream, selection, settings_from, settings)
+
+
+def choose(
+    stream: Stream,
+    spaces: list[str],
+    neighbors: int = 10,
+    *,
+    replicates: int = REPLICATES,
+    test: str = "radii",
+) -> Selection:
+    """Measure the spaces one by one behind a progress bar, and rank them."""
+    job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
+    measured = []
+    with console.progress() as bar:
+        task = bar.add_task("", total=len(spaces), note="")
+        for number, name in enumerate(spaces):
+            bar.update(task, description=name, completed=number)
+            measured.append(job.space(name))
+    return job.result(measured, cast(Literal["radii", "paired"], test))
 
 
 def as_data(
@@ -104,8 +118,8 @@ def candidate_as_data(
 def show(
     stream: Stream,
     selection: Selection,
-    settings_from: str,
-    settings: dict[str, tuple[int, float]],
+    settings_from: str = "",
+    settings: Mapping[str, tuple[int, float]] = MappingProxyType({}),
 ) -> None:
     """The selection for a person."""
     console.say(

@@ -10,6 +10,13 @@ from marc.report.subject import NEIGHBORS, Subject
 from marc.report.tables import weight_text
 from marc.sweeps import Sweep
 
+RESERVATIONS = (
+    "A laboratory in miniature: pictures and encoders are drawn and trained for it. Nothing here "
+    "is evidence about photographs or about published models. The pairs and vicreg encoders know "
+    "that two frames show one object, which is more than single images tell; labels has learned "
+    "the very labels and is an upper reference; each encoder was trained once."
+)
+
 
 def weight_words(subject: Subject, others: Sequence[Sweep]) -> str:
     """The caption of gain against w."""
@@ -62,8 +69,13 @@ def kinds_explained() -> str:
         "often as equal chances would give. A vote is alpha exp(−beta (1 − similarity)); the "
         "evidence L of a class is the sum of the votes of all its entries, shown or not. Bars "
         "start at the lowest base score of any class, which changes no answer; equal sums go to "
-        "the lower class."
+        "the lower class; ✓ marks the true class, where it is known."
     )
+
+
+def caveat(subject: Subject) -> str:
+    """What must stand beside the numbers of a stream, if anything."""
+    return RESERVATIONS if subject.inputs.source.startswith("lab/") else ""
 
 
 def notes(subject: Subject) -> list[str]:

@@ -14,7 +14,7 @@ from marc.stats import Interval, paired_difference
 from marc.sweeps import Sweep
 
 SELECTIONS = {
-    "fixed": "chosen before the stream was seen",
+    "fixed": "not chosen with any label",
     "oracle": "chosen with the labels of this very stream",
     "held-out": "chosen on the labels of other streams",
 }

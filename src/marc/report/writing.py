@@ -11,6 +11,7 @@ from marc.errors import whole_number
 from marc.report.captions import (
     along_words,
     capacity_words,
+    caveat,
     kinds_explained,
     notes,
     purity_title,
@@ -184,6 +185,7 @@ def describe(
     kinds += [{"name": name, "total": int(mask[rows].sum())} for name, mask in views.kinds.items()]
     content = {
         "story": story,
+        "caveat": caveat(subject),
         "stream": subject.stream,
         "seed": subject.seeds[0],
         "samples": sample_groups(subject, samples, images),

@@ -218,9 +218,10 @@ function bars(query, space, answer) {
       part.style.width = `${Math.max(0, 100 * value / top)}%`;
       return part;
     });
-    const name = className(number) + (number === query.truth ? " (true)" : "");
+    const isTrue = number === query.truth;
+    const title = className(number) + (isTrue ? ", the true class" : "");
     return make("tr", { class: number === answer ? "wins" : "" },
-      make("th", { scope: "row", title: name }, name),
+      make("th", { scope: "row", title, "aria-label": title }, (isTrue ? "✓ " : "") + className(number)),
       make("td", { class: "bar", "aria-hidden": "true" }, make("div", {}, ...lengths)),
       ...[base, evidence, scores[place]].map((value) => make("td", { class: "number" }, scoreText(value))));
   });
