@@ -15,3 +15,10 @@ settings.load_profile("marc")
 def _examples_write_into_a_folder_of_their_own(request, monkeypatch, tmp_path):
     if isinstance(request.node, pytest.DoctestItem):
         monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _pictures_of_the_lab_are_kept_for_this_run_alone(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -5,13 +5,13 @@ import re
 import subprocess
 
 import pytest
-from commands import MARC, call, call_json, call_outside, json_in, tree
+from commands import MARC, call, call_json, call_outside
 
 import marc
 from marc.admission import POLICIES
 from marc.cli.console import p_value, spread
 
-COMMANDS = ["demo", "run", "sweep", "compare", "list"]
+COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "report", "list"]
 
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)])
@@ -66,35 +66,6 @@ def test_the_list_as_json_is_one_object():
     assert cards["no-memory"]["settings"] == {}
     assert list(call_json("list", "methods", "--card", "marc")) == ["marc"]
     assert call_json("list", "policies") == {p.name: p.summary for p in POLICIES.values()}
-
-
-def test_the_demo_runs_twice_and_says_that_its_stream_is_synthetic(tmp_path):
-    first = call_outside("demo", "-o", tmp_path / "demo")
-    assert first.status == 0
-    assert first.err == ""
-    assert "synthetic" in first.out.splitlines()[0]
-    assert first.out.count("written: ") == 3
-    before = tree(tmp_path)
-    second = call_outside("demo", "-o", tmp_path / "demo")
-    assert second.status == 0
-    assert second.out == first.out.replace("written: ", "already there: ")
-    assert tree(tmp_path) == before
-
-
-def test_the_commands_that_the_demo_prints_can_be_typed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    out = call("demo", "-o", "my demo").out
-    lines = [line for line in out.splitlines() if line.startswith("$ marc ")]
-    assert [line.split()[2] for line in lines] == ["sweep", "run", "run", "compare", "sweep"]
-    typed = subprocess.run(["sh", "-c", f"{MARC.parent}/{lines[1][2:]}"], capture_output=True)
-    assert typed.returncode == 0
-    assert "already there: my demo/classes" in typed.stdout.decode()
-
-
-def test_the_demo_shows_a_space_that_repairs_and_one_that_ruins(tmp_path):
-    assert call("demo", "-o", tmp_path / "demo").status == 0
-    assert json_in(tmp_path / "demo/classes/metrics.json")["gain"] > 0.1
-    assert json_in(tmp_path / "demo/styles/metrics.json")["gain"] < -0.1
 
 
 @pytest.mark.parametrize("name", ["runs[a]", "runs[", "a:cat:", "100 %", "[bold]", "é"])

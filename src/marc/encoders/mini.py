@@ -76,4 +76,4 @@ class _Pixels:
         check_images(self.card, images)
         size = self.card.input_size // _COARSE
         cells = images.reshape(len(images), _COARSE, size, _COARSE, size, 3).mean(axis=(2, 4))
-        return unit((cells / 255 - 0.5).reshape(len(images), -1).astype(np.float32))
+        return unit((cells / 255 - 0.5).reshape(len(images), self.card.dim).astype(np.float32))

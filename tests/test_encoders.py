@@ -1,0 +1,115 @@
+"""The shipped encoders give what the training framework gave, and nothing else passes for them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import marc
+from marc import MarcError
+from marc.arrays import read_arrays
+from marc.encoders import encoder_card
+from marc.encoders.from_onnx import OnnxEncoder
+from marc.encoders.mini import PREFIX, mini_cards, mini_predictor
+from marc.lab.classes import CLASS_NAMES, HELD_BACK
+from marc.lab.world import render
+
+WEIGHTS = Path(marc.encoders.__file__).with_name("weights")
+GOLDEN = read_arrays(WEIGHTS / "golden.npz", "golden vectors")
+NAMES = list(mini_cards())
+SHIPPED = [name for name in NAMES if name != "mini:pixels"]
+LARGEST_PACKAGE = 14_000_000  # bytes of everything that ships for the encoders
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    scenes = zip(GOLDEN["seed"], GOLDEN["index"], GOLDEN["shift"], strict=True)
+    return np.stack([render(int(s), int(i), str(shift)).image for s, i, shift in scenes])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_encoder_gives_the_vectors_of_the_training_framework(name, pictures):
+    vectors = marc.create_encoder(name).encode(pictures)
+    distance = np.abs(vectors - GOLDEN[name.removeprefix(PREFIX)]).max()
+    assert distance <= 1e-3  # 5e-7 where the pictures agree to the last bit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_vectors_are_unit_and_do_not_depend_on_the_batch(name, pictures):
+    encoder = marc.create_encoder(name)
+    vectors = encoder.encode(pictures[:5])
+    assert vectors.shape == (5, encoder.card.dim)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert np.allclose(vectors[3:4], encoder.encode(pictures[3:4]), atol=1e-5)
+    assert encoder.encode(pictures[:0]).shape == (0, encoder.card.dim)
+
+
+def test_there_are_enough_encoders_and_they_are_named_after_what_they_do():
+    assert len(SHIPPED) >= 8
+    published = ("clip", "dino", "imagenet", "mae", "resnet", "siglip")
+    assert not [name for name in NAMES for other in published if other in name]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_card_says_how_the_encoder_came_about(name):
+    card = encoder_card(name)
+    assert card.objective
+    assert card.digest
+    assert card.parameters <= 1_500_000
+    assert (card.epochs > 0) == (name != "mini:random")
+
+
+def test_the_package_stays_small(capsys):
+    sizes = {file.name: file.stat().st_size for file in WEIGHTS.iterdir()}
+    with capsys.disabled():
+        total = sum(sizes.values())
+        print(f"\nencoders in the package: {len(SHIPPED)} files, {total / 1e6:.2f} MB with cards")
+    assert sum(sizes.values()) <= LARGEST_PACKAGE
+
+
+def test_equal_budgets():
+    budgets = {encoder_card(name).epochs for name in SHIPPED if name != "mini:random"}
+    assert len(budgets) == 1
+
+
+def test_the_predictor_knows_the_classes_it_is_asked_for():
+    few, all_classes = mini_predictor(HELD_BACK), mini_predictor(tuple(range(48)))
+    assert few.prototypes.shape == (12, 128)
+    assert np.allclose(few.prototypes, all_classes.prototypes[list(HELD_BACK)])
+    assert np.allclose(np.linalg.norm(few.prototypes, axis=1), 1, atol=1e-5)
+    clean = np.stack([render(77, 2 * label, "clean", label).image for label in range(48)])
+    scores = marc.create_encoder("mini:captions").encode(clean) @ all_classes.prototypes.T
+    assert (scores.argmax(axis=1) == np.arange(48)).mean() > 0.8
+    assert len(CLASS_NAMES) == 48
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        np.zeros((2, 32, 32, 3), dtype=np.uint8),
+        np.zeros((2, 3, 64, 64), dtype=np.uint8),
+        np.zeros((2, 64, 64, 3), dtype=np.float32),
+        np.zeros((64, 64, 3), dtype=np.uint8),
+    ],
+    ids=["small", "colours first", "floats", "one image"],
+)
+def test_images_of_another_kind_are_refused(images):
+    with pytest.raises(MarcError, match=r"uint8 \(n, 64, 64, 3\)"):
+        marc.create_encoder("mini:pairs-small").encode(images)
+
+
+def test_other_weights_are_refused(tmp_path):
+    card = encoder_card("mini:pairs-small")
+    damaged = bytearray((WEIGHTS / "pairs-small.onnx").read_bytes())
+    damaged[1000] ^= 1
+    (tmp_path / "pairs-small.onnx").write_bytes(damaged)
+    with pytest.raises(MarcError, match="not the ones on its card"):
+        OnnxEncoder(card, tmp_path / "pairs-small.onnx")
+    with pytest.raises(MarcError, match="not there"):
+        OnnxEncoder(card, tmp_path / "nothing.onnx")
+
+
+def test_an_unknown_encoder_is_refused_with_the_names():
+    with pytest.raises(MarcError, match="mini:captions"):
+        marc.create_encoder("mini:everything")
