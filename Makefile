@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test lint benchmark lab-results clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -20,6 +20,10 @@ lint: $(READY)
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/ratios.py
+
+lab-results: $(READY)
+	$(BIN)/python benchmarks/lab.py > docs/results/lab.md.new
+	mv docs/results/lab.md.new docs/results/lab.md
 
 $(READY): pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)
