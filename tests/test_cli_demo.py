@@ -8,6 +8,8 @@ import time
 import pytest
 from commands import call, call_outside
 
+from marc.cli.demo import another
+
 LONGEST = 120  # seconds, on two cores
 FIRST = "demo/sketch-12/first"
 
@@ -59,7 +61,7 @@ def test_the_commands_that_it_prints_can_be_typed(demo, monkeypatch):
     monkeypatch.chdir(folder)
     commands = re.findall(r"^\$ marc (.+)$", outcome.out, flags=re.M)
     assert [line.split()[0] for line in commands] == [
-        *("select", "run", "run", "compare", "sweep", "sweep", "report")
+        *("select", "run", "run", "compare", "geometry", "sweep", "sweep", "report")
     ]
     for line in commands:
         assert call(*shlex.split(line)).status == 0, line
@@ -70,6 +72,13 @@ def test_a_second_demo_keeps_what_is_there(demo):
     again = call_outside("demo", cwd=folder)
     assert again.status == 0
     assert f"already there: {FIRST}" in again.out
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("sketch-12", "neon-12"), ("neon", "sketch"), ("mixed-12", "sketch-12")]
+)
+def test_settings_are_chosen_on_another_stream_of_the_same_size(name, other):
+    assert another(name) == other
 
 
 def test_a_quick_demo_of_another_stream(tmp_path):

@@ -20,7 +20,6 @@ from marc.lab.streams import plan_stream
 from marc.rankings import Selection
 from marc.stream import Stream
 
-OTHER = {"sketch-12": "neon-12"}  # where weight and capacity are chosen for the held-out number
 NOT_CANDIDATES = {
     "captions": "the predictor's own space, which repeats its mistakes",
     "labels": "an upper reference that has learned these very labels",
@@ -68,7 +67,9 @@ def demo(
     steps.tell(f"The memory, read in {good}", [*fixed, "--space", good, "-o", folder / "first"])
     steps.tell(f"The same memory, read in {bad}", [*fixed, "--space", bad, "-o", folder / "last"])
     steps.tell("Paired, image by image", ["compare", folder / "first", folder / "last"])
-    other = f"lab/{OTHER.get(name, 'sketch-12')}"
+    pure = ["--space", good, bad, "captions", "--neighbors", "10"]
+    steps.tell("Why: whose neighbours are right?", ["geometry", source, *pure])
+    other = f"lab/{another(name)}"
     swept, held_out = folder / "sweep", folder / "other"
     steps.tell(
         f"Another stream, {other}: its labels may choose a capacity and a weight",
@@ -82,6 +83,12 @@ def demo(
     words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
     steps.tell("The page", [*words, "-o", page])
     conclude(folder, good, page, time.monotonic() - started)
+
+
+def another(name: str) -> str:
+    """A stream of the same size on which a capacity and a weight may be chosen."""
+    kind, dash, few = name.partition("-")
+    return ("neon" if kind == "sketch" else "sketch") + dash + few
 
 
 def chapter_choice(source: str, pictures: Stream, replicates: int) -> Selection:
