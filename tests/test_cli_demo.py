@@ -64,7 +64,9 @@ def test_the_commands_that_it_prints_can_be_typed(demo, monkeypatch):
         *("select", "run", "run", "compare", "geometry", "sweep", "sweep", "report")
     ]
     for line in commands:
-        assert call(*shlex.split(line)).status == 0, line
+        again = call(*shlex.split(line))
+        assert again.status == 0, line
+        assert again.out.splitlines()[1] in outcome.out, line
 
 
 def test_a_second_demo_keeps_what_is_there(demo):
@@ -79,6 +81,26 @@ def test_a_second_demo_keeps_what_is_there(demo):
 )
 def test_settings_are_chosen_on_another_stream_of_the_same_size(name, other):
     assert another(name) == other
+
+
+def test_a_demo_of_other_pictures_is_made_anew(demo):
+    folder, _, _ = demo
+    config = folder / FIRST / "config.json"
+    changed = json.loads(config.read_text())
+    changed["fingerprint"] = {name: "other" for name in changed["fingerprint"]}
+    config.write_text(json.dumps(changed))
+    again = call_outside("demo", cwd=folder)
+    assert again.status == 0, again.err
+    assert f"written: {FIRST}" in again.out
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_folder_that_cannot_be_is_refused_before_any_work(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    outcome = call("demo", "-o", tmp_path / place)
+    assert outcome.status == 2
+    assert "-o FOLDER" in outcome.err
+    assert outcome.out == ""
 
 
 def test_a_quick_demo_of_another_stream(tmp_path):

@@ -1,5 +1,6 @@
 """The shipped encoders give what the training framework gave, and nothing else passes for them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -69,8 +70,17 @@ def test_the_package_stays_small(capsys):
 
 
 def test_equal_budgets():
-    budgets = {encoder_card(name).epochs for name in SHIPPED if name != "mini:random"}
-    assert len(budgets) == 1
+    record = json.loads((WEIGHTS / "training.json").read_text())["encoders"]
+    views = {name: facts["views"] for name, facts in record.items() if name != "random"}
+    assert len(views) == len(SHIPPED) - 1
+    assert len(set(views.values())) == 1
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [("labels-half", 24), ("labels-contrastive", 36)])
+def test_a_card_counts_the_pictures_that_were_shown(name, n_classes):
+    card = encoder_card(PREFIX + name)
+    assert f"pictures of {n_classes} classes" in card.data
+    assert card.epochs > encoder_card("mini:labels").epochs
 
 
 def test_the_predictor_knows_the_classes_it_is_asked_for():

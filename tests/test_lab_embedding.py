@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+from commands import call
 
 import marc
 from marc.lab import embedding
@@ -14,8 +17,8 @@ def stream():
 
 
 @pytest.fixture
-def files():
-    return sorted((embedding.cache_folder() / "lab-1" / NAME).iterdir())
+def files(stream):
+    return sorted(next((embedding.cache_folder() / "lab-1").glob(f"{NAME}-*")).iterdir())
 
 
 def test_a_stream_of_the_lab_has_every_encoder_as_a_space(stream):
@@ -53,10 +56,22 @@ def test_what_is_damaged_is_made_again(stream, files):
     assert marc.load_stream(f"lab/{NAME}").fingerprint == stream.fingerprint
 
 
+def test_an_array_of_another_shape_is_not_taken(stream, files):
+    for path in files[:2]:
+        np.savez(path, array=np.zeros((3, 3), dtype=np.float32))
+    np.savez(files[2], something=np.zeros(3))
+    assert marc.load_stream(f"lab/{NAME}").fingerprint == stream.fingerprint
+
+
 def test_a_cache_that_cannot_be_written_costs_time_only(stream, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MARC_CACHE", str(tmp_path / "file" / "cache"))
-    assert marc.load_stream(f"lab/{NAME}").fingerprint == stream.fingerprint
+    with pytest.warns(UserWarning, match="not kept"):
+        again = marc.load_stream(f"lab/{NAME}")
+    assert again.fingerprint == stream.fingerprint
+    outcome = call("geometry", f"lab/{NAME}", "--space", "pixels")
+    assert outcome.status == 0
+    assert outcome.err == "note: pictures and features are not kept\n"
 
 
 def test_progress_is_reported_until_everything_is_done(monkeypatch, tmp_path):
@@ -71,5 +86,7 @@ def test_progress_is_reported_until_everything_is_done(monkeypatch, tmp_path):
 def test_the_folder_is_the_one_that_was_asked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("MARC_CACHE", str(tmp_path / "here"))
     assert embedding.cache_folder() == tmp_path / "here"
+    monkeypatch.setenv("MARC_CACHE", "~/there")
+    assert embedding.cache_folder() == Path("~/there").expanduser()
     monkeypatch.delenv("MARC_CACHE")
     assert embedding.cache_folder().name == "marc"

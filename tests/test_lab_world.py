@@ -8,7 +8,7 @@ from marc import MarcError
 from marc.lab.classes import CLASS_NAMES, CLASSES, HALF, HELD_BACK
 from marc.lab.palette import FLOOR, lightness
 from marc.lab.scenes import draw_setting, draw_thing
-from marc.lab.world import SHIFTS, VERSION, render
+from marc.lab.world import SHIFTS, VERSION, label_of, render
 
 PINNED = Path(__file__).with_name("pinned") / "lab_pictures.npz"
 SCENES = [(11, 2 * number, SHIFTS[number], 4 * number) for number in range(10)]
@@ -53,6 +53,10 @@ def test_every_class_can_be_drawn_under_every_shift():
     for label in range(len(CLASSES)):
         image = render(9, 2 * label, SHIFTS[label % len(SHIFTS)], label).image
         assert image.std() > 3, CLASS_NAMES[label]
+
+
+def test_a_label_is_known_without_drawing():
+    assert all(label_of(3, index) == render(3, index).label for index in range(20))
 
 
 def test_all_classes_are_drawn_about_equally_often():

@@ -279,3 +279,16 @@ def test_a_failed_write_leaves_the_old_pack_as_it_was(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         write_pack(make_stream(seed=2), path)
     np.testing.assert_array_equal(read_pack(path).labels, make_stream(seed=1).labels)
+
+
+def test_an_encrypted_archive_is_refused(tmp_path):
+    path = tmp_path / "pack.npz"
+    write_pack(make_stream(), path)
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = -1
+        while (place := content.find(mark, place + 1)) >= 0:
+            content[place + flags] |= 1  # says that the entry is encrypted
+    path.write_bytes(content)
+    with pytest.raises(MarcError, match="not a feature pack"):
+        read_pack(path)

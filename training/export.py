@@ -9,6 +9,7 @@ the training framework before it counts.
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import shutil
@@ -24,11 +25,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from marc.encoders.cards import EncoderCard
-from marc.lab.world import SHIFTS, render
+from marc.lab.streams import TRAINING_SEED
+from marc.lab.world import SHIFTS, label_of, render
+from training import batch_statistics
 from training.captions import Captions
 from training.catalogue import ENCODERS, Entry
 from training.onnx_graph import INPUT, onnx_model
-from training.recipe import restore
+from training.recipe import Recipe, restore
 from training.rounding import fold, round_weights
 from training.validation import embed
 from training.work_folder import WorkFolder
@@ -64,7 +67,7 @@ def main() -> int:
         restore(recipe, work.load(name))
         path = target / f"{name}.onnx"
         features[name] = export(recipe.eval().encoder, path, golden.images)
-        cards[name] = card(path, ENCODERS[name], record[name])
+        cards[name] = card(path, ENCODERS[name], recipe, record[name])
         if isinstance(recipe, Captions):
             save_prompts(recipe, target / "prompts.npz")
     save_golden(golden, features, target / "golden.npz")
@@ -127,16 +130,33 @@ def save_prompts(recipe: Captions, path: Path) -> None:
     np.savez(path, embeddings=embeddings, logit_scale=np.float32(recipe.scale()))
 
 
-def card(path: Path, entry: Entry, facts: dict[str, Any]) -> dict[str, Any]:
+def pictures_of(recipe: Recipe, facts: dict[str, Any]) -> tuple[int, str]:
+    """How many training pictures a recipe may show, and what they are."""
+    if not facts["views"]:
+        measured = batch_statistics.BATCHES * batch_statistics.PICTURES
+        return measured, f"{measured:,} clean drawn pictures, for batch statistics only"
+    labels = training_labels(facts["plan"]["pictures"])
+    classes = labels[recipe.rows(labels)].unique()  # of a clip, both frames are shown
+    n_pictures = int(torch.isin(labels, classes).sum())
+    return n_pictures, f"{n_pictures:,} clean drawn pictures of {len(classes)} classes"
+
+
+@functools.cache
+def training_labels(n_pictures: int) -> Tensor:
+    """The classes of the training pictures, which need not be drawn for it."""
+    return torch.tensor([label_of(TRAINING_SEED, index) for index in range(n_pictures)])
+
+
+def card(path: Path, entry: Entry, recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any]:
     """What the lab says about an encoder, without the name: that is where it is filed."""
-    pictures = facts["plan"]["pictures"]
+    n_pictures, data = pictures_of(recipe, facts)
     known = EncoderCard(
         name="",
         summary=entry.summary,
         objective=entry.objective,
         body=entry.body,
-        data=f"{pictures:,} clean drawn pictures" if facts["views"] else "none",
-        epochs=round(facts["views"] / pictures, 1),
+        data=data,
+        epochs=round(facts["views"] / n_pictures, 1),
         parameters=facts["parameters"],
         dim=facts["dimension"],
         input_size=64,

@@ -23,6 +23,7 @@ _UNREADABLE = (
     TypeError,
     ValueError,
     NotImplementedError,
+    RuntimeError,
     zipfile.BadZipFile,
     zlib.error,
 )

@@ -21,6 +21,8 @@ from marc.calibration import simultaneous_radii
 from marc.errors import MarcError
 from marc.stats import Interval
 
+HINTED_NEIGHBORS = 10
+"""The kappa for which `capacity_hint` holds."""
 Draws = Mapping[int, NDArray[np.float64]]
 """Pseudo-purity on calibration batches, by their size: (replicates, spaces)."""
 

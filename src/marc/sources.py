@@ -8,6 +8,7 @@ from pathlib import Path
 
 from marc.errors import MarcError
 from marc.lab.embedding import OnProgress, lab_stream
+from marc.lab.streams import list_lab_streams
 from marc.packs import read_pack
 from marc.stream import Stream
 
@@ -28,7 +29,8 @@ def load_stream(source: str | os.PathLike[str], on_progress: OnProgress | None =
     text = os.fspath(source)
     kind, _, name = text.partition("/")
     if kind not in _KINDS or not name:
-        hint = f"arrays/{text}" if text.endswith(".npz") else "lab/sketch-12"
+        hint = f"lab/{text}" if text in list_lab_streams() else "lab/sketch-12"
+        hint = f"arrays/{text}" if text.endswith(".npz") else hint
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),

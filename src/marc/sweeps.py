@@ -7,7 +7,7 @@ is right. Accuracy at any weight, the best weight, and every paired statistic fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -92,6 +92,18 @@ class Sweep:
         """Accuracy [space, capacity, weight, seed], every cell fixed in advance."""
         cells = [accuracy_at(*ends, self.weights) for ends in self.intervals.values()]
         return np.stack(cells).transpose(0, 2, 3, 1)
+
+    def of_orders(self, seeds: Sequence[int | None]) -> Sweep:
+        """The same sweep with some of its orders."""
+        missing = [seed for seed in seeds if seed not in self.seeds]
+        if missing:
+            raise MarcError("this sweep has no such order", got=missing, allowed=self.seeds)
+        places = [self.seeds.index(seed) for seed in seeds]
+        intervals = {
+            space: (lower[places], upper[places])
+            for space, (lower, upper) in self.intervals.items()
+        }
+        return replace(self, seeds=tuple(seeds), intervals=intervals)
 
     @property
     def base_accuracy(self) -> NDArray[np.float64]:

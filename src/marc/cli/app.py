@@ -61,7 +61,9 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
-            console.err.print("stopped; what is finished is kept: the same command goes on from it")
+            kept = "; what is finished is kept: the same command goes on from it"
+            resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "run", "sweep")
+            console.err.print("stopped" + (kept if resumes else ""))
         raise
     except OSError as error:
         console.complain(MarcError(f"the system refused: {error}"))

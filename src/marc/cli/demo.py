@@ -13,9 +13,10 @@ import typer
 from marc.calibration import REPLICATES
 from marc.cli import console
 from marc.cli.select import choose, show
-from marc.cli.sources import open_stream
+from marc.cli.sources import describe, open_stream
 from marc.errors import MarcError
-from marc.folders import read_result
+from marc.folders import CONFIG, read_json, read_result
+from marc.lab.classes import CLASSES
 from marc.lab.streams import plan_stream
 from marc.rankings import Selection
 from marc.stream import Stream
@@ -26,6 +27,10 @@ NOT_CANDIDATES = {
     "random": "a control",
     "pixels": "a control",
 }
+TAUGHT = {  # and these where all 48 classes are shown
+    "labels-half": "has learned 24 of these labels",
+    "labels-contrastive": "has learned 36 of these labels",
+}
 
 
 def demo(
@@ -33,6 +38,7 @@ def demo(
     stream: str = typer.Option("lab/sketch-12", help="A stream: marc list datasets 'lab/*'."),
     quick: bool = typer.Option(False, "--quick", help="One order, fewer calibration batches."),
     output: Path = typer.Option(Path("demo"), "-o", "--output", help="Folder for everything."),
+    force: bool = typer.Option(False, "--force", help="Make everything anew."),
 ) -> None:
     """Choose a space without labels, run, sweep and explain, on drawn pictures; about a minute.
 
@@ -41,25 +47,25 @@ def demo(
     started = time.monotonic()
     name = stream.removeprefix("lab/")
     plan, source = plan_stream(name), f"lab/{name}"
-    if output.exists() and not output.is_dir():
-        raise MarcError("this path is not a folder", got=output, hint="-o FOLDER")
     # a folder for each stream: results of two demos do not get into each other's way
-    folder = output / (f"{name}-quick" if quick else name)
+    folder = make_folder(output / (f"{name}-quick" if quick else name))
     orders = ["--seed", "0"] if quick else ["--seed", "0", "1", "2"]
 
     console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, {source}")
     console.say(
         f"{len(plan.classes)} kinds of things: {', '.join(plan.class_names[:6])}, ...\n"
-        "The predictor has learned from captions of clean pictures, and has never seen these.\n"
+        "The predictor has learned from captions of clean pictures alone.\n"
         "Pictures and encoders are our own and small: the numbers show how a memory behaves,\n"
         "not what it is worth on photographs."
     )
     pictures = open_stream(source, 0)
-    selection = chapter_choice(source, pictures, REPLICATES // 6 if quick else REPLICATES)
+    not_asked = NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else NOT_CANDIDATES | TAUGHT
+    selection = chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
     good, bad = selection.ranking[0].space, selection.ranking[-1].space
+    anew = ["--force"] if force or is_stale(folder / "first", pictures, good) else []
 
     steps = _Steps(context, first=2)
-    fixed = ["run", source, *orders]
+    fixed = ["run", source, *orders, *anew]
     console.say(
         "\nThe memory keeps, for each class, the past images that the predictor was surest of.\n"
         "A new image asks for those that look like it; they vote for what they were taken for."
@@ -73,15 +79,15 @@ def demo(
     swept, held_out = folder / "sweep", folder / "other"
     steps.tell(
         f"Another stream, {other}: its labels may choose a capacity and a weight",
-        ["sweep", other, *orders, "-o", held_out],
+        ["sweep", other, *orders, *anew, "-o", held_out],
     )
     steps.tell(
         "Every space, capacity and weight",
-        ["sweep", source, *orders, "--held-out", held_out, "-o", swept],
+        ["sweep", source, *orders, "--held-out", held_out, *anew, "-o", swept],
     )
     page = folder / "report.html"
     words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
-    steps.tell("The page", [*words, "-o", page])
+    steps.tell("The page", [*words, "--force", "-o", page])  # it follows from the others
     conclude(folder, good, page, time.monotonic() - started)
 
 
@@ -91,13 +97,36 @@ def another(name: str) -> str:
     return ("neon" if kind == "sketch" else "sketch") + dash + few
 
 
-def chapter_choice(source: str, pictures: Stream, replicates: int) -> Selection:
+def make_folder(folder: Path) -> Path:
+    """A place for the results, refused before any work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MarcError(
+            "there cannot be a folder here", got=f"{folder}: {error.strerror}", hint="-o FOLDER"
+        ) from error
+    return folder
+
+
+def is_stale(run: Path, pictures: Stream, space: str) -> bool:
+    """Whether a demo of other pictures, other encoders or another choice has left this run."""
+    if not (run / CONFIG).is_file():
+        return False
+    config, now = read_json(run / CONFIG), describe("run", "", pictures)
+    space_then = config.get("method", {}).get("space")
+    return config.get("fingerprint") != now["fingerprint"] or space_then != space
+
+
+def chapter_choice(
+    source: str, pictures: Stream, not_asked: dict[str, str], replicates: int
+) -> Selection:
     """Choose a space without labels, as `marc select` does."""
-    spaces = [space for space in pictures.features.spaces if space not in NOT_CANDIDATES]
+    spaces = [space for space in pictures.features.spaces if space not in not_asked]
     console.heading("\n1. Which space? A choice without labels")
-    for space, reason in NOT_CANDIDATES.items():
+    for space, reason in not_asked.items():
         console.say(f"not asked: {space}, {reason}")
-    console.say(f"$ marc select {source} --space {' '.join(spaces)}\n")
+    fewer = "" if replicates == REPLICATES else f" --replicates {replicates}"
+    console.say(f"$ marc select {source} --space {' '.join(spaces)}{fewer}\n")
     unlabelled = replace(pictures, row_labels=None)
     selection = choose(unlabelled, spaces, replicates=replicates)
     show(unlabelled, selection)

@@ -22,7 +22,7 @@ def geometry(
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: list[int] = typer.Option([5, 10], help="Neighbours to look at, kappa."),
     replicates: int = typer.Option(
-        REPLICATES, min=0, help="Half-samples behind the intervals; 0 leaves these out."
+        REPLICATES, min=0, help="Half-samples behind the intervals, 2 or more; 0 for none."
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -107,8 +107,10 @@ def show(stream: Stream, found: list[Geometry]) -> None:
     console.table([*columns, "anti-hubs %", "skewness"], rows)
     console.say(
         "pseudo-purity: neighbours that share the predictor's answer; anti-hubs: images that are "
-        "nobody's neighbour;\n[95 % intervals over half-samples of the images]"
+        "nobody's neighbour"
     )
+    if not math.isnan(found[0].measures[largest].pseudo_purity.low):
+        console.say("[95 % intervals over half-samples of the images]")
     copies = [f"{each.space} {each.n_duplicates}" for each in found if each.n_duplicates]
     if copies:
         console.say(f"images whose features equal those of an earlier one: {', '.join(copies)}")

@@ -71,7 +71,7 @@ def list_datasets(pattern: str, card: str, json: bool) -> None:
     names = [
         name for name in map("lab/{}".format, list_lab_streams()) if fnmatch.fnmatch(name, pattern)
     ]
-    _refuse_none("data set", names, pattern, ["lab/sketch-12", "..."])
+    _refuse_none("data set", names, pattern, map("lab/{}".format, list_lab_streams()))
     plans = {name: plan_stream(name.removeprefix("lab/")) for name in names}
     if json:
         sizes = {n: {"images": len(p), "classes": len(p.classes)} for n, p in plans.items()}
@@ -94,7 +94,7 @@ def list_policies(pattern: str, card: str, json: bool) -> None:
 
 def _refuse_card(what: str, card: str) -> None:
     if card:
-        raise MarcError(f"{what} have no cards", got=f"--card {card}", hint="marc list methods")
+        raise MarcError(f"{what} have no cards", got=f"--card {card}", allowed="methods, encoders")
 
 
 def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:

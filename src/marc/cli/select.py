@@ -16,7 +16,7 @@ from marc.cli.sources import describe, open_stream
 from marc.cli.sweep import check_spaces
 from marc.errors import one_of
 from marc.folders import read_sweep
-from marc.rankings import Candidate, Selection
+from marc.rankings import HINTED_NEIGHBORS, Candidate, Selection
 from marc.selection import plan_selection, transferred
 from marc.stream import Stream
 
@@ -109,7 +109,9 @@ def candidate_as_data(
             for size, batch in candidate.batches.items()
         },
         "antihub_fraction": candidate.antihub_fraction,
-        "capacity_hint": list(candidate.capacity_hint),
+        "capacity_hint": list(candidate.capacity_hint)
+        if selection.n_neighbors == HINTED_NEIGHBORS
+        else None,
         "capacity": None if settings is None else settings[0],
         "weight": None if settings is None else settings[1],
     }
@@ -125,7 +127,8 @@ def show(
     console.say(
         f"{stream.name}: {selection.n_images} images, {stream.n_classes} classes; no label is read"
     )
-    columns = ["space", "pseudo-purity %", "radius", "behind the first", "anti-hubs %", "try K"]
+    columns = ["space", "pseudo-purity %", "radius", "behind the first", "anti-hubs %"]
+    hinted = selection.n_neighbors == HINTED_NEIGHBORS
     rows = []
     for each in selection.ranking:
         low, high = each.capacity_hint
@@ -136,15 +139,18 @@ def show(
                 f"{100 * each.radius:.2f}",
                 behind(selection, each),
                 console.percent(each.antihub_fraction),
-                f"{low} to {high}",
+                *([f"{low} to {high}"] if hinted else []),
                 *([f"{settings[each.space][0]}, {settings[each.space][1]:g}"] if settings else []),
             ]
         )
-    console.table([*columns, *(["K, w"] if settings else [])], rows)
+    columns += [*(["try K"] if hinted else []), *(["K, w"] if settings else [])]
+    console.table(columns, rows)
     console.say(
         f"chance {console.percent(selection.chance)} %; radius: 95 %, for all spaces at once; "
-        "behind the first: in points, paired [95 %]; try K: only a hint"
+        "behind the first: in points, paired [95 %]"
     )
+    if hinted:
+        console.say("try K: only a hint, learned on one stream of 7,500 images")
     if settings:
         console.say(f"K, w: best on the labelled stream of {settings_from}")
     shares = ", ".join(f"{n}: {value:.2f}" for n, value in selection.agreement.items())

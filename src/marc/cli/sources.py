@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from marc.cli import console
@@ -12,8 +13,11 @@ from marc.stream import Stream
 
 def open_stream(source: str, views: int) -> Stream:
     """The stream of a source, seen through its first `views` views; 0 takes all."""
-    with console.progress() as bar:
+    with warnings.catch_warnings(record=True) as told, console.progress() as bar:
+        warnings.simplefilter("always", UserWarning)
         stream = load_stream(source, console.reporter(bar))
+    for text in dict.fromkeys(str(each.message).split(":")[0] for each in told):
+        console.err.print(f"note: {text}", soft_wrap=True, markup=False)
     return stream.with_views(views) if views else stream
 
 

@@ -87,7 +87,7 @@ _HELD_BACK_NAMES = (
     "hourglass",
 )
 HELD_BACK = tuple(sorted(CLASS_NAMES.index(name) for name in _HELD_BACK_NAMES))
-"""Classes whose labels no encoder has learned but the upper reference; the `-12` streams."""
+"""Classes whose labels only the upper reference has learned; the predictor knows their names."""
 
 _OTHERS = tuple(label for label in range(len(CLASSES)) if label not in HELD_BACK)
 HALF = tuple(label for place, label in enumerate(_OTHERS) if place % 3 != 2)

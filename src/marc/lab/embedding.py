@@ -7,8 +7,10 @@ stale is ever read. The folder may be deleted at any time; `MARC_CACHE` puts it 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from marc.arrays import read_arrays, write_arrays
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.mini import PREDICTOR, PREFIX, mini_predictor
 from marc.errors import MarcError
+from marc.lab.raster import SIDE
 from marc.lab.streams import StreamPlan, plan_stream
 from marc.lab.world import VERSION
 from marc.stream import Stream
@@ -53,9 +56,10 @@ def lab_stream(name: str, on_progress: OnProgress | None = None) -> Stream:
 
 def lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
     """All pictures of a stream, (T, 64, 64, 3)."""
+    shape = (len(plan), SIDE, SIDE, 3)
 
     def draw() -> NDArray[np.uint8]:
-        pictures = np.empty((len(plan), 64, 64, 3), dtype=np.uint8)
+        pictures = np.empty(shape, dtype=np.uint8)
         for row in range(len(plan)):
             if row % _PORTION == 0:
                 report("drawing", row, len(plan))
@@ -63,7 +67,7 @@ def lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
         report("drawing", len(plan), len(plan))
         return pictures
 
-    return _kept(plan, "pictures", draw).astype(np.uint8, copy=False)
+    return _kept(plan, "pictures", shape, draw)
 
 
 def cache_folder() -> Path:
@@ -71,7 +75,7 @@ def cache_folder() -> Path:
     import platformdirs
 
     chosen = os.environ.get("MARC_CACHE")
-    return Path(chosen) if chosen else platformdirs.user_cache_path("marc")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("marc")
 
 
 def _embedded(
@@ -88,20 +92,27 @@ def _embedded(
         report(f"embedding with {card.name}", len(pictures), len(pictures))
         return np.concatenate(parts)
 
-    return _kept(plan, f"{encoder}-{card.digest[:12] or 'plain'}", embed)
+    name = f"{encoder}-{card.digest[:12] or 'plain'}"
+    return _kept(plan, name, (len(plan), card.dim), embed)
 
 
-def _kept(plan: StreamPlan, name: str, compute: Callable[[], NDArray]) -> NDArray:
+def _kept(
+    plan: StreamPlan, name: str, shape: tuple[int, ...], compute: Callable[[], NDArray[Any]]
+) -> NDArray[Any]:
     """An array from the cache, or computed and put there."""
-    path = cache_folder() / f"lab-{VERSION}" / plan.name / f"{name}.npz"
+    folder = cache_folder() / f"lab-{VERSION}" / f"{plan.name}-{plan.seed}"
+    path = folder / f"{name}.npz"
     try:
-        return read_arrays(path, "a kept array")[_NAME]
-    except (MarcError, KeyError):
-        pass  # not there, or not whole: it is computed again
+        kept = read_arrays(path, "a kept array").get(_NAME)
+    except MarcError:
+        kept = None  # not there, or not whole: it is computed again
+    if kept is not None and kept.shape == shape:
+        return kept
     array = compute()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_arrays(path, {_NAME: array})
-    except OSError:
-        pass  # a folder that cannot be written costs time at the next call, nothing else
+    except OSError as error:
+        # this costs time at the next call, nothing else
+        warnings.warn(f"pictures and features are not kept: {error}", stacklevel=2)
     return array

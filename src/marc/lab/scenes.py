@@ -77,9 +77,14 @@ class Pose:
         )
 
 
+def draw_label(generator: np.random.Generator) -> int:
+    """A class; the first thing that is drawn of an object."""
+    return int(generator.integers(len(CLASSES)))
+
+
 def draw_thing(generator: np.random.Generator, label: int | None) -> Thing:
     """An object of some class, or of the given one."""
-    drawn = int(generator.integers(len(CLASSES)))
+    drawn = draw_label(generator)
     label = drawn if label is None else label
     shape = CLASSES[label].drawing(Chance(generator))
     name = any_color(generator)

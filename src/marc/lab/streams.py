@@ -1,7 +1,8 @@
 """The named streams of the lab: which object, under which shift, at which place.
 
 `sketch`, `neon`, ... show all 48 classes in 2,000 pictures under one shift. `sketch-12`, ... show
-the twelve classes whose labels no encoder has learned but the upper reference, in 500 pictures.
+twelve classes whose labels only the upper reference has learned (the predictor has read their
+names in captions), in 500 pictures.
 `mixed` shows one shift after another; in `drift` the clean world slides into neon. Seeds of these
 streams were not looked at while the world was being made.
 """
@@ -21,7 +22,6 @@ from marc.lab.world import SHIFTS, render
 TRAINING_SEED = 1
 VALIDATION_SEED = 2
 _FIRST_SEED = 26_001
-_ORDER_OF_SHIFTS = SHIFTS  # of `mixed`
 _DRIFT = ("clean", "neon")
 _KINDS = (*SHIFTS, "mixed", "drift")
 _FEW = "-12"
@@ -47,7 +47,7 @@ class StreamPlan:
 
     @property
     def ids(self) -> list[str]:
-        """A name for every picture, from which it can be drawn again by eye."""
+        """A name for every picture that tells its row and its shift."""
         return [f"{self.name}/{row:04d}-{shift}" for row, shift in enumerate(self.shifts)]
 
     def picture(self, row: int) -> NDArray[np.uint8]:
@@ -85,8 +85,8 @@ def plan_stream(name: str) -> StreamPlan:
 
 def _shifts(kind: str, n_images: int, generator: np.random.Generator) -> tuple[str, ...]:
     if kind == "mixed":
-        turn = np.arange(n_images) * len(_ORDER_OF_SHIFTS) // n_images
-        return tuple(_ORDER_OF_SHIFTS[place] for place in turn)
+        turn = np.arange(n_images) * len(SHIFTS) // n_images
+        return tuple(SHIFTS[place] for place in turn)
     if kind == "drift":
         late = generator.random(n_images) < np.arange(n_images) / n_images
         return tuple(_DRIFT[int(each)] for each in late)

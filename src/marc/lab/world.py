@@ -31,7 +31,16 @@ from marc.lab.raster import (
     smooth_noise,
 )
 from marc.lab.scenery import background, confetti, pattern, scrap
-from marc.lab.scenes import LIGHTS, Pose, Setting, Thing, draw_pose, draw_setting, draw_thing
+from marc.lab.scenes import (
+    LIGHTS,
+    Pose,
+    Setting,
+    Thing,
+    draw_label,
+    draw_pose,
+    draw_setting,
+    draw_thing,
+)
 
 VERSION = 1  # of the pictures: a change that moves one pixel raises it
 SHIFTS = ("clean", *shifts.DRAWN, "clutter", *shifts.SEEN)
@@ -79,7 +88,7 @@ def render(seed: int, index: int, shift: str = "clean", label: int | None = None
     one_of("shift", shift, SHIFTS)
     if label is not None and whole_number("label", label, 0) >= len(CLASSES):
         raise MarcError("there is no such class", got=label, allowed=f"0 to {len(CLASSES) - 1}")
-    thing = draw_thing(np.random.default_rng([seed, index // 2, 0]), label)
+    thing = draw_thing(_object_source(seed, index), label)
     generator = np.random.default_rng([seed, index, 1])
     # what a shift draws comes from a source of its own: the scene stays the same under every shift
     extra = np.random.default_rng([seed, index, 2])
@@ -106,6 +115,16 @@ def render(seed: int, index: int, shift: str = "clean", label: int | None = None
         n_confetti=setting.n_confetti,
     )
     return Picture((np.clip(image, 0, 1) * 255 + 0.5).astype(np.uint8), facts)
+
+
+def label_of(seed: int, index: int) -> int:
+    """The class that `render` draws, without drawing the picture."""
+    return draw_label(_object_source(seed, index))
+
+
+def _object_source(seed: int, index: int) -> np.random.Generator:
+    """Both frames of a clip draw their object from here."""
+    return np.random.default_rng([seed, index // 2, 0])
 
 
 def _scene(

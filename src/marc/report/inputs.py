@@ -133,12 +133,15 @@ def check_pair(run: Stored, sweep: Stored) -> None:
             got=", ".join(f"{name}: {method.get(name)} / {settings[name]}" for name in other),
             hint="a sweep with the run's settings, or the run alone",
         )
-    lists = {"space": sweep.config["spaces"], "capacity": sweep.config["capacities"]}
-    for name, known in lists.items():
-        if method[name] not in known:
+    missing = [seed for seed in run.config["seeds"] if seed not in sweep.config["seeds"]]
+    needed = {"space": [method["space"]], "capacity": [method["capacity"]], "orders": missing}
+    lists = {"space": "spaces", "capacity": "capacities", "orders": "seeds"}
+    for name, wanted in needed.items():
+        known = sweep.config[lists[name]]
+        if any(each not in known for each in wanted):
             raise MarcError(
                 f"the sweep does not hold the run's {name}",
-                got=method[name],
+                got=", ".join(map(str, wanted)),
                 allowed=", ".join(map(str, known)),
                 hint="the run alone: what is missing is then computed",
             )
@@ -157,7 +160,7 @@ def open_again(stored: Stored) -> Stream:
         ) from error
     if len(stream) < 2:
         raise MarcError("a report needs a stream with neighbours", got=f"{len(stream)} image")
-    if config["n_views"] != stream.n_views:
+    if config["n_views"] <= stream.n_views:
         stream = stream.with_views(config["n_views"])
     now, then = stream.fingerprint, config["fingerprint"]
     changed = [name for name, value in then.items() if now.get(name) != value]

@@ -7,9 +7,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from marc.folders import versions
 from marc.report.inputs import Inputs, Stored
 from marc.report.tables import count
+from marc.sweeps import Sweep
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,17 @@ def flat(config: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
             text = ", ".join(map(str, value)) if isinstance(value, list) else value
             rows.append((f"{prefix}{name}", text))
     return rows
+
+
+def digest_of_sweep(sweep: Sweep) -> str:
+    """What a sweep is known by: its grid, its images and its intervals."""
+    grid = [sweep.capacities, sweep.weights, sweep.seeds, sorted(sweep.images), sweep.settings]
+    digest = hashlib.sha256(json.dumps(grid, sort_keys=True, default=str).encode())
+    for space, ends in sweep.intervals.items():
+        digest.update(space.encode())
+        for end in ends:
+            digest.update(np.ascontiguousarray(end).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def digest_of(inputs: Inputs, options: dict[str, Any]) -> str:

@@ -78,7 +78,10 @@ def is_there(path: Path, digest: str, *, force: bool) -> bool:
         return False
     if path.is_dir():
         raise MarcError("a report is one file", got=f"{path}: a folder", hint=f"-o {path}.html")
-    head = path.read_bytes()[:_HEAD].decode("utf-8", errors="replace")
+    if not path.is_file():
+        raise MarcError("a report is a plain file", got=path, hint="-o report.html")
+    with path.open("rb") as file:
+        head = file.read(_HEAD).decode("utf-8", errors="replace")
     if GENERATOR not in head:
         raise MarcError(
             "this file is not a report of marc, so it is left alone",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -30,7 +30,7 @@ NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
-class Geometry:
+class Neighborhoods:
     """How a space groups the images: shares of the ten nearest neighbours with the same label."""
 
     pseudo_purity: float
@@ -52,7 +52,7 @@ class Subject:
     sweep: Sweep | None
     """Every space; None if this policy cannot be swept. Of agreement with the predictor's own
     answers where labels are not known."""
-    geometry: dict[str, Geometry]
+    geometry: dict[str, Neighborhoods]
     against: str | None
     """The space shown beside the method's; None if the stream has no other."""
     trajectory: Trajectory
@@ -135,15 +135,17 @@ class Subject:
         return np.stack([self.sweep.correct(space, *setting, seed) for seed in self.sweep.seeds])
 
 
-def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Subject:
+def make_subject(
+    inputs: Inputs, against: str | None, others: Sequence[Sweep], progress: Progress
+) -> Subject:
     """Decide the setting and the two spaces, and compute what the folders do not hold."""
     if against is not None:
         inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
-    sweep = sweep_of(inputs, progress)
+    sweep = sweep_of(inputs, others, progress)
     geometry = {}
     for space in compared_spaces(inputs, sweep, against):
         progress(f"neighbours in {space}")
-        geometry[space] = measure(inputs.stream, space)
+        geometry[space] = neighborhoods(inputs.stream, space)
     method = method_of(inputs, sweep, geometry)
     seeds = tuple(inputs.folders[0].config["seeds"])
     return Subject(
@@ -158,14 +160,15 @@ def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Sub
     )
 
 
-def sweep_of(inputs: Inputs, progress: Progress) -> Sweep | None:
+def sweep_of(inputs: Inputs, others: Sequence[Sweep], progress: Progress) -> Sweep | None:
     """The sweep that was given, or one of the run's own stream around the run's setting.
 
     Without labels the sweep is of agreement with the predictor's own answers: how many answers a
     weight changes needs no labels.
     """
     if inputs.sweep_folder is not None:
-        return read_sweep(inputs.sweep_folder)
+        # a page tells one story: the orders of the run, where there is a run
+        return read_sweep(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
     assert inputs.run is not None
     method, stream = inputs.run.method, inputs.stream
     if method.varies_with:
@@ -181,7 +184,9 @@ def sweep_of(inputs: Inputs, progress: Progress) -> Sweep | None:
         **{name: getattr(method, name) for name in SETTINGS},
     )
     intervals = {}
-    for space in dict.fromkeys([*stream.spaces, method.space, "predictor"]):
+    # the predictor's own space is worth a look, unless a held-out choice knows nothing of it
+    own = ["predictor"] if all("predictor" in other.spaces for other in others) else []
+    for space in dict.fromkeys([*stream.spaces, method.space, *own]):
         progress(f"every weight and capacity in {space}")
         intervals[space] = job.space(space)
     return job.result(intervals)
@@ -197,20 +202,20 @@ def compared_spaces(inputs: Inputs, sweep: Sweep | None, against: str | None) ->
     return list(names)
 
 
-def measure(stream: Stream, space: str) -> Geometry:
+def neighborhoods(stream: Stream, space: str) -> Neighborhoods:
     """Purity of a space's neighbourhoods, by the predictor's answers and by the labels."""
     from marc.geometry import neighbors, pseudo_labels, pseudo_purity, purity
 
     count = min(NEIGHBORS, len(stream) - 1)
     table = neighbors(stream.features.keys(space), count)
     labels = stream.row_labels
-    return Geometry(
+    return Neighborhoods(
         pseudo_purity(None, pseudo_labels(stream), count, table=table),
         None if labels is None else purity(None, labels, count, table=table),
     )
 
 
-def method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, Geometry]) -> MARC:
+def method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, Neighborhoods]) -> MARC:
     """The run's method, or the fixed setting of a sweep in the space of highest pseudo-purity."""
     if inputs.run is not None:
         return inputs.run.method
@@ -224,7 +229,7 @@ def method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, Geometry]
     )
 
 
-def space_beside(space: str, against: str | None, geometry: dict[str, Geometry]) -> str | None:
+def space_beside(space: str, against: str | None, geometry: dict[str, Neighborhoods]) -> str | None:
     """The space that was asked for, or the one of lowest pseudo-purity."""
     if against == space:
         raise MarcError(

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from marc.errors import whole_number
 from marc.report.captions import (
     along_words,
@@ -37,7 +40,7 @@ from marc.report.figures import (
     draw_by_weight,
 )
 from marc.report.inputs import read_folder, read_inputs, read_sweep
-from marc.report.making import digest_of, how_made
+from marc.report.making import digest_of, digest_of_sweep, how_made
 from marc.report.page import PlacedFigure, is_there, referenced, render, write_page
 from marc.report.story import Story, tell
 from marc.report.style import drawing, looks
@@ -99,13 +102,13 @@ def write_report(
     options = {
         "against": against,
         "queries": n_queries,
-        "held_out": [[other.stream, sorted(other.images)] for other in others],
+        "held_out": [digest_of_sweep(other) for other in others],
         "pictures": pictures is not None,
     }
     digest = digest_of(inputs, options)
     if is_there(output, digest, force=force) and figures is None:
         return Report(output, output.stat().st_size, was_there=True, story=None)
-    subject = make_subject(inputs, against, progress)
+    subject = make_subject(inputs, against, others, progress)
     check_held_out(subject, others)
     picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
     placed, files = place_figures(subject, others, figures, progress)
@@ -181,8 +184,8 @@ def describe(
         "pictures": images,
         "queries": queries,
     }
-    kinds = [{"name": "all", "total": len(rows)}]
-    kinds += [{"name": name, "total": int(mask[rows].sum())} for name, mask in views.kinds.items()]
+    masks = {"all": np.ones(len(time), dtype=bool), **views.kinds}
+    kinds = [{"name": name, "total": listed_of(mask, rows)} for name, mask in masks.items()]
     content = {
         "story": story,
         "caveat": caveat(subject),
@@ -200,6 +203,12 @@ def describe(
         "made": how_made(subject.inputs),
     }
     return content, data
+
+
+def listed_of(mask: NDArray[np.bool_], rows: Int) -> str:
+    """How many images of a kind the explorer lists, and of how many."""
+    listed, total = int(mask[rows].sum()), int(mask.sum())
+    return f"{listed:,}" if listed == total else f"{listed:,} of {total:,}"
 
 
 def sample_groups(

@@ -1,0 +1,94 @@
+"""Runs, sweeps and held-out sweeps that fit together, or are refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from commands import call
+from report_pages import Page, make_results, make_stream
+
+import marc
+from marc import MarcError
+from marc.report import write_report
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return make_results(tmp_path_factory.mktemp("results"))
+
+
+def source_of(results):
+    return f"arrays/{results['run'].parent}/small.npz"
+
+
+def run(results, path, *seeds):
+    setting = ["--space", "both", "--capacity", "4", "--weight", "7", "--seed", *seeds]
+    assert call("run", source_of(results), *setting, "-o", path).status == 0
+    return path
+
+
+def fixed_gain_in_the_table(page):
+    """The row of the run's space at w = 7 in the table of gain against w."""
+    words = Page(page.path.read_text("utf-8")).words
+    return words[words.index("Every weight") :]
+
+
+def test_a_page_tells_of_the_orders_of_the_run_alone(results, tmp_path):
+    single = run(results, tmp_path / "one", "1")
+    both = write_report([single, results["sweep"]], tmp_path / "both.html")
+    alone = write_report([single], tmp_path / "alone.html")
+    assert both.story.text == alone.story.text
+    sweep = marc.sweep(marc.load_stream(source_of(results)), ["both"], seeds=(1,))
+    gain = sweep.fixed("both", 4, 7.0).gain
+    assert f"{100 * gain:+.2f}" in both.story.text.replace("−", "-")
+    assert "one order" in fixed_gain_in_the_table(both)
+
+
+def test_an_order_that_the_sweep_lacks_is_refused(results, tmp_path):
+    other = run(results, tmp_path / "five", "5")
+    with pytest.raises(MarcError, match="orders"):
+        write_report([other, results["sweep"]], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_run_alone_may_have_its_weight_chosen_elsewhere(results, tmp_path):
+    page = write_report([results["run"]], tmp_path / "page.html", held_out=[results["other"]])
+    assert "held-out" in page.story.text
+
+
+def test_another_held_out_sweep_makes_another_page(results, tmp_path):
+    folders, page = [results["run"], results["sweep"]], tmp_path / "page.html"
+    first = write_report(folders, page, held_out=[results["other"]])
+    assert write_report(folders, page, held_out=[results["other"]]).was_there
+    source = f"arrays/{results['run'].parent}/other.npz"
+    assert call("sweep", source, "--seed", "7", "-o", tmp_path / "seven").status == 0
+    with pytest.raises(MarcError, match="another report"):
+        write_report(folders, page, held_out=[tmp_path / "seven"])
+    assert first.path.is_file()
+
+
+def test_a_source_with_fewer_views_has_changed(results, tmp_path):
+    pack = tmp_path / "pack.npz"
+    marc.write_pack(make_stream(), pack)
+    words = ["run", f"arrays/{pack}", "--space", "both", "-o", tmp_path / "run"]
+    assert call(*words).status == 0
+    stream = make_stream()
+    fewer = replace(stream, features=replace(stream.features, views=stream.features.views[:, :1]))
+    marc.write_pack(fewer, pack)
+    with pytest.raises(MarcError, match="the source has changed"):
+        write_report([tmp_path / "run"], tmp_path / "page.html")
+
+
+def test_what_is_not_a_plain_file_is_left_alone(results):
+    with pytest.raises(MarcError, match="plain file"):
+        write_report([results["run"]], "/dev/full")
+
+
+def test_a_sweep_of_some_orders_is_that_sweep(results):
+    stream = marc.load_stream(source_of(results))
+    whole = marc.sweep(stream, seeds=(0, 1, 2))
+    part = whole.of_orders((2, 0))
+    assert part.seeds == (2, 0)
+    assert np.array_equal(part.accuracy, whole.accuracy[..., [2, 0]])
+    with pytest.raises(MarcError, match="no such order"):
+        whole.of_orders((3,))
