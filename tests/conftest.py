@@ -1,8 +1,15 @@
 import pytest
 from commands import make_sources
+from report_pages import make_results
 
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory):
     """Small packs to call the command line on, by name."""
     return make_sources(tmp_path_factory.mktemp("packs"))
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory):
+    """Finished runs and sweeps to make reports of, by name."""
+    return make_results(tmp_path_factory.mktemp("results"))

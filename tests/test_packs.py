@@ -240,26 +240,6 @@ def test_a_missing_pack_is_refused(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("source", "hint"),
-    [
-        ("pack.npz", "arrays/pack.npz"),
-        ("data/pack.npz", "arrays/data/pack.npz"),
-        ("/data/pack.npz", "arrays//data/pack.npz"),
-        ("folder/images", "arrays/FILE.npz"),
-        ("pack", "arrays/FILE.npz"),
-        ("arrays", "arrays/FILE.npz"),
-        ("arrays/", "arrays/FILE.npz"),
-        ("", "arrays/FILE.npz"),
-    ],
-)
-def test_another_spelling_of_a_source_gets_the_right_one(source, hint):
-    message = refusal(load_stream, source)
-    assert message.startswith("a source is written type/name, and this type is not known.")
-    assert "allowed:  arrays" in message
-    assert message.endswith(f"try:  {hint}")
-
-
 def fail_half_way(file, **arrays):
     file.write(b"half")
     raise OSError(errno.ENOSPC, "no space left on device")

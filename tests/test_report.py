@@ -2,30 +2,21 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import typer
 from commands import arrays_in, call, json_in, tree
-from PIL import Image
-from report_pages import LONG, NASTY, Page, make_results, make_stream
+from report_pages import NASTY, Page
 from typer.testing import CliRunner
 
 import marc
 from marc import MarcError
 from marc.cli.report import report
-from marc.lab.streams import plan_stream
 from marc.packs import read_pack
-from marc.report import pictures_of, write_report
+from marc.report import write_report
 from marc.report.page import as_script_data
-from marc.report.thumbnails import LARGEST, read_picture, thumbnails
 from marc.stats import paired_difference
-
-
-@pytest.fixture(scope="session")
-def results(tmp_path_factory):
-    return make_results(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +105,9 @@ def test_the_sentence_is_the_result_of_the_run(pages, results):
     texts = [f"{100 * value:+.2f}".replace("-", "−") for value in (metrics["gain"], low, high)]
     assert f"The gain is {texts[0]} points, with a 95 % interval of {texts[1]} to" in page.words
     assert f"to {texts[2]}, paired over images, mean of 2 orders" in page.words
-    assert "The setting is fixed: space “both”, K = 4, w = 7, chosen before" in page.words
+    assert (
+        "The setting is fixed: space “both”, K = 4, w = 7, not chosen with any label" in page.words
+    )
     assert "the same images, views, prompts and orders at weight 0" in page.words
 
 
@@ -182,7 +175,7 @@ def test_the_unlabelled_curve_counts_changed_answers(results):
     from marc.report.subject import make_subject
 
     inputs = read_inputs([results["unlabelled"]])
-    subject = make_subject(inputs, None, lambda step: None)
+    subject = make_subject(inputs, None, (), lambda step: None)
     curves = by_weight(subject, [])
     at = int(np.flatnonzero(curves.weights == 7.0)[0])
     stored = arrays_in(results["unlabelled"] / "predictions.npz")
@@ -267,66 +260,6 @@ def test_the_same_inputs_give_the_same_bytes(results, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-@pytest.mark.parametrize("force", [False, True])
-def test_a_file_that_is_not_a_report_is_left_alone(results, tmp_path, force):
-    path = tmp_path / "thesis.html"
-    path.write_text("mine")
-    with pytest.raises(MarcError, match="left alone"):
-        write_report([results["run"]], path, force=force)
-    assert path.read_text() == "mine"
-    with pytest.raises(MarcError, match="one file"):
-        write_report([results["run"]], tmp_path, force=force)
-
-
-REFUSED = {
-    "nothing": ([], "one run, one sweep"),
-    "two runs": (["run", "sharp"], "one run, one sweep"),
-    "no result": (["."], "no finished run or sweep"),
-    "no memory": (["none"], "no retrieval memory"),
-    "another stream": (["run", "other"], "not of the same stream"),
-    "another memory": (["sharp", "sweep"], "not of the same memory"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_other_folders_are_refused(results, tmp_path, case):
-    names, message = REFUSED[case]
-    with pytest.raises(MarcError, match=message):
-        write_report([results.get(name, tmp_path) for name in names], tmp_path / "page.html")
-    assert tree(tmp_path) == {}
-
-
-def test_a_source_that_changed_is_refused(results, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    marc.write_pack(make_stream(), "pack.npz")
-    assert call("run", "arrays/pack.npz", "--space", "both", "--seed", "0", "-o", "run").status == 0
-    labels = np.roll(make_stream().row_labels, 1)
-    marc.write_pack(make_stream(row_labels=labels), "pack.npz")
-    with pytest.raises(MarcError, match=r"has changed(.|\n)*other labels"):
-        write_report(["run"], "page.html")
-    (tmp_path / "pack.npz").unlink()
-    with pytest.raises(MarcError, match=r"cannot be opened(.|\n)*where marc run was called"):
-        write_report(["run"], "page.html")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"against": "both"}, "the method's own"),
-        ({"against": "nowhere"}, "no space 'nowhere'"),
-        ({"n_queries": 0}, "queries"),
-        ({"held_out": ["sweep"]}, "other images"),
-        ({"held_out": ["run"]}, "not a sweep"),
-    ],
-)
-def test_wrong_options_are_refused(results, tmp_path, options, message):
-    if "held_out" in options:
-        options = {"held_out": [results[name] for name in options["held_out"]]}
-    with pytest.raises(MarcError, match=message):
-        write_report([results["run"]], tmp_path / "page.html", **options)
-    assert tree(tmp_path) == {}
-
-
 def test_figures_are_written_as_svg_pdf_and_png(results, tmp_path):
     made = write_report([results["run"]], tmp_path / "page.html", figures=tmp_path / "figures")
     names = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -352,44 +285,6 @@ def test_the_command_prints_the_sentence_and_the_path(results, tmp_path):
     assert "already there" in again.output
     printed = CliRunner().invoke(app, [*words, "--force", "--json"])
     assert '"was_there": false' in printed.output
-
-
-def test_pictures_of_a_pack_are_found_beside_it_or_as_given(tmp_path, monkeypatch):
-    Image.new("RGB", (300, 100), "red").save(tmp_path / "beside.png")
-    Image.new("L", (10, 10), 200).save(tmp_path / "given.png")
-    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
-    (tmp_path / "text.png").write_text("not a picture")
-    ids = ["beside.png", str(tmp_path / "given.png"), "broken.png", "text.png", "gone.png"]
-    ids += ["", "a\0b", LONG * 20]
-    stream = replace(make_stream(), features=replace(make_stream().features, ids=tuple(ids)))
-    picture = pictures_of(stream, f"arrays/{tmp_path}/pack.npz")
-    found = [picture(row) for row in range(len(ids))]
-    assert found[0].shape == (32, LARGEST, 3)
-    assert found[1].shape == (10, 10, 3)
-    assert found[2:] == [None] * 6
-    assert pictures_of(stream, "elsewhere/x")(0) is None
-
-
-def test_pictures_of_the_lab_are_drawn_again():
-    picture = pictures_of(make_stream(), "lab/sketch-12")(5)
-    assert np.array_equal(picture, plan_stream("sketch-12").picture(5))
-
-
-def test_a_decompression_bomb_is_no_picture(tmp_path, monkeypatch):
-    Image.new("1", (400, 400)).save(tmp_path / "bomb.png")
-    for limit in (100_000, 50_000):  # warned about, and refused
-        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        assert read_picture(tmp_path / "bomb.png") is None
-
-
-def test_thumbnails_keep_within_their_budget():
-    draw = np.random.default_rng(0)
-    noise = draw.integers(256, size=(40, 200, 150, 3), dtype=np.uint8)
-    whole = thumbnails(lambda row: noise[row] if row < 40 else None, range(50))
-    assert set(whole) == set(range(40))
-    small = thumbnails(lambda row: noise[row], range(40), budget=60_000)
-    assert sum(map(len, small.values())) < 80_000 < sum(map(len, whole.values()))
-    assert thumbnails(lambda row: None, range(5)) == {}
 
 
 def test_script_data_cannot_end_its_element_and_keeps_every_number():

@@ -54,7 +54,9 @@ def subject_of(method, stream, against=None):
         "priority": run.trajectory.priority[place][np.newaxis],
     }
     stored = Stored(None, config, {"selection": "fixed"}, arrays)
-    return make_subject(Inputs(stream, "arrays/none.npz", stored, None), against, lambda step: None)
+    return make_subject(
+        Inputs(stream, "arrays/none.npz", stored, None), against, (), lambda step: None
+    )
 
 
 @pytest.fixture(scope="module")

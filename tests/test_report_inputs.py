@@ -4,17 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from commands import call
-from report_pages import Page, make_results, make_stream
+from commands import call, tree
+from report_pages import Page, make_stream
 
 import marc
 from marc import MarcError
 from marc.report import write_report
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return make_results(tmp_path_factory.mktemp("results"))
 
 
 def source_of(results):
@@ -92,3 +87,63 @@ def test_a_sweep_of_some_orders_is_that_sweep(results):
     assert np.array_equal(part.accuracy, whole.accuracy[..., [2, 0]])
     with pytest.raises(MarcError, match="no such order"):
         whole.of_orders((3,))
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_that_is_not_a_report_is_left_alone(results, tmp_path, force):
+    path = tmp_path / "thesis.html"
+    path.write_text("mine")
+    with pytest.raises(MarcError, match="left alone"):
+        write_report([results["run"]], path, force=force)
+    assert path.read_text() == "mine"
+    with pytest.raises(MarcError, match="one file"):
+        write_report([results["run"]], tmp_path, force=force)
+
+
+REFUSED = {
+    "nothing": ([], "one run, one sweep"),
+    "two runs": (["run", "sharp"], "one run, one sweep"),
+    "no result": (["."], "no finished run or sweep"),
+    "no memory": (["none"], "no retrieval memory"),
+    "another stream": (["run", "other"], "not of the same stream"),
+    "another memory": (["sharp", "sweep"], "not of the same memory"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_folders_are_refused(results, tmp_path, case):
+    names, message = REFUSED[case]
+    with pytest.raises(MarcError, match=message):
+        write_report([results.get(name, tmp_path) for name in names], tmp_path / "page.html")
+    assert tree(tmp_path) == {}
+
+
+def test_a_source_that_changed_is_refused(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    marc.write_pack(make_stream(), "pack.npz")
+    assert call("run", "arrays/pack.npz", "--space", "both", "--seed", "0", "-o", "run").status == 0
+    labels = np.roll(make_stream().row_labels, 1)
+    marc.write_pack(make_stream(row_labels=labels), "pack.npz")
+    with pytest.raises(MarcError, match=r"has changed(.|\n)*other labels"):
+        write_report(["run"], "page.html")
+    (tmp_path / "pack.npz").unlink()
+    with pytest.raises(MarcError, match=r"cannot be opened(.|\n)*where marc run was called"):
+        write_report(["run"], "page.html")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"against": "both"}, "the method's own"),
+        ({"against": "nowhere"}, "no space 'nowhere'"),
+        ({"n_queries": 0}, "queries"),
+        ({"held_out": ["sweep"]}, "other images"),
+        ({"held_out": ["run"]}, "not a sweep"),
+    ],
+)
+def test_wrong_options_are_refused(results, tmp_path, options, message):
+    if "held_out" in options:
+        options = {"held_out": [results[name] for name in options["held_out"]]}
+    with pytest.raises(MarcError, match=message):
+        write_report([results["run"]], tmp_path / "page.html", **options)
+    assert tree(tmp_path) == {}

@@ -29,12 +29,19 @@ def load_stream(source: str | os.PathLike[str], on_progress: OnProgress | None =
     text = os.fspath(source)
     kind, _, name = text.partition("/")
     if kind not in _KINDS or not name:
-        hint = f"lab/{text}" if text in list_lab_streams() else "lab/sketch-12"
-        hint = f"arrays/{text}" if text.endswith(".npz") else hint
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
             allowed=", ".join(spelling for spelling, _ in _KINDS.values()),
-            hint=hint,
+            hint=_spelling(text, kind),
         )
     return _KINDS[kind][1](name, on_progress)
+
+
+def _spelling(text: str, kind: str) -> str:
+    """What was probably meant."""
+    if text.endswith(".npz"):
+        return f"arrays/{text}"
+    if text in list_lab_streams():
+        return f"lab/{text}"
+    return _KINDS[kind][0] if kind in _KINDS else "lab/sketch-12"

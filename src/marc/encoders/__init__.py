@@ -32,6 +32,7 @@ def encoder_card(name: str) -> EncoderCard:
 def create_encoder(name: str) -> Encoder:
     """Load an encoder.
 
+    >>> import numpy as np
     >>> encoder = create_encoder("mini:pairs-small")
     >>> encoder.encode(np.zeros((2, 64, 64, 3), dtype=np.uint8)).shape
     (2, 128)
