@@ -243,3 +243,18 @@ def test_options_that_the_method_does_not_have_are_refused_not_ignored(run, tmp_
     assert "setting of no-memory" in outcome.err
     assert "'space'" in outcome.err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_stored_order_can_be_run(run, sources, tmp_path):
+    out = run(*SHARP, "--in-order", "-o", "out").out
+    assert "as stored" in out
+    stored = arrays_in(tmp_path / "out/predictions.npz")
+    np.testing.assert_array_equal(stored["order"], [np.arange(200)])
+    assert stored["seeds"].tolist() == [-1]
+    one = marc.run(marc.MARC("both", 4, 30.0), marc.load_stream(sources["labelled"]))
+    np.testing.assert_array_equal(stored["prediction"][0], one.predictions)
+    metrics = json_in(tmp_path / "out/metrics.json")
+    assert metrics["orders"][0]["seed"] is None
+    assert metrics["gain"] == pytest.approx(one.gain)
+    assert json_in(tmp_path / "out/config.json")["seeds"] == [None]
+    assert "in-order" in run(*SHARP, "--in-order").out.splitlines()[-1]

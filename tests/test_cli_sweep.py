@@ -5,6 +5,7 @@ import pytest
 from commands import arrays_in, call, call_json, call_outside, events, json_in
 
 import marc
+from marc.folders import read_sweep
 
 CONFIG = {
     *("kind", "source", "stream", "n_images", "n_classes", "n_views", "images", "spaces"),
@@ -179,3 +180,11 @@ def test_a_sweep_in_a_process_of_its_own_prints_plain_text(sources, tmp_path):
     assert outcome.err == ""
     assert "\x1b" not in outcome.out
     assert outcome.out.endswith("written: out\n")
+
+
+def test_the_stored_order_can_be_swept(sweep, sources, tmp_path):
+    assert sweep("--in-order", "-o", "out").status == 0
+    found = read_sweep(tmp_path / "out")
+    assert found.seeds == (None,)
+    expected = marc.sweep(marc.load_stream(sources["labelled"]), seeds=None)
+    np.testing.assert_array_equal(found.accuracy, expected.accuracy)

@@ -147,3 +147,14 @@ def test_wrong_options_are_refused(results, tmp_path, options, message):
     with pytest.raises(MarcError, match=message):
         write_report([results["run"]], tmp_path / "page.html", **options)
     assert tree(tmp_path) == {}
+
+
+def test_a_run_in_the_stored_order_has_a_page(results, tmp_path):
+    words = ["--space", "both", "--capacity", "4", "--weight", "7", "--in-order"]
+    assert call("run", source_of(results), *words, "-o", tmp_path / "run").status == 0
+    assert call("sweep", source_of(results), "--in-order", "-o", tmp_path / "sweep").status == 0
+    both = write_report([tmp_path / "run", tmp_path / "sweep"], tmp_path / "both.html")
+    alone = write_report([tmp_path / "run"], tmp_path / "alone.html")
+    assert both.story.text == alone.story.text
+    assert "first order (as stored)" in Page(both.path.read_text("utf-8")).words
+    assert write_report([tmp_path / "sweep"], tmp_path / "sweep.html").story is not None

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from making import make_stream
 
 from marc.errors import MarcError
 from marc.stream import Stream
@@ -295,3 +296,11 @@ def test_queries_look_up_keys_by_space():
 def test_a_query_can_be_asked_whether_it_has_a_space():
     assert "a" in make().query(2).keys
     assert "nope" not in make().query(2).keys
+
+
+def test_the_stored_order_can_be_taken_up_again():
+    stream = make_stream()
+    again = stream.shuffled(3).in_order(None)
+    assert np.array_equal(again.order, np.arange(len(stream)))
+    assert again.seed is None
+    assert np.array_equal(stream.in_order(3).order, stream.shuffled(3).order)

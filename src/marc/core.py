@@ -254,3 +254,12 @@ class Run:
                 hint="pass labels=... to Stream.from_arrays, or use run.predictions",
             )
         return self.labels
+
+
+def order_name(seed: int | None) -> str:
+    """An order as people are told of it.
+
+    >>> order_name(0), order_name(None)
+    ('seed 0', 'as stored')
+    """
+    return "as stored" if seed is None else f"seed {seed}"

@@ -191,6 +191,12 @@ class Stream:
         order = np.random.default_rng(seed).permutation(len(self.features.ids))
         return replace(self, order=order, seed=seed)
 
+    def in_order(self, seed: int | None) -> Stream:
+        """The order that a seed draws, or for None the order in which the images are stored."""
+        if seed is None:
+            return self.reordered(np.arange(len(self.features.ids)))
+        return self.shuffled(seed)
+
     def reordered(self, index: ArrayLike) -> Stream:
         """The same images in the order of `index`, a permutation of the stored rows."""
         order = np.asarray(index)

@@ -33,7 +33,7 @@ def sweep(
     spaces: Sequence[str] | None = None,
     capacities: Sequence[int] = CAPACITIES,
     weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int] | None = (0, 1, 2),
+    seeds: Sequence[int | None] | None = (0, 1, 2),
     policy: str = "entropy",
     **settings: Any,
 ) -> Sweep:
@@ -60,7 +60,7 @@ def plan_sweep(
     stream: Stream,
     capacities: Sequence[int] = CAPACITIES,
     weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int] | None = (0, 1, 2),
+    seeds: Sequence[int | None] | None = (0, 1, 2),
     policy: str = "entropy",
     **settings: Any,
 ) -> SweepJob:
@@ -82,7 +82,7 @@ def plan_sweep(
         method=method,
         capacities=check_capacities(capacities),
         weights=check_weights(tuple(weights)),
-        seeds=(None,) if seeds is None else tuple(whole_number("seed", s, 0) for s in seeds),
+        seeds=(None,) if seeds is None else tuple(map(_checked_seed, seeds)),
     )
 
 
@@ -145,3 +145,7 @@ class SweepJob:
             images=features.images,
             settings=self.settings,
         )
+
+
+def _checked_seed(seed: int | None) -> int | None:
+    return None if seed is None else whole_number("seed", seed, 0)

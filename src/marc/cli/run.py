@@ -11,14 +11,16 @@ from rich.progress import Progress
 
 from marc.arrays import Arrays
 from marc.cli import console
-from marc.cli.sources import check_seeds, describe, open_stream
-from marc.core import Method, Run, Step
+from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
+from marc.core import Method, Run, Step, order_name
 from marc.errors import MarcError
 from marc.folders import Folder, read_result
 from marc.loop import run as run_method
 from marc.methods import METHODS, create_method
 from marc.stats import mcnemar_exact, paired_difference
 from marc.stream import Stream
+
+AS_STORED = -1  # stands among the stored seeds for the order of the rows
 
 
 def run(
@@ -30,6 +32,7 @@ def run(
     policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
     views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
+    in_order: bool = IN_ORDER,
     option: list[str] = typer.Option(
         [], "--set", help="Any other setting of the method: --set gamma=1.0."
     ),
@@ -48,7 +51,8 @@ def run(
     settings |= parse_settings(option)
     if method == "marc" and space is None:
         settings["space"] = only_space(stream)
-    methods = {each: seeded(method, settings, each) for each in check_seeds(seed)}
+    orders = check_seeds(seed, in_order=in_order)
+    methods = {each: seeded(method, settings, each) for each in orders}
     config = protocol(source, stream, methods)
     path = Path(output or default_folder(config))
     if dry_run:
@@ -64,10 +68,10 @@ def run(
         show(path, config, metrics, was_done=folder.done)
 
 
-def seeded(name: str, settings: dict[str, Any], seed: int) -> Method:
+def seeded(name: str, settings: dict[str, Any], seed: int | None) -> Method:
     """The method for one order: a reservoir draws from the seed that draws the order."""
     draws = name in METHODS and "seed" in METHODS[name].settings
-    return create_method(name, **settings, **({"seed": seed} if draws else {}))
+    return create_method(name, **settings, **({"seed": seed or 0} if draws else {}))
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -117,11 +121,14 @@ def default_folder(config: dict[str, Any]) -> str:
         parts += [f"k{settings.pop('capacity')}", f"w{settings.pop('weight'):g}"]
     usual = METHODS[name].settings
     parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
-    parts += [] if config["seeds"] == [0, 1, 2] else ["seeds", *map(str, config["seeds"])]
+    if config["seeds"] == [None]:
+        parts += ["in-order"]
+    elif config["seeds"] != [0, 1, 2]:
+        parts += ["seeds", *map(str, config["seeds"])]
     return "runs/" + "-".join(parts).replace("/", "_")
 
 
-def protocol(source: str, stream: Stream, methods: dict[int, Method]) -> dict[str, Any]:
+def protocol(source: str, stream: Stream, methods: dict[int | None, Method]) -> dict[str, Any]:
     """Everything that decides the result, as data."""
     first = next(iter(methods.values())).config()
     if "space" in first:
@@ -150,22 +157,23 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         console.say(f"the memories hold at most {size:.1f} MiB of keys")
 
 
-def finish(folder: Folder, stream: Stream, methods: dict[int, Method]) -> None:
+def finish(folder: Folder, stream: Stream, methods: dict[int | None, Method]) -> None:
     """Run the orders that are not done yet, then write the result."""
-    parts: dict[int, Arrays] = {}
+    parts: dict[int | None, Arrays] = {}
     with console.progress() as bar:
         for seed, method in methods.items():
-            done = folder.part(f"order-{seed}")
+            name = "order-stored" if seed is None else f"order-{seed}"
+            done = folder.part(name)
             if done is None:
-                done = by_row(with_bar(bar, method, stream.shuffled(seed)))
-                folder.keep_part(f"order-{seed}", done)
+                done = by_row(with_bar(bar, method, stream.in_order(seed)))
+                folder.keep_part(name, done)
             parts[seed] = done
     names = next(iter(parts.values()))
     arrays = {name: np.stack([part[name] for part in parts.values()]) for name in names}
     features = stream.features
     result = {
         "ids": np.array(features.ids),
-        "seeds": np.array(list(parts)),
+        "seeds": np.array([AS_STORED if seed is None else seed for seed in parts]),
         "base_prediction": features.base.label,
         **arrays,
     }
@@ -176,7 +184,7 @@ def finish(folder: Folder, stream: Stream, methods: dict[int, Method]) -> None:
 
 def with_bar(bar: Progress, method: Method, stream: Stream) -> Run:
     """One order, with running accuracy and gain where labels are known."""
-    task = bar.add_task(f"order {stream.seed}", total=len(stream), note="")
+    task = bar.add_task(f"order {order_name(stream.seed)}", total=len(stream), note="")
     labels = stream.labels
     seen = right = base_right = 0
 
@@ -221,7 +229,7 @@ def summarise(arrays: Arrays) -> dict[str, Any]:
         "gain_interval": [interval.low, interval.high],
         "orders": [
             {
-                "seed": int(seed),
+                "seed": None if seed == AS_STORED else int(seed),
                 "accuracy": float(row.mean()),
                 "base_accuracy": float(base_right.mean()),
                 "gain": float(row.mean() - base_right.mean()),
@@ -249,7 +257,7 @@ def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_don
             ["order", "no memory %", "accuracy %", "gain", "repairs", "regressions", "McNemar p"],
             [
                 [
-                    f"seed {row['seed']}",
+                    order_name(row["seed"]),
                     console.percent(row["base_accuracy"]),
                     console.percent(row["accuracy"]),
                     console.points(row["gain"]),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import typer
+
 from marc.cli import console
 from marc.errors import MarcError
 from marc.sources import load_stream
@@ -21,11 +23,16 @@ def open_stream(source: str, views: int) -> Stream:
     return stream.with_views(views) if views else stream
 
 
-def check_seeds(seeds: list[int]) -> list[int]:
-    """Seeds without repeats."""
+IN_ORDER = typer.Option(False, "--in-order", help="The stored order alone, instead of --seed.")
+
+
+def check_seeds(seeds: list[int], *, in_order: bool) -> list[int | None]:
+    """Seeds without repeats; None stands for the order in which the images are stored."""
+    if in_order:
+        return [None]
     if len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise MarcError("seeds must be distinct whole numbers >= 0", got=seeds, hint="--seed 0 1 2")
-    return seeds
+    return [*seeds]
 
 
 def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:

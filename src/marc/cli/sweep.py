@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from marc.cli import console
-from marc.cli.sources import check_seeds, describe, open_stream
+from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
 from marc.errors import MarcError
 from marc.folders import INTERVALS, Folder, read_result, read_sweep
 from marc.stream import Stream
@@ -26,6 +26,7 @@ def sweep(
     capacity: list[int] = typer.Option(list(CAPACITIES), help="Capacities, ascending."),
     weight: list[float] = typer.Option(list(WEIGHTS), help="Grid of weights, ascending."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
+    in_order: bool = IN_ORDER,
     policy: str = typer.Option("entropy", help="Admission policy."),
     views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
     held_out: list[str] = typer.Option(
@@ -41,7 +42,7 @@ def sweep(
     Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16 --seed 0 1 2
     """
     stream = open_stream(source, views)
-    job = plan_sweep(stream, capacity, weight, check_seeds(seed), policy)
+    job = plan_sweep(stream, capacity, weight, check_seeds(seed, in_order=in_order), policy)
     config = protocol(source, job, check_spaces(stream, space))
     sources = [read_sweep(Path(path)) for path in held_out]
     if sources:

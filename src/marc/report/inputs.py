@@ -35,7 +35,7 @@ class Stored:
     def method(self) -> MARC:
         """The method of a run, with the seed of its first order."""
         settings = {k: v for k, v in self.config["method"].items() if k != "method"}
-        return MARC(**settings, seed=self.config["seeds"][0])
+        return MARC(**settings, seed=self.config["seeds"][0] or 0)
 
     def trajectory(self, place: int) -> Trajectory:
         """What the memory of a run was offered in its order number `place`."""

@@ -38,7 +38,8 @@ def how_made(inputs: Inputs) -> Made:
         f"The stream {stream.name} ({inputs.source}) has {count(len(stream), 'image')}, "
         f"{count(stream.n_classes, 'class', 'classes')} and "
         f"{count(stream.n_views, 'view')} an image. Its digests were compared with the recorded "
-        "ones before this page was made. An order is default_rng(seed).permutation(T)."
+        "ones before this page was made. An order is default_rng(seed).permutation(T), or for None "
+        "the stored one."
     )
     notes = [_notes(folder) for folder in inputs.folders]
     now = FolderNotes("Versions that made this page", tuple(versions().items()))

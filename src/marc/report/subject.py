@@ -46,7 +46,8 @@ class Subject:
     inputs: Inputs
     method: MARC
     """The setting; its seed is that of the first order."""
-    seeds: tuple[int, ...]
+    seeds: tuple[int | None, ...]
+    """Orders; None is the stored one."""
     selection: str
     """How the setting was chosen: `fixed`, or what the run says of itself."""
     sweep: Sweep | None
@@ -61,7 +62,7 @@ class Subject:
     @property
     def stream(self) -> Stream:
         """The stream in its first order."""
-        return self.inputs.stream.shuffled(self.seeds[0])
+        return self.inputs.stream.in_order(self.seeds[0])
 
     @property
     def labels(self) -> Int | None:
@@ -244,8 +245,8 @@ def space_beside(space: str, against: str | None, geometry: dict[str, Neighborho
     return min(others, key=lambda name: geometry[name].pseudo_purity)
 
 
-def trajectory_of(inputs: Inputs, method: MARC, seed: int) -> Trajectory:
+def trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
     """What the memory was offered in the first order: stored with a run, replayed for a sweep."""
     if inputs.run is not None:
         return inputs.run.trajectory(0)
-    return admit(method, [inputs.stream.shuffled(seed)], [seed])[0].trajectory
+    return admit(method, [inputs.stream.in_order(seed)], [seed or 0])[0].trajectory

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.core import order_name
 from marc.errors import whole_number
 from marc.report.captions import (
     along_words,
@@ -190,7 +191,7 @@ def describe(
         "story": story,
         "caveat": caveat(subject),
         "stream": subject.stream,
-        "seed": subject.seeds[0],
+        "order": order_name(subject.seeds[0]),
         "samples": sample_groups(subject, samples, images),
         "spaces": subject.shown_spaces,
         "rule": rule(n_queries, len(time)),
