@@ -109,7 +109,7 @@ def test_json_stays_clean_while_a_terminal_shows_progress(sources, tmp_path, wid
     words = ["run", sources["labelled"], "--space", "classes", "-o", "out", "--json"]
     out, shown = in_terminal(words, width, cwd=tmp_path)
     assert json.loads(out)["folder"] == "out"
-    assert "order 0" in shown
+    assert "seed 0" in shown
 
 
 def test_numbers_are_never_cut_in_a_narrow_terminal(sources, tmp_path):

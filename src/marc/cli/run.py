@@ -184,7 +184,7 @@ def finish(folder: Folder, stream: Stream, methods: dict[int | None, Method]) ->
 
 def with_bar(bar: Progress, method: Method, stream: Stream) -> Run:
     """One order, with running accuracy and gain where labels are known."""
-    task = bar.add_task(f"order {order_name(stream.seed)}", total=len(stream), note="")
+    task = bar.add_task(order_name(stream.seed), total=len(stream), note="")
     labels = stream.labels
     seen = right = base_right = 0
 
