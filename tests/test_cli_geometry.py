@@ -144,7 +144,7 @@ def test_select_takes_settings_from_a_labelled_sweep(sources, tmp_path):
     assert "K, w: best on the labelled stream" in call(*words).out
     refused = call("select", sources["other"], "--settings-from", sweep)
     assert refused.status == 2
-    assert "must come from other images" in refused.err
+    assert "must be made on other images" in refused.err
 
 
 def test_an_unknown_test_of_a_lead_is_refused(sources):

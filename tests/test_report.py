@@ -6,16 +6,16 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 import typer
-from commands import arrays_in, call, json_in, tree
+from commands import arrays_in, call, json_in
 from report_pages import NASTY, Page
 from typer.testing import CliRunner
 
 import marc
 from marc import MarcError
 from marc.cli.report import report
+from marc.folders import read_sweep
 from marc.packs import read_pack
 from marc.report import write_report
-from marc.report.page import as_script_data
 from marc.stats import paired_difference
 
 
@@ -112,7 +112,7 @@ def test_the_sentence_is_the_result_of_the_run(pages, results):
 
 
 def test_the_held_out_choice_is_that_of_the_sweep(pages, results):
-    sweeps = [marc_sweep(results[name]) for name in ("sweep", "other")]
+    sweeps = [read_sweep(results[name]) for name in ("sweep", "other")]
     score = sweeps[0].held_out("both", sweeps[1], 4)
     text = f"w = {score.weights[0]:g} gives {100 * score.gain:+.2f}.".replace("-", "−")
     assert (
@@ -120,12 +120,6 @@ def test_the_held_out_choice_is_that_of_the_sweep(pages, results):
         in pages["both"].story.text
     )
     assert "held-out" not in pages["run"].story.text
-
-
-def marc_sweep(folder):
-    from marc.report.inputs import read_folder, read_sweep
-
-    return read_sweep(read_folder(folder))
 
 
 def test_a_sweep_is_shown_at_the_fixed_setting_in_the_space_of_highest_pseudo_purity(
@@ -137,7 +131,7 @@ def test_a_sweep_is_shown_at_the_fixed_setting_in_the_space_of_highest_pseudo_pu
     data = read(pages["sweep"]).data
     assert data["spaces"] == [best, worst]
     assert data["weight"] == 10
-    sweep = marc_sweep(results["sweep"])
+    sweep = read_sweep(results["sweep"])
     right = [sweep.correct(best, 16, 10.0, seed) for seed in (0, 1)]
     gain = paired_difference(right, [sweep.base_correct] * 2)
     assert (
@@ -175,7 +169,7 @@ def test_the_unlabelled_curve_counts_changed_answers(results):
     from marc.report.subject import make_subject
 
     inputs = read_inputs([results["unlabelled"]])
-    subject = make_subject(inputs, None, (), lambda step: None)
+    subject = make_subject(inputs, None, lambda step: None)
     curves = by_weight(subject, [])
     at = int(np.flatnonzero(curves.weights == 7.0)[0])
     stored = arrays_in(results["unlabelled"] / "predictions.npz")
@@ -241,25 +235,6 @@ def test_the_number_of_queries_is_bounded(results, tmp_path):
     assert "12 of 160 images are listed" in page.words
 
 
-def test_a_page_that_is_there_is_not_made_again(results, tmp_path):
-    path = tmp_path / "page.html"
-    first = write_report([results["run"]], path, n_queries=5)
-    stamp = path.stat().st_mtime_ns
-    again = write_report([results["run"]], path, n_queries=5)
-    assert (first.was_there, again.was_there) == (False, True)
-    assert path.stat().st_mtime_ns == stamp
-    with pytest.raises(MarcError, match="another report"):
-        write_report([results["run"]], path, n_queries=6)
-    assert not write_report([results["run"]], path, n_queries=6, force=True).was_there
-    assert set(tree(tmp_path)) == {"page.html"}
-
-
-def test_the_same_inputs_give_the_same_bytes(results, tmp_path):
-    for name in ("a", "b"):
-        write_report([results["run"]], tmp_path / name, n_queries=5)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
 def test_figures_are_written_as_svg_pdf_and_png(results, tmp_path):
     made = write_report([results["run"]], tmp_path / "page.html", figures=tmp_path / "figures")
     names = {path.name for path in (tmp_path / "figures").iterdir()}
@@ -285,15 +260,6 @@ def test_the_command_prints_the_sentence_and_the_path(results, tmp_path):
     assert "already there" in again.output
     printed = CliRunner().invoke(app, [*words, "--force", "--json"])
     assert '"was_there": false' in printed.output
-
-
-def test_script_data_cannot_end_its_element_and_keeps_every_number():
-    import json
-
-    value = {"name": "</script><!--&\u2028", "w": [0.1, float(np.float32(0.1)), 1e-300]}
-    text = as_script_data(value)
-    assert not set("<>&\u2028") & set(text)
-    assert json.loads(text) == value
 
 
 @pytest.mark.parametrize("n_images", [1, 2, 3])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import marc
+from marc.folders import Stored
 from marc.memory import Memory
 from marc.report.explorer import (
     HUB,
@@ -22,7 +23,7 @@ from marc.report.explorer import (
     sample_images,
     weight_stops,
 )
-from marc.report.inputs import Inputs, Stored
+from marc.report.inputs import Inputs
 from marc.report.reading import NEAREST, disagreement, hub_ratio, nearest_entries, read_queries
 from marc.report.subject import make_subject
 from marc.scores import fuse
@@ -54,9 +55,7 @@ def subject_of(method, stream, against=None):
         "priority": run.trajectory.priority[place][np.newaxis],
     }
     stored = Stored(None, config, {"selection": "fixed"}, arrays)
-    return make_subject(
-        Inputs(stream, "arrays/none.npz", stored, None), against, (), lambda step: None
-    )
+    return make_subject(Inputs(stream, "arrays/none.npz", stored, None), against, lambda step: None)
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def test_a_page_tells_of_the_orders_of_the_run_alone(results, tmp_path):
 
 def test_an_order_that_the_sweep_lacks_is_refused(results, tmp_path):
     other = run(results, tmp_path / "five", "5")
-    with pytest.raises(MarcError, match="orders"):
+    with pytest.raises(MarcError, match="does not hold the run's seeds"):
         write_report([other, results["sweep"]], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 

@@ -193,9 +193,9 @@ def test_settings_are_transferred_from_other_images_only():
     capacity, weight = transferred(stream, source, "good")
     place = source.capacities.index(capacity), source.weights.index(weight)
     assert curve[place] == curve.max()
-    with pytest.raises(MarcError, match="must come from other images"):
+    with pytest.raises(MarcError, match="must be made on other images"):
         transferred(other, source, "good")
-    with pytest.raises(MarcError, match="was not swept in this space"):
+    with pytest.raises(MarcError, match="a sweep of the same spaces"):
         transferred(stream, source, "predictor")
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from marc.errors import MarcError, whole_number
 from marc.neighbors import Keys, Table, n_threads, thinned
 from marc.scores import Int
-from marc.stats import Interval
+from marc.stats import Z_95, Interval
 
 SIZES = (250, 500, 1000, 2000)
 """The paper's calibration sizes."""
@@ -30,7 +30,6 @@ REPLICATES = 300
 
 _WIDEST = 512  # columns of a table to thin; a batch that needs more is measured directly
 _NUMBERS = 2**26  # in such a table: 256 MiB
-_Z = 1.959963984540054  # two-sided 95 % of a normal
 
 Statistic = Callable[[Table, Int], ArrayLike]
 """Takes the neighbour table (m, k) of a batch and its images (m,), ascending; gives numbers."""
@@ -92,7 +91,7 @@ def standard_errors(halves: NDArray[np.float64], n_images: int) -> NDArray[np.fl
 
 def interval_of(estimate: float, halves: NDArray[np.float64], n_images: int) -> Interval:
     """A share with its 95 % interval from half-samples (B,)."""
-    error = _Z * float(standard_errors(halves, n_images))
+    error = Z_95 * float(standard_errors(halves, n_images))
     return Interval(estimate, max(0.0, estimate - error), min(1.0, estimate + error))
 
 

@@ -70,18 +70,24 @@ def labels(given: ArrayLike | None, n_images: int, n_classes: int) -> Int | None
     """Labels (N,) as int64, refused outside 0..C-1."""
     if given is None:
         return None
+    array = whole_numbers(given, n_images)
+    if array.min() < 0 or array.max() >= n_classes:
+        raise MarcError(
+            "labels are out of range",
+            got=f"{array.min()} to {array.max()}",
+            allowed=f"0 to {n_classes - 1}: one per prototype",
+        )
+    return array
+
+
+def whole_numbers(given: ArrayLike, n_images: int) -> Int:
+    """Labels (N,) as int64, of whatever classes."""
     array = np.asarray(given)
     if array.shape != (n_images,) or array.dtype.kind not in "iu":
         raise MarcError(
             "labels must be one whole number per image",
             got=f"{array.dtype} {array.shape}",
             allowed=f"integers ({n_images},)",
-        )
-    if array.min() < 0 or array.max() >= n_classes:
-        raise MarcError(
-            "labels are out of range",
-            got=f"{array.min()} to {array.max()}",
-            allowed=f"0 to {n_classes - 1}: one per prototype",
         )
     return array.astype(np.int64)
 

@@ -11,6 +11,7 @@ import json
 import platform
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from marc.errors import MarcError
 from marc.sweeps import Sweep
 
 CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
-INTERVALS = "intervals.npz"  # of a sweep
+PREDICTIONS, INTERVALS = "predictions.npz", "intervals.npz"  # of a run, of a sweep
 _PART = ".part.npz"
 _NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
 
@@ -157,14 +158,31 @@ def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return config, read_json(path / METRICS)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A finished result as it lies on disk."""
+
+    path: Path
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+def read_stored(path: Path, kind: str) -> Stored:
+    """Everything about a finished result of one kind."""
+    config, metrics = read_result(path, kind)
+    name = {"run": PREDICTIONS, "sweep": INTERVALS}[kind]
+    return Stored(path, config, metrics, read_arrays(path / name, f"the arrays of a {kind}"))
+
+
 def read_sweep(path: Path) -> Sweep:
     """The sweep of a finished folder."""
-    config, _ = read_result(path, "sweep")
-    return sweep_of(config, read_arrays(path / INTERVALS, "the intervals of a sweep"))
+    return sweep_of(read_stored(path, "sweep"))
 
 
-def sweep_of(config: Mapping[str, Any], arrays: Arrays) -> Sweep:
+def sweep_of(stored: Stored) -> Sweep:
     """A sweep from its configuration and its intervals."""
+    config, arrays = stored.config, stored.arrays
     return Sweep(
         capacities=tuple(config["capacities"]),
         weights=tuple(float(weight) for weight in config["weights"]),
@@ -177,6 +195,21 @@ def sweep_of(config: Mapping[str, Any], arrays: Arrays) -> Sweep:
         images=frozenset(config["images"]),
         settings=config["settings"],
     )
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names.
+
+    >>> flatten({"method": {"capacity": 16}, "seeds": [0, 1]})
+    {'method.capacity': 16, 'seeds': [0, 1]}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marc import checks
 from marc.calibration import REPLICATES, calibrate, interval_of, table_width
 from marc.errors import MarcError, whole_number
 from marc.neighbors import Keys, Table, as_table, check_n_neighbors, wide_table
@@ -43,7 +44,7 @@ def purity(
     0.6666666666666666
     """
     found = as_table(features, n_neighbors, table)
-    return float(agreement(found, _labels(labels, len(found))).mean())
+    return float(agreement(found, checks.whole_numbers(labels, len(found))).mean())
 
 
 def pseudo_purity(
@@ -69,7 +70,7 @@ def per_class_purity(
 ) -> NDArray[np.float64]:
     """Purity over the points of each class 0..C-1; not a number for a class without points."""
     found = as_table(features, n_neighbors, table)
-    classes = _labels(labels, len(found))
+    classes = checks.whole_numbers(labels, len(found))
     if classes.min() < 0:
         raise MarcError("a purity per class needs classes from 0", got=int(classes.min()))
     return _by_class(found, classes, int(classes.max()) + 1)
@@ -231,17 +232,6 @@ def _by_class(table: Table, labels: Int, n_classes: int) -> NDArray[np.float64]:
     counts = np.bincount(labels, minlength=n_classes)
     sums = np.bincount(labels, agreement(table, labels).mean(axis=1), minlength=n_classes)
     return np.where(counts, sums / np.maximum(counts, 1), np.nan)
-
-
-def _labels(labels: ArrayLike, n_points: int) -> Int:
-    array = np.asarray(labels)
-    if array.shape != (n_points,) or array.dtype.kind not in "iu":
-        raise MarcError(
-            "labels must be one whole number per image",
-            got=f"{array.dtype} {array.shape}",
-            allowed=f"integers ({n_points},)",
-        )
-    return array
 
 
 def _degrees(table: Table) -> NDArray[np.int64]:

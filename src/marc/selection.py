@@ -31,7 +31,7 @@ from marc.rankings import Candidate, Selection
 from marc.scores import Int
 from marc.stats import Interval
 from marc.stream import Features, Stream
-from marc.sweeps import Sweep
+from marc.sweeps import Sweep, best_setting, check_sources
 
 
 def select(
@@ -183,21 +183,8 @@ def transferred(stream: Stream, source: Sweep, space: str) -> tuple[int, float]:
 
     By the mean over its orders, on its grid; equal ones go to the smaller capacity and weight.
     """
-    if source.images & stream.features.images:
-        raise MarcError(
-            "capacity and weight must come from other images",
-            got=f"{source.stream}: a sweep of the same images",
-            hint="a sweep of another stream",
-        )
-    if space not in source.spaces:
-        raise MarcError(
-            "the labelled stream was not swept in this space",
-            got=space,
-            allowed=", ".join(source.spaces),
-        )
-    curve = source.accuracy[source.spaces.index(space)].mean(axis=-1)  # (K, w)
-    row, column = np.unravel_index(curve.argmax(), curve.shape)
-    return source.capacities[row], source.weights[column]
+    check_sources([source], stream.features.images, source.capacities, source.weights, [space])
+    return best_setting([source], space)
 
 
 def _central(values: NDArray[np.float64]) -> Interval:

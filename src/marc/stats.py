@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError
 
-_Z = 1.959963984540054  # two-sided 95 % of a normal
+Z_95 = 1.959963984540054  # two-sided 95 % of a normal
 
 
 class Interval(NamedTuple):
@@ -35,7 +35,7 @@ def paired_difference(correct: ArrayLike, reference: ArrayLike) -> Interval:
     a, b = _same_images(correct, reference)
     difference = np.atleast_2d(a - b).mean(axis=0)
     estimate = float(difference.mean())
-    half = _Z * float(difference.std()) / math.sqrt(len(difference))
+    half = Z_95 * float(difference.std()) / math.sqrt(len(difference))
     return Interval(estimate, estimate - half, estimate + half)
 
 

@@ -152,17 +152,11 @@ class Sweep:
         """
         sources = [sources] if isinstance(sources, Sweep) else list(sources)
         check_sources(sources, self.images, self.capacities, self.weights, [space])
-        curve = np.mean([source._curve(space) for source in sources], axis=0)  # (K, w)
-        rows = range(len(self.capacities)) if capacity is None else [self._place(capacity)]
-        row, column = max(
-            ((k, w) for k in rows for w in range(len(self.weights))),
-            key=lambda cell: (curve[cell], -cell[0], -cell[1]),
-        )
-        weights = [self.weights[column]] * len(self.seeds)
+        capacity, weight = best_setting(sources, space, capacity)
         names = ", ".join(source.stream for source in sources)
-        return self._score("held_out", space, self.capacities[row], weights, names)
+        return self._score("held_out", space, capacity, [weight] * len(self.seeds), names)
 
-    def _curve(self, space: str) -> NDArray[np.float64]:
+    def curve(self, space: str) -> NDArray[np.float64]:
         """Gain over capacity x weight, mean over orders."""
         self._known(space)
         mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
@@ -208,6 +202,23 @@ class Sweep:
 
     def _known(self, space: str) -> None:
         one_of("space of this sweep", space, self.intervals)
+
+
+def best_setting(
+    sources: Sequence[Sweep], space: str, capacity: int | None = None
+) -> tuple[int, float]:
+    """Capacity and weight of the highest gain, mean over streams and orders, on their common grid.
+
+    Equal gains go to the smaller capacity, then to the smaller weight.
+    """
+    first = sources[0]
+    curve = np.mean([source.curve(space) for source in sources], axis=0)  # (K, w)
+    rows = range(len(first.capacities)) if capacity is None else [first._place(capacity)]
+    row, column = max(
+        ((k, w) for k in rows for w in range(len(first.weights))),
+        key=lambda cell: (curve[cell], -cell[0], -cell[1]),
+    )
+    return first.capacities[row], first.weights[column]
 
 
 def check_sources(

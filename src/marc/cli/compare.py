@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from marc.arrays import read_arrays
 from marc.cli import console
 from marc.errors import MarcError
-from marc.folders import read_result
+from marc.folders import Stored, flatten, read_stored
 from marc.stats import mcnemar_exact, paired_difference
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A finished run as it lies on disk."""
-
-    path: Path
-    config: dict[str, Any]
-    metrics: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
-
-    def right(self, seeds: list[int]) -> NDArray[np.bool_]:
-        """Right answers (orders, images) of some orders."""
-        rows = [self.config["seeds"].index(seed) for seed in seeds]
-        return self.arrays["prediction"][rows] == self.arrays["label"]
 
 
 def compare(
@@ -53,13 +36,16 @@ def compare(
 
 def read_run(path: Path) -> Stored:
     """A finished, labelled run."""
-    config, metrics = read_result(path, "run")
-    stored = Stored(
-        path, config, metrics, read_arrays(path / "predictions.npz", "the predictions of a run")
-    )
+    stored = read_stored(path, "run")
     if "label" not in stored.arrays:
         raise MarcError("this run has no labels, so right answers are not known", got=path)
     return stored
+
+
+def right_of(run: Stored, seeds: list[int | None]) -> NDArray[np.bool_]:
+    """Right answers (orders, images) of some orders."""
+    rows = [run.config["seeds"].index(seed) for seed in seeds]
+    return run.arrays["prediction"][rows] == run.arrays["label"]
 
 
 def row_of(run: Stored) -> dict[str, Any]:
@@ -86,7 +72,7 @@ def against(reference: Stored, other: Stored) -> dict[str, Any]:
             got=f"seeds {reference.config['seeds']} and {other.config['seeds']}",
             hint="marc run ... --seed 0 1 2",
         )
-    right, before = other.right(seeds), reference.right(seeds)
+    right, before = right_of(other, seeds), right_of(reference, seeds)
     interval = paired_difference(right, before)
     return {
         **row_of(other),
@@ -107,17 +93,6 @@ def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
         for name in dict.fromkeys([*flat, *other])
         if flat.get(name) != other.get(name) and not name.startswith(ignored)
     ]
-
-
-def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level with dotted names."""
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
 
 
 def show(reference: Stored, others: list[Stored], rows: list[dict[str, Any]]) -> None:

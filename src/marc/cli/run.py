@@ -14,7 +14,7 @@ from marc.cli import console
 from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
 from marc.core import Method, Run, Step, order_name
 from marc.errors import MarcError
-from marc.folders import Folder, read_result
+from marc.folders import PREDICTIONS, Folder, read_result
 from marc.loop import run as run_method
 from marc.methods import METHODS, create_method
 from marc.stats import mcnemar_exact, paired_difference
@@ -179,7 +179,7 @@ def finish(folder: Folder, stream: Stream, methods: dict[int | None, Method]) ->
     }
     if stream.row_labels is not None:
         result["label"] = stream.row_labels
-    folder.finish(summarise(result), {"predictions.npz": result})
+    folder.finish(summarise(result), {PREDICTIONS: result})
 
 
 def with_bar(bar: Progress, method: Method, stream: Stream) -> Run:

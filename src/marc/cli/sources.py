@@ -18,7 +18,7 @@ def open_stream(source: str, views: int) -> Stream:
     with warnings.catch_warnings(record=True) as told, console.progress() as bar:
         warnings.simplefilter("always", UserWarning)
         stream = load_stream(source, console.reporter(bar))
-    for text in dict.fromkeys(str(each.message).split(":")[0] for each in told):
+    for text in dict.fromkeys(str(each.message) for each in told):
         console.err.print(f"note: {text}", soft_wrap=True, markup=False)
     return stream.with_views(views) if views else stream
 

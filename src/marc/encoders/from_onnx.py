@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard
 from marc.errors import MarcError
+from marc.scores import unit
 
 BATCH = 64
 
@@ -43,12 +44,6 @@ def check_images(card: EncoderCard, images: NDArray[np.uint8]) -> None:
             got=f"{images.dtype} {images.shape}",
             allowed=f"uint8 (n, {size}, {size}, 3)",
         )
-
-
-def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors at length 1."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(length, np.float32(1e-12))).astype(np.float32, copy=False)
 
 
 def _open(card: EncoderCard, path: Path) -> Any:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from marc.arrays import read_arrays
 from marc.core import Predictor
 from marc.encoders.cards import Encoder, EncoderCard
-from marc.encoders.from_onnx import OnnxEncoder, check_images, unit
+from marc.encoders.from_onnx import OnnxEncoder, check_images
+from marc.scores import unit
 
 PREFIX = "mini:"
 PREDICTOR = "captions"

@@ -6,6 +6,7 @@ stale is ever read. The folder may be deleted at any time; `MARC_CACHE` puts it 
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable
@@ -38,7 +39,7 @@ def lab_stream(name: str, on_progress: OnProgress | None = None) -> Stream:
     """
     plan = plan_stream(name)
     report = on_progress or (lambda what, done, total: None)
-    pictures = lab_pictures(plan, report)
+    pictures = functools.cache(lambda: lab_pictures(plan, report))  # drawn if any encoder asks
     names = [encoder.removeprefix(PREFIX) for encoder in list_encoders(PREFIX + "*")]
     spaces = {encoder: _embedded(plan, encoder, pictures, report) for encoder in names}
     predictor = mini_predictor(plan.classes)
@@ -79,17 +80,18 @@ def cache_folder() -> Path:
 
 
 def _embedded(
-    plan: StreamPlan, encoder: str, pictures: NDArray[np.uint8], report: OnProgress
+    plan: StreamPlan, encoder: str, pictures: Callable[[], NDArray[np.uint8]], report: OnProgress
 ) -> NDArray[np.float32]:
     card = encoder_card(PREFIX + encoder)
 
     def embed() -> NDArray[np.float32]:
         model = create_encoder(card.name)
         parts = []
-        for start in range(0, len(pictures), _PORTION):
-            report(f"embedding with {card.name}", start, len(pictures))
-            parts.append(model.encode(pictures[start : start + _PORTION]))
-        report(f"embedding with {card.name}", len(pictures), len(pictures))
+        for start in range(0, len(plan), _PORTION):
+            part = pictures()[start : start + _PORTION]
+            report(f"embedding with {card.name}", start, len(plan))
+            parts.append(model.encode(part))
+        report(f"embedding with {card.name}", len(plan), len(plan))
         return np.concatenate(parts)
 
     name = f"{encoder}-{card.digest[:12] or 'plain'}"
@@ -114,5 +116,6 @@ def _kept(
         write_arrays(path, {_NAME: array})
     except OSError as error:
         # this costs time at the next call, nothing else
-        warnings.warn(f"pictures and features are not kept: {error}", stacklevel=2)
+        why = f"{cache_folder()}: {error.strerror}"
+        warnings.warn(f"pictures and features are not kept in {why}", stacklevel=2)
     return array

@@ -81,6 +81,8 @@ def by_weight(subject: Subject, others: Sequence[Sweep]) -> ByWeight:
     for space in spaces:
         chosen = [
             f"{measure.text(measure.sign * row[space].gain)}{at(row[space])}"
+            if space in row
+            else ""
             for row in scores.values()
         ]
         gains = grid[space].mean(axis=-1) - sweep.base_accuracy.mean()
@@ -108,14 +110,15 @@ def selections(subject: Subject, others: Sequence[Sweep]) -> dict[str, dict[str,
     """Scores by how the weight was chosen; an oracle needs labels, and held-out other streams."""
     sweep, method = subject.sweep, subject.method
     assert sweep is not None
-    choices = {"fixed": lambda space: sweep.fixed(space, method.capacity, method.weight)}
+    spaces, capacity = sweep.spaces, method.capacity
+    scores = {"fixed": {each: sweep.fixed(each, capacity, method.weight) for each in spaces}}
     if subject.labels is not None:
-        choices["oracle"] = lambda space: sweep.oracle(space, method.capacity, over="all")
+        scores["oracle"] = {each: sweep.oracle(each, capacity, over="all") for each in spaces}
         if others:
-            choices["held-out"] = lambda space: sweep.held_out(space, others, method.capacity)
-    return {
-        word: {space: choose(space) for space in sweep.spaces} for word, choose in choices.items()
-    }
+            # a choice can be made only in spaces that the other streams were swept in, too
+            common = [each for each in spaces if all(each in other.spaces for other in others)]
+            scores["held-out"] = {each: sweep.held_out(each, others, capacity) for each in common}
+    return scores
 
 
 def at(score: Score) -> str:

@@ -5,43 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from marc.arrays import read_arrays
 from marc.core import Trajectory
 from marc.errors import MarcError
-from marc.folders import CONFIG, INTERVALS, read_json, read_result, sweep_of
+from marc.folders import CONFIG, Stored, read_json, read_stored
 from marc.method import MARC
 from marc.sources import load_stream
 from marc.stream import Stream
-from marc.sweeps import Sweep
 
 KINDS = ("run", "sweep")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A finished folder as it lies on disk."""
-
-    path: Path
-    config: dict[str, Any]
-    metrics: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
-
-    @property
-    def method(self) -> MARC:
-        """The method of a run, with the seed of its first order."""
-        settings = {k: v for k, v in self.config["method"].items() if k != "method"}
-        return MARC(**settings, seed=self.config["seeds"][0] or 0)
-
-    def trajectory(self, place: int) -> Trajectory:
-        """What the memory of a run was offered in its order number `place`."""
-        order = self.arrays["order"][place]
-        label, priority = self.arrays["pseudo_label"][place], self.arrays["priority"][place]
-        return Trajectory(order, label[order], priority[order])
 
 
 @dataclass(frozen=True)
@@ -57,6 +31,19 @@ class Inputs:
     def folders(self) -> list[Stored]:
         """What was given, the run first."""
         return [folder for folder in (self.run, self.sweep_folder) if folder is not None]
+
+
+def method_of_run(run: Stored) -> MARC:
+    """The method of a run, with the seed of its first order."""
+    settings = {k: v for k, v in run.config["method"].items() if k != "method"}
+    return MARC(**settings, seed=run.config["seeds"][0] or 0)
+
+
+def trajectory_of_run(run: Stored, place: int) -> Trajectory:
+    """What the memory of a run was offered in its order number `place`."""
+    order = run.arrays["order"][place]
+    label, priority = run.arrays["pseudo_label"][place], run.arrays["priority"][place]
+    return Trajectory(order, label[order], priority[order])
 
 
 def read_inputs(folders: Sequence[Path]) -> Inputs:
@@ -90,17 +77,7 @@ def read_folder(path: Path) -> Stored:
             allowed="a folder that marc run or marc sweep wrote",
             hint=f"ls {path.parent}",
         )
-    config, metrics = read_result(path, kind)
-    name = {"run": "predictions.npz", "sweep": INTERVALS}[kind]
-    return Stored(path, config, metrics, read_arrays(path / name, f"the arrays of a {kind}"))
-
-
-def read_sweep(stored: Stored) -> Sweep:
-    """The sweep of a folder."""
-    config, arrays = stored.config, stored.arrays
-    if config["kind"] != "sweep":
-        raise MarcError("this folder is not a sweep", got=f"{stored.path}: {config['kind']}")
-    return sweep_of(config, arrays)
+    return read_stored(path, kind)
 
 
 def check_method(run: Stored) -> None:
@@ -133,16 +110,17 @@ def check_pair(run: Stored, sweep: Stored) -> None:
             got=", ".join(f"{name}: {method.get(name)} / {settings[name]}" for name in other),
             hint="a sweep with the run's settings, or the run alone",
         )
-    missing = [seed for seed in run.config["seeds"] if seed not in sweep.config["seeds"]]
-    needed = {"space": [method["space"]], "capacity": [method["capacity"]], "orders": missing}
-    lists = {"space": "spaces", "capacity": "capacities", "orders": "seeds"}
+    needed = {
+        "spaces": [method["space"]],
+        "capacities": [method["capacity"]],
+        "seeds": run.config["seeds"],
+    }
     for name, wanted in needed.items():
-        known = sweep.config[lists[name]]
-        if any(each not in known for each in wanted):
+        if not set(wanted) <= set(sweep.config[name]):
             raise MarcError(
                 f"the sweep does not hold the run's {name}",
                 got=", ".join(map(str, wanted)),
-                allowed=", ".join(map(str, known)),
+                allowed=", ".join(map(str, sweep.config[name])),
                 hint="the run alone: what is missing is then computed",
             )
 

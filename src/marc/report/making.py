@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from marc.folders import versions
-from marc.report.inputs import Inputs, Stored
+from marc.folders import Stored, flatten, versions
+from marc.report.inputs import Inputs
 from marc.report.tables import count
 from marc.sweeps import Sweep
 
@@ -48,23 +48,12 @@ def how_made(inputs: Inputs) -> Made:
 
 def _notes(folder: Stored) -> FolderNotes:
     title = f"The {folder.config['kind']} in {folder.path}"
-    return FolderNotes(title, tuple((name, str(value)) for name, value in flat(folder.config)))
+    settings = [(name, _text(value)) for name, value in flatten(folder.config).items()]
+    return FolderNotes(title, tuple(settings))
 
 
-def flat(config: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Nested settings as one level with dotted names.
-
-    >>> flat({"method": {"capacity": 16}, "seeds": [0, 1]})
-    [('method.capacity', 16), ('seeds', '0, 1')]
-    """
-    rows: list[tuple[str, Any]] = []
-    for name, value in config.items():
-        if isinstance(value, dict):
-            rows += flat(value, f"{prefix}{name}.")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, list) else value
-            rows.append((f"{prefix}{name}", text))
-    return rows
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def digest_of_sweep(sweep: Sweep) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from marc.core import Trajectory
 from marc.errors import MarcError
+from marc.folders import sweep_of
 from marc.lifetimes import History
 from marc.method import MARC
 from marc.offline import admit, history_of
-from marc.report.inputs import Inputs, read_sweep
+from marc.report.inputs import Inputs, method_of_run, trajectory_of_run
 from marc.report.reading import Answers, Fusion, answer_all, fusion_of
 from marc.scores import Int
 from marc.stream import Stream
@@ -136,13 +137,11 @@ class Subject:
         return np.stack([self.sweep.correct(space, *setting, seed) for seed in self.sweep.seeds])
 
 
-def make_subject(
-    inputs: Inputs, against: str | None, others: Sequence[Sweep], progress: Progress
-) -> Subject:
+def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Subject:
     """Decide the setting and the two spaces, and compute what the folders do not hold."""
     if against is not None:
         inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
-    sweep = sweep_of(inputs, others, progress)
+    sweep = sweep_around(inputs, progress)
     geometry = {}
     for space in compared_spaces(inputs, sweep, against):
         progress(f"neighbours in {space}")
@@ -161,7 +160,7 @@ def make_subject(
     )
 
 
-def sweep_of(inputs: Inputs, others: Sequence[Sweep], progress: Progress) -> Sweep | None:
+def sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
     """The sweep that was given, or one of the run's own stream around the run's setting.
 
     Without labels the sweep is of agreement with the predictor's own answers: how many answers a
@@ -169,9 +168,9 @@ def sweep_of(inputs: Inputs, others: Sequence[Sweep], progress: Progress) -> Swe
     """
     if inputs.sweep_folder is not None:
         # a page tells one story: the orders of the run, where there is a run
-        return read_sweep(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
+        return sweep_of(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
     assert inputs.run is not None
-    method, stream = inputs.run.method, inputs.stream
+    method, stream = method_of_run(inputs.run), inputs.stream
     if method.varies_with:
         return None
     if stream.row_labels is None:
@@ -185,9 +184,7 @@ def sweep_of(inputs: Inputs, others: Sequence[Sweep], progress: Progress) -> Swe
         **{name: getattr(method, name) for name in SETTINGS},
     )
     intervals = {}
-    # the predictor's own space is worth a look, unless a held-out choice knows nothing of it
-    own = ["predictor"] if all("predictor" in other.spaces for other in others) else []
-    for space in dict.fromkeys([*stream.spaces, method.space, *own]):
+    for space in dict.fromkeys([*stream.spaces, method.space, "predictor"]):
         progress(f"every weight and capacity in {space}")
         intervals[space] = job.space(space)
     return job.result(intervals)
@@ -195,7 +192,7 @@ def sweep_of(inputs: Inputs, others: Sequence[Sweep], progress: Progress) -> Swe
 
 def compared_spaces(inputs: Inputs, sweep: Sweep | None, against: str | None) -> list[str]:
     """Every space whose neighbours are measured: at least two, where the stream has two."""
-    run = [] if inputs.run is None else [inputs.run.method.space]
+    run = [] if inputs.run is None else [inputs.run.config["method"]["space"]]
     names = dict.fromkeys([*run, *(sweep.spaces if sweep else inputs.stream.spaces)])
     names |= {} if against is None else {against: None}
     if len(names) < 2:
@@ -219,7 +216,7 @@ def neighborhoods(stream: Stream, space: str) -> Neighborhoods:
 def method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, Neighborhoods]) -> MARC:
     """The run's method, or the fixed setting of a sweep in the space of highest pseudo-purity."""
     if inputs.run is not None:
-        return inputs.run.method
+        return method_of_run(inputs.run)
     assert sweep is not None
     return MARC(
         max(sweep.spaces, key=lambda space: geometry[space].pseudo_purity),
@@ -248,5 +245,5 @@ def space_beside(space: str, against: str | None, geometry: dict[str, Neighborho
 def trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
     """What the memory was offered in the first order: stored with a run, replayed for a sweep."""
     if inputs.run is not None:
-        return inputs.run.trajectory(0)
+        return trajectory_of_run(inputs.run, 0)
     return admit(method, [inputs.stream.in_order(seed)], [seed or 0])[0].trajectory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from marc.core import order_name
 from marc.errors import whole_number
+from marc.folders import read_sweep
 from marc.report.captions import (
     along_words,
     capacity_words,
@@ -40,7 +41,7 @@ from marc.report.figures import (
     draw_by_purity,
     draw_by_weight,
 )
-from marc.report.inputs import read_folder, read_inputs, read_sweep
+from marc.report.inputs import read_inputs
 from marc.report.making import digest_of, digest_of_sweep, how_made
 from marc.report.page import PlacedFigure, is_there, referenced, render, write_page
 from marc.report.story import Story, tell
@@ -99,7 +100,7 @@ def write_report(
     output = Path(output)
     progress("opening the stream again")
     inputs = read_inputs([Path(folder) for folder in folders])
-    others = [read_sweep(read_folder(Path(folder))) for folder in held_out]
+    others = [read_sweep(Path(folder)) for folder in held_out]
     options = {
         "against": against,
         "queries": n_queries,
@@ -109,7 +110,7 @@ def write_report(
     digest = digest_of(inputs, options)
     if is_there(output, digest, force=force) and figures is None:
         return Report(output, output.stat().st_size, was_there=True, story=None)
-    subject = make_subject(inputs, against, others, progress)
+    subject = make_subject(inputs, against, progress)
     check_held_out(subject, others)
     picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
     placed, files = place_figures(subject, others, figures, progress)
@@ -125,7 +126,8 @@ def check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
     """Refuse a held-out choice that is not one, before anything is drawn."""
     sweep = subject.sweep
     if others and sweep is not None:
-        check_sources(others, sweep.images, sweep.capacities, sweep.weights, sweep.spaces)
+        space = subject.method.space
+        check_sources(others, sweep.images, sweep.capacities, sweep.weights, [space])
 
 
 def place_figures(
@@ -133,33 +135,27 @@ def place_figures(
 ) -> tuple[list[PlacedFigure], list[Path]]:
     """Every figure that the subject allows, on the page and, if asked for, as files."""
     progress("figures")
-    swept = subject.sweep is not None
-    spaces = ordered_spaces(subject) if swept else subject.shown_spaces
-    style = looks(tuple(dict.fromkeys([*subject.shown_spaces, *spaces])), len(subject.shown_spaces))
     along = along_stream(subject)
-    placed: list[tuple[str, str, str, Any, Any]] = []
+    told: list[tuple[str, str, str, Callable[..., Any], Any]]
+    told = [("warm-up", "Along the stream", along_words(subject), draw_along_stream, along)]
+    spaces = subject.shown_spaces
+    if subject.sweep is not None:
+        spaces = ordered_spaces(subject)
+        weight, purity = weight_words(subject, others), purity_words(subject)
+        capacity = capacity_words(subject)
+        told = [
+            ("by-weight", "Every weight", weight, draw_by_weight, by_weight(subject, others)),
+            ("by-purity", purity_title(subject), purity, draw_by_purity, by_purity(subject)),
+            ("by-capacity", "Every capacity", capacity, draw_by_capacity, by_capacity(subject)),
+            *told,
+        ]
+    style = looks(tuple(dict.fromkeys([*subject.shown_spaces, *spaces])), len(subject.shown_spaces))
     with drawing():
-        if swept:
-            weights, capacities = by_weight(subject, others), by_capacity(subject)
-            purities = by_purity(subject)
-            figure = draw_by_weight(weights, style)
-            placed += [
-                ("by-weight", "Every weight", weight_words(subject, others), figure, weights.table),
-                (
-                    *("by-purity", purity_title(subject), purity_words(subject)),
-                    *(draw_by_purity(purities, style), purities.table),
-                ),
-                (
-                    *("by-capacity", "Every capacity", capacity_words(subject)),
-                    *(draw_by_capacity(capacities, style), capacities.table),
-                ),
-            ]
-        drawn = draw_along_stream(along, style)
-        placed.append(("warm-up", "Along the stream", along_words(subject), drawn, along.table))
-        files = save_figures({row[0]: row[3] for row in placed}, Path(folder)) if folder else []
+        figures = {name: draw(data, style) for name, _, _, draw, data in told}
+        files = save_figures(figures, Path(folder)) if folder else []
         return [
-            PlacedFigure(name, title, words, inline_svg(figure, name), table)
-            for name, title, words, figure, table in placed
+            PlacedFigure(name, title, words, inline_svg(figures[name], name), data.table)
+            for name, title, words, _, data in told
         ], files
 
 
