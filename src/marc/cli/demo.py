@@ -17,7 +17,7 @@ from marc.cli.sources import describe, open_stream
 from marc.errors import MarcError
 from marc.folders import CONFIG, read_json, read_result
 from marc.lab.classes import CLASSES
-from marc.lab.streams import plan_stream
+from marc.lab.streams import StreamPlan, plan_stream
 from marc.rankings import Selection
 from marc.stream import Stream
 
@@ -53,13 +53,7 @@ def demo(
     # where shifts follow each other, the order is the point
     orders = ["--in-order"] if len(set(plan.shifts)) > 1 else shuffled
 
-    console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, {source}")
-    console.say(
-        f"{len(plan.classes)} kinds of things: {', '.join(plan.class_names[:6])}, ...\n"
-        "The predictor has learned from captions of clean pictures alone.\n"
-        "Pictures and encoders are our own and small: the numbers show how a memory behaves,\n"
-        "not what it is worth on photographs."
-    )
+    introduce(plan)
     pictures = open_stream(source, 0)
     not_asked = NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else NOT_CANDIDATES | TAUGHT
     selection = chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
@@ -91,6 +85,17 @@ def demo(
     words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
     steps.tell("The page", [*words, "--force", "-o", page])  # it follows from the others
     conclude(folder, good, page, time.monotonic() - started)
+
+
+def introduce(plan: StreamPlan) -> None:
+    """What the reader is going to see, and what it cannot show."""
+    console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, lab/{plan.name}")
+    console.say(
+        f"{len(plan.classes)} kinds of things: {', '.join(plan.class_names[:6])}, ...\n"
+        "The predictor has learned from captions of clean pictures alone.\n"
+        "Pictures and encoders are our own and small: the numbers show how a memory behaves,\n"
+        "not what it is worth on photographs."
+    )
 
 
 def another(name: str) -> str:
