@@ -107,7 +107,7 @@ def only_space(stream: Stream) -> str:
         "the stream has several spaces, and the choice decides the result",
         got="no --space",
         allowed=", ".join([*stream.spaces, "predictor"]),
-        hint=f"--space {stream.spaces[0]}, or marc sweep to compare them all",
+        hint="marc select SOURCE to choose without labels, then --space NAME",
     )
 
 
