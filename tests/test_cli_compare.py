@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from commands import arrays_in, call, call_json, call_outside, json_in, tree
 
-from marc.stats import mcnemar_exact, paired_difference
+from marc.stats import (
+    benjamini_hochberg,
+    mcnemar_exact,
+    mcnemar_log10,
+    paired_difference,
+    seed_interval,
+)
 
 
 @pytest.fixture
@@ -46,6 +52,14 @@ def test_the_difference_is_paired_over_the_stored_arrays(run, tmp_path):
         assert row["mcnemar_p"] == [mcnemar_exact(a, b) for a, b in zip(after, before, strict=True)]
         assert row["orders"] == [0, 1, 2]
         assert row["accuracy"] == json_in(tmp_path / row["run"] / "metrics.json")["accuracy"]
+        changed = (after & ~before).sum(axis=1), (~after & before).sum(axis=1)
+        assert [row["repairs"], row["regressions"]] == [count.tolist() for count in changed]
+        assert row["mcnemar_log10_p"] == [
+            mcnemar_log10(*map(int, c)) for c in zip(*changed, strict=True)
+        ]
+        by_order = after.mean(axis=1) - before.mean(axis=1)
+        assert row["difference_by_order"] == by_order.tolist()
+        assert row["interval_over_orders"] == list(seed_interval(by_order)[1:])
     signs = [np.sign(row["difference"]) for row in compared["runs"]]
     assert signs == [1, -1]
 
@@ -60,6 +74,58 @@ def test_the_table_shows_the_difference_with_its_interval(run, tmp_path):
     row = next(line for line in outcome.out.splitlines() if line.startswith("second"))
     assert f"{difference}  [{low}, {high}]" in row
     assert "settings: fixed" in outcome.out
+
+
+def test_the_second_table_has_the_counts_of_each_order(run):
+    run("first", "--space", "styles")
+    run("second", "--space", "classes")
+    row = call_json("compare", "first", "second")["runs"][0]
+    lines = call("compare", "first", "second").out.splitlines()
+    start = lines.index("repairs and regressions against first, order by order") + 2
+    shown = [line.split() for line in lines[start : start + 3]]
+    for place, words in enumerate(shown):
+        counts = [str(row[name][place]) for name in ("repairs", "regressions")]
+        assert words[:5] == ["second", "seed", str(place), *counts]
+    low, high = (f"{100 * end:+.2f}" for end in row["interval_over_orders"])
+    difference = f"{100 * row['difference']:+.2f}"
+    assert f"second: {difference} points, 95 % over 3 orders [{low}, {high}] (t)" in lines
+
+
+def test_one_order_has_no_interval_over_orders(run):
+    run("first", "--seed", "4")
+    run("second", "--space", "styles", "--seed", "4")
+    row = call_json("compare", "first", "second")["runs"][0]
+    assert row["interval_over_orders"] is None
+    assert "(t)" not in call("compare", "first", "second").out
+
+
+def test_several_comparisons_are_adjusted_as_one_family(run):
+    run("first", "--method", "no-memory")
+    run("second", "--seed", "0", "1")
+    run("third", "--space", "both")
+    compared = call_json("compare", "first", "second", "third")
+    assert compared["family"] == {"adjustment": "benjamini-hochberg", "n_tests": 5}
+    p_values = [p for row in compared["runs"] for p in row["mcnemar_p"]]
+    adjusted = [log10 for row in compared["runs"] for log10 in row["adjusted_log10_p"]]
+    np.testing.assert_allclose(10 ** np.array(adjusted), benjamini_hochberg(p_values))
+    printed = call("compare", "first", "second", "third").out
+    assert "adjusted p: Benjamini-Hochberg over the 5 tests of this table" in printed
+    assert "adjusted" not in call("compare", "first", "second").out
+    assert "family" not in call_json("compare", "first", "second")
+
+
+def test_a_p_value_too_small_for_a_number_is_printed(run, tmp_path):
+    run("first")
+    run("second")
+    for name, answer in (("first", 1), ("second", 0)):
+        path = tmp_path / name / "predictions.npz"
+        stored = arrays_in(path)
+        stored["label"] = np.zeros(3000, dtype=np.int64)  # all wrong, and all right
+        stored["prediction"] = np.full((3, 3000), answer)
+        np.savez(path, **stored)
+    printed = call("compare", "first", "second").out
+    assert printed.count("1.6e-903") == 4
+    assert call_json("compare", "first", "second")["runs"][0]["mcnemar_p"] == [0, 0, 0]
 
 
 def test_only_the_orders_that_both_have_are_compared(run, tmp_path):
@@ -150,9 +216,9 @@ def test_runs_over_other_labels_are_refused(run):
 def test_runs_without_a_common_seed_are_refused_with_both_lists(run):
     run("first", "--seed", "0", "1")
     run("second", "--seed", "2")
-    said = refusal("first", "second")
-    assert "[0, 1]" in said
-    assert "[2]" in said
+    run("third", "--in-order")
+    assert "seed 0, seed 1 / seed 2" in refusal("first", "second")
+    assert "seed 2 / as stored" in refusal("second", "third")
 
 
 def test_runs_without_labels_are_refused(run):

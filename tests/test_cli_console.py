@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import pty
 import re
@@ -9,7 +10,7 @@ from commands import MARC, call, call_json, call_outside
 
 import marc
 from marc.admission import POLICIES
-from marc.cli.console import p_value, spread
+from marc.cli.console import p_value, points, spread
 
 COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "report", "list"]
 
@@ -74,7 +75,7 @@ def test_a_path_is_printed_as_it_is(sources, tmp_path, monkeypatch, name):
     words = ["run", sources["labelled"], "--space", "classes", "-o", f"{name}/x"]
     assert call(*words).out.splitlines()[-1] == f"written: {name}/x"
     rows = call("compare", f"{name}/x", f"{name}/x").out.splitlines()
-    assert [row.startswith(f"{name}/x ") for row in rows].count(True) == 2
+    assert [row.startswith(f"{name}/x ") for row in rows].count(True) == 2 + 3  # runs, orders
 
 
 def test_a_path_that_looks_like_a_closing_tag_is_printed_as_it_is(sources, tmp_path, monkeypatch):
@@ -131,7 +132,18 @@ def test_values_are_spread_only_over_the_flags_that_take_several():
     assert spread([]) == []
 
 
-def test_a_p_value_too_small_for_a_number_says_so():
-    assert p_value(0.0) == "< 1e-99"
-    assert p_value(0.0123) == "0.012"
-    assert p_value(1.0) == "1"
+def test_points_that_round_to_zero_have_no_minus():
+    assert [points(value) for value in (-1e-9, 0.0, -0.0123)] == ["+0.00", "+0.00", "-1.23"]
+
+
+@pytest.mark.parametrize("value", [1.0, 0.5, 0.0123, 0.000456, 7.77e-13, 2.5e-299])
+def test_a_p_value_has_two_digits(value):
+    assert p_value(math.log10(value)) == f"{value:.2g}"
+
+
+@pytest.mark.parametrize(
+    ("log10", "told"),
+    [(-815.3421, "4.5e-816"), (-1011.5, "3.2e-1012"), (-400, "1e-400"), (-400.001, "1e-400")],
+)
+def test_a_p_value_too_small_for_a_number_is_told_all_the_same(log10, told):
+    assert p_value(log10) == told

@@ -6,13 +6,14 @@ from commands import arrays_in, call, call_json, call_outside, events, json_in
 
 import marc
 from marc.folders import read_sweep
+from marc.stats import envelope_bootstrap
 
 CONFIG = {
     *("kind", "source", "stream", "n_images", "n_classes", "n_views", "images", "spaces"),
     *("capacities", "weights", "seeds", "settings", "transductive", "fingerprint"),
     "versions",
 }
-METRICS = {"selection", "axes", "accuracy", "base_accuracy"}
+METRICS = {"selection", "axes", "accuracy", "base_accuracy", "envelope"}
 SMALL = ["--capacity", "2", "8", "--weight", "0", "1", "10", "--seed", "0", "3"]
 
 
@@ -76,6 +77,49 @@ def test_every_score_says_how_its_settings_were_chosen(sources, tmp_path):
             assert score["gain"] == one.gain
             assert score["gain_sd"] == one.spread
             assert (score["capacity"], score["weights"]) == (one.capacity, list(one.weights))
+
+
+def test_every_oracle_gain_over_the_grid_has_an_interval(sweep, tmp_path):
+    result = json.loads(sweep(*SMALL, "-o", "out", "--json").out)
+    found = read_sweep(tmp_path / "out")
+    envelope = json_in(tmp_path / "out/metrics.json")["envelope"]
+    assert envelope == result["metrics"]["envelope"]
+    assert (envelope["selection"], envelope["n_replicates"]) == ("oracle", 2000)
+    printed = sweep(*SMALL, "-o", "out").out
+    for space in found.spaces:
+        oracle, row = found.oracle(space), envelope["spaces"][space]
+        place = found.capacities.index(oracle.capacity)
+        ends = [side[:, place] for side in found.intervals[space]]
+        gain, *interval = envelope_bootstrap(*ends, found.base_correct, weights=(0, 1, 10))
+        expected = {"capacity": oracle.capacity, "gain": gain, "gain_interval": interval}
+        assert row == expected
+        assert gain == pytest.approx(oracle.gain)
+        fixed, grid, every = result["scores"][space]
+        assert grid["gain_interval"] == interval
+        assert fixed["gain_interval"] is every["gain_interval"] is None
+        low, high = (f"{100 * end:+.2f}" for end in interval)
+        line = next(line for line in printed.splitlines() if line.startswith(f"{space} "))
+        assert f"[{low}, {high}]" in line
+
+
+def test_a_folder_of_an_older_version_is_shown_with_its_intervals(sweep, tmp_path):
+    first = sweep(*SMALL, "-o", "out").out
+    path = tmp_path / "out/metrics.json"
+    metrics = json_in(path)
+    del metrics["envelope"]
+    path.write_text(json.dumps(metrics))
+    assert sweep(*SMALL, "-o", "out").out.splitlines()[:-1] == first.splitlines()[:-1]
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_table_of_oracles_is_no_wider_than_it_was(sweep, sources, tmp_path, held_out):
+    words = []
+    if held_out:
+        call("sweep", sources["other"], "-o", tmp_path / "other")
+        words = ["--held-out", "other"]
+    lines = sweep(*words, "-o", "out").out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert any("95 % interval" in line for line in lines) is not held_out
 
 
 def test_several_values_after_one_flag_are_as_one_flag_each(sweep):

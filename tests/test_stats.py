@@ -5,12 +5,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest, ttest_1samp
 
 from marc.errors import MarcError
-from marc.stats import mcnemar_exact, paired_difference, wilson
+from marc.stats import (
+    mcnemar_exact,
+    mcnemar_log10,
+    paired_difference,
+    paired_interval,
+    ratio_interval,
+    seed_interval,
+    wilson,
+)
 
 BITS = st.integers(0, 1)
 PAIRS = st.lists(st.tuples(BITS, BITS), min_size=1, max_size=40)
+COUNTS = st.integers(0, 60)
+NUMBERS = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
 Z = statistics.NormalDist().inv_cdf(0.975)
 
 
@@ -125,3 +136,104 @@ def test_different_shapes_and_empty_answers_are_refused(function, one, other):
     assert str(refused.value) == (
         f"a paired comparison needs the same images on both sides.\n  got:  {one}, {other}"
     )
+
+
+@pytest.mark.parametrize("function", [paired_difference, mcnemar_exact])
+def test_an_answer_that_is_not_a_number_is_refused(function):
+    with pytest.raises(MarcError, match=r"right \(1\) or wrong \(0\)"):
+        function([1.0, np.nan], [1.0, 0.0])
+
+
+def test_mcnemar_refuses_shares_of_right_answers():
+    with pytest.raises(MarcError, match="right or wrong"):
+        mcnemar_exact([0.5, 1.0], [0.0, 1.0])
+
+
+@given(COUNTS, COUNTS, COUNTS.filter(bool))
+def test_the_interval_of_counts_is_that_of_the_answers(gained, lost, others):
+    n_images = gained + lost + others
+    expected = paired_difference(*answers(gained, lost, n_images))
+    assert paired_interval(gained, lost, n_images) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("counts", [(-1, 0, 5), (0, -1, 5), (0, 0, 0), (3, 3, 5), (1.5, 0, 5)])
+def test_counts_that_cannot_be_have_no_interval(counts):
+    with pytest.raises(MarcError):
+        paired_interval(*counts)
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_the_logarithm_is_that_of_the_binomial_test(gained, lost):
+    expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    assert 10 ** mcnemar_log10(gained, lost) == pytest.approx(expected, rel=1e-9)
+    p_value = mcnemar_exact(*answers(gained, lost, 801))
+    assert 10 ** mcnemar_log10(lost, gained) == pytest.approx(p_value, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer"), [(3416, 140), (1100, 0), (7000, 500), (30000, 19000), (25001, 25000)]
+)
+def test_the_logarithm_is_exact_where_the_p_value_is_too_small_for_a_number(more, fewer):
+    n = more + fewer
+    term = total = 1
+    for k in range(1, fewer + 1):
+        term = term * (n - k + 1) // k
+        total += term
+    expected = min(0.0, math.log10(2 * total) - n * math.log10(2))  # whole numbers of any size
+    assert mcnemar_log10(more, fewer) == pytest.approx(expected, rel=1e-11, abs=1e-9)
+    assert math.isfinite(mcnemar_log10(more, fewer))
+
+
+@pytest.mark.parametrize("counts", [(-1, 0), (0, -1), (1.5, 2), (True, 1), ("1", 2)])
+def test_the_logarithm_refuses_counts_that_cannot_be(counts):
+    with pytest.raises(MarcError, match="whole number"):
+        mcnemar_log10(*counts)
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=8).filter(lambda x: len(set(x)) > 1))
+def test_the_interval_over_orders_is_that_of_the_t_test(values):
+    low, high = ttest_1samp(values, 0).confidence_interval(0.95)
+    expected = [statistics.fmean(values), low, high]
+    np.testing.assert_allclose(seed_interval(values), expected, rtol=1e-9, atol=1e-6)
+
+
+def test_three_orders_have_the_factor_of_the_paper():
+    interval = seed_interval([1.0, 2.0, 4.0])
+    half = 2.484 * statistics.stdev([1.0, 2.0, 4.0])
+    assert interval.high - interval.estimate == pytest.approx(half, rel=1e-4)
+
+
+def test_one_order_has_no_interval_over_orders():
+    with pytest.raises(MarcError) as refused:
+        seed_interval([0.5])
+    assert str(refused.value) == (
+        "an interval over orders needs several of them.\n  got:  1 value\n"
+        "  allowed:  two or more\n  try:  marc run ... --seed 0 1 2"
+    )
+
+
+@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, np.nan], [1.0, np.inf]])
+def test_an_interval_over_orders_needs_finite_numbers(values):
+    with pytest.raises(MarcError, match="finite numbers"):
+        seed_interval(values)
+
+
+def test_a_ratio_is_taken_inside_each_repeat():
+    slow, fast = [10.0, 22.0, 57.0], [1.0, 2.0, 6.0]
+    assert ratio_interval(slow, fast) == seed_interval([10.0, 11.0, 9.5])
+    assert ratio_interval(slow, fast).estimate != pytest.approx(sum(slow) / sum(fast))
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "message"),
+    [
+        ([1, 2], [1, 0], "not zero"),
+        ([1, 2], [1, 2, 3], "2 and 3"),
+        ([], [], "finite numbers"),
+        ([1, np.nan], [1, 1], "finite numbers"),
+        ([1], [2], "several"),
+    ],
+)
+def test_ratios_that_cannot_be_are_refused(above, below, message):
+    with pytest.raises(MarcError, match=message):
+        ratio_interval(above, below)

@@ -1,4 +1,8 @@
-"""Paired statistics: two answers to the same images are compared image by image."""
+"""Statistics of answers: intervals, paired tests, families of tests, ranks and the best weight.
+
+Two answers to the same images are compared image by image. Intervals are 95 %, and shares of the
+images stand as fractions. The bootstrap of an oracle gain has its inner loop in `marc.envelopes`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marc.errors import MarcError
+from marc.envelopes import replicate_gains
+from marc.errors import MarcError, whole_number
+from marc.weights import check_weights
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal
 
@@ -39,23 +45,206 @@ def paired_difference(correct: ArrayLike, reference: ArrayLike) -> Interval:
     return Interval(estimate, estimate - half, estimate + half)
 
 
+def paired_interval(n_repairs: int, n_regressions: int, n_images: int) -> Interval:
+    """The interval of `paired_difference` for one order, from its counts alone.
+
+    >>> [round(100 * value, 2) for value in paired_interval(545, 1316, 7500)]
+    [-10.28, -11.38, -9.18]
+    """
+    n_images = whole_number("n_images", n_images, 1)
+    changed = _discordant(n_repairs, n_regressions)
+    if changed > n_images:
+        raise MarcError(
+            "an image is repaired or regresses once at most",
+            got=f"{n_repairs} repairs and {n_regressions} regressions of {n_images} images",
+        )
+    net = n_repairs - n_regressions
+    half = Z_95 * math.sqrt(changed - net * net / n_images)
+    return Interval(net / n_images, (net - half) / n_images, (net + half) / n_images)
+
+
 def mcnemar_exact(correct: ArrayLike, reference: ArrayLike) -> float:
-    """Two-sided exact p-value that the two methods are right equally often, for one order (T,)."""
+    """Two-sided exact p-value that the two methods are right equally often, for one order (T,).
+
+    It is 0 where it is smaller than a float can be: `mcnemar_log10` never is.
+    """
     from scipy.stats import binomtest
 
     a, b = _same_images(correct, reference)
     if a.ndim != 1:
         raise MarcError("an exact test compares one order", got=a.shape, allowed="(T,)")
+    if not np.isin([a, b], (0, 1)).all():
+        raise MarcError(
+            "an exact test needs answers that are right or wrong",
+            got=f"{np.unique([a, b])[:5]}",
+            allowed="0 and 1",
+        )
     gained, lost = int((a > b).sum()), int((a < b).sum())
     return 1.0 if gained + lost == 0 else float(binomtest(gained, gained + lost).pvalue)
+
+
+def mcnemar_log10(n_repairs: int, n_regressions: int) -> float:
+    """log10 of the exact two-sided p-value, finite however small the p-value is.
+
+    >>> round(mcnemar_log10(3416, 140), 1)
+    -815.3
+    """
+    from scipy.special import gammaln, logsumexp
+
+    n = _discordant(n_repairs, n_regressions)
+    # scipy's binom.logcdf takes the logarithm of a sum that has already become 0
+    k = np.arange(min(n_repairs, n_regressions) + 1)
+    tail = logsumexp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) - n * math.log(2)
+    return min(0.0, float(tail + math.log(2)) / math.log(10))
 
 
 def wilson(n_correct: int, n_images: int) -> Interval:
     """An accuracy with its Wilson interval."""
     from scipy.stats import binomtest
 
+    n_images = whole_number("n_images", n_images, 1)
+    n_correct = whole_number("n_correct", n_correct, 0)
+    if n_correct > n_images:
+        raise MarcError("n_correct must be at most n_images", got=f"{n_correct} of {n_images}")
     interval = binomtest(n_correct, n_images).proportion_ci(method="wilson")
     return Interval(n_correct / n_images, float(interval.low), float(interval.high))
+
+
+def seed_interval(values: ArrayLike) -> Interval:
+    """The mean over stream orders, with a t-interval (sample standard deviation, n - 1).
+
+    >>> [round(value, 3) for value in seed_interval([0.58, 0.59, 0.60])]
+    [0.59, 0.565, 0.615]
+    """
+    from scipy.stats import t
+
+    numbers = _numbers("an interval over orders", values)
+    if len(numbers) < 2:
+        raise MarcError(
+            "an interval over orders needs several of them",
+            got=f"{len(numbers)} value",
+            allowed="two or more",
+            hint="marc run ... --seed 0 1 2",
+        )
+    mean = float(numbers.mean())
+    spread = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+    half = float(t.ppf(0.975, len(numbers) - 1)) * spread
+    return Interval(mean, mean - half, mean + half)
+
+
+def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Interval:
+    """The mean ratio over repeats, with a t-interval: the ratio is taken inside each repeat.
+
+    >>> [round(value, 2) for value in ratio_interval([2.0, 4.4, 5.7], [1.0, 2.0, 3.0])]
+    [2.03, 1.65, 2.41]
+    """
+    above, below = _pairs("a ratio", numerators, denominators)
+    if (below == 0).any():
+        raise MarcError("a ratio needs denominators that are not zero", got=list(map(float, below)))
+    return seed_interval(above / below)
+
+
+def spearman(first: ArrayLike, second: ArrayLike, *, only_positive: bool = False) -> float:
+    """Spearman's correlation: Pearson's of midranks; not a number where one side is constant.
+
+    Args:
+        first: for example a measure of each space.
+        second: for example the oracle gain of each space.
+        only_positive: leave out the pairs whose `second` is not above 0. Oracle gains tie only
+            at zero, where no weight helps, so this is the variant without ties.
+
+    >>> spearman([1, 2, 3, 4], [0.0, 0.0, 0.5, 0.2], only_positive=True)
+    -1.0
+    """
+    from scipy.stats import rankdata
+
+    a, b = _pairs("a rank correlation", first, second)
+    kept = b > 0 if only_positive else np.full(len(b), True)
+    # equal values share their mean rank; twice its distance from the middle is a whole number
+    x, y = (2 * rankdata(side[kept]) - (kept.sum() + 1) for side in (a, b))
+    scale = math.sqrt(float(x @ x) * float(y @ y))
+    return float(x @ y) / scale if scale > 0 else float("nan")
+
+
+def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
+    """P-values times their number: below 0.05, the chance of any false one is below 5 %."""
+    family = _family(p_values)
+    return np.minimum(1, family * family.size)
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Adjusted p-values of a family, of any shape: below 0.05, 5 % of them are false on average.
+
+    >>> benjamini_hochberg([0.01, 0.04, 0.03, 0.5]).round(4).tolist()
+    [0.04, 0.0533, 0.0533, 0.5]
+    """
+    from scipy.stats import false_discovery_control
+
+    family = _family(p_values)
+    return false_discovery_control(family.ravel()).reshape(family.shape)
+
+
+def benjamini_hochberg_log10(log10_p_values: ArrayLike) -> NDArray[np.float64]:
+    """The same for p-values that are too small for a float: log10 in, log10 out."""
+    logs = np.asarray(log10_p_values, dtype=np.float64)
+    if logs.size == 0 or not (logs <= 0).all() or np.isinf(logs).any():
+        raise MarcError("logarithms of p-values are finite numbers <= 0", got=logs.tolist())
+    order = np.argsort(logs, axis=None)
+    raised = logs.ravel()[order] + np.log10(logs.size / np.arange(1, logs.size + 1))
+    adjusted = np.empty(logs.size)
+    adjusted[order] = np.minimum.accumulate(raised[::-1])[::-1]
+    return np.minimum(0, adjusted).reshape(logs.shape)
+
+
+def envelope_bootstrap(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    base_correct: ArrayLike,
+    *,
+    weights: tuple[float, ...] | list[float] | None = None,
+    n_replicates: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """The oracle gain over the weight, with a percentile interval over images.
+
+    The images are drawn again with replacement, and the best weight is chosen anew inside each
+    replicate: an interval at the weight that was best once would hide that it was chosen. The
+    best of a draw leans upwards, so the interval does too.
+
+    Args:
+        lower: closed intervals of the weights at which each image is right, see
+            `marc.weights.right_weights`: (T,), or (orders, T) with the same images in the same
+            columns. An image is then drawn with all its orders, each order chooses its own
+            weight, and the gains are averaged over orders.
+        upper: their other ends.
+        base_correct: whether each image is right without memory, (T,).
+        weights: a grid to choose from, such as `marc.WEIGHTS`; all w >= 0 by default.
+        n_replicates: how often the images are drawn.
+        seed: of the draws.
+    """
+    ends = (
+        np.atleast_2d(np.asarray(lower, np.float64)),
+        np.atleast_2d(np.asarray(upper, np.float64)),
+    )
+    base = np.asarray(base_correct)
+    if not ends[0].shape == ends[1].shape == (len(ends[0]), base.size) or base.ndim != 1:
+        raise MarcError(
+            "an envelope needs the same images on all sides",
+            got=f"{np.shape(lower)}, {np.shape(upper)}, {base.shape}",
+            allowed="(T,) or (orders, T) twice, and (T,)",
+        )
+    if base.size == 0 or np.isnan(ends).any() or not np.isin(base, (0, 1)).all():
+        raise MarcError(
+            "an envelope needs ends that are numbers, and answers",
+            got=f"{base.size} images, {np.isnan(ends).sum()} ends that are not a number",
+            allowed="one or more images; answers 0 or 1",
+        )
+    grid = None if weights is None else check_weights(weights)
+    n_replicates = whole_number("n_replicates", n_replicates, 1)
+    draws = np.random.default_rng(whole_number("seed", seed, 0))
+    estimate, gains = replicate_gains(*ends, base, grid, n_replicates, draws)
+    low, high = np.quantile(gains, (0.025, 0.975))
+    return Interval(estimate, float(low), float(high))
 
 
 def _same_images(
@@ -66,4 +255,35 @@ def _same_images(
         raise MarcError(
             "a paired comparison needs the same images on both sides", got=f"{a.shape}, {b.shape}"
         )
+    if np.isnan(a).any() or np.isnan(b).any():
+        raise MarcError("an answer is right (1) or wrong (0)", got="nan")
     return a, b
+
+
+def _discordant(n_repairs: int, n_regressions: int) -> int:
+    return whole_number("n_repairs", n_repairs, 0) + whole_number("n_regressions", n_regressions, 0)
+
+
+def _numbers(what: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+        raise MarcError(
+            f"{what} needs finite numbers", got=array.tolist(), allowed="a list of them"
+        )
+    return array
+
+
+def _pairs(
+    what: str, first: ArrayLike, second: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    a, b = _numbers(what, first), _numbers(what, second)
+    if len(a) != len(b):
+        raise MarcError(f"{what} needs pairs of numbers", got=f"{len(a)} and {len(b)}")
+    return a, b
+
+
+def _family(p_values: ArrayLike) -> NDArray[np.float64]:
+    family = np.asarray(p_values, dtype=np.float64)
+    if family.size == 0 or not ((family >= 0) & (family <= 1)).all():
+        raise MarcError("p-values lie between 0 and 1", got=family.tolist(), allowed="one or more")
+    return family

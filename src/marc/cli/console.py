@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,8 +72,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: boo
 
 
 def points(value: float) -> str:
-    """A difference of accuracies in points."""
-    return f"{100 * value:+.2f}"
+    """A difference of accuracies in points; what rounds to zero has no minus."""
+    return f"{100 * value:+z.2f}"
 
 
 def percent(value: float) -> str:
@@ -80,9 +81,17 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
-def p_value(value: float) -> str:
-    """A p-value with two digits; one too small for a number says so."""
-    return f"{value:.2g}" if value >= 1e-99 else "< 1e-99"
+def p_value(log10: float) -> str:
+    """A p-value with two digits from its logarithm, so that none is too small to be told.
+
+    >>> p_value(-1.5), p_value(-815.3421)
+    ('0.032', '4.5e-816')
+    """
+    if log10 > -300:  # a float holds it with all its digits
+        return f"{10**log10:.2g}"
+    exponent = math.floor(log10)
+    digits = f"{10 ** (log10 - exponent):.2g}"
+    return f"1e{exponent + 1}" if digits == "10" else f"{digits}e{exponent}"
 
 
 def say(text: str) -> None:

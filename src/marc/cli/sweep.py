@@ -14,10 +14,14 @@ from marc.cli import console
 from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
 from marc.errors import MarcError
 from marc.folders import INTERVALS, Folder, read_result, read_sweep
+from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.sweeping import SweepJob, plan_sweep
 from marc.sweeps import CAPACITIES, Score, Sweep, check_sources
 from marc.weights import WEIGHTS
+
+REPLICATES = 2000  # draws of the images for the interval of an oracle gain
+GRID = 1  # the place of the oracle over the grid among the scores of a space
 
 
 def sweep(
@@ -40,6 +44,8 @@ def sweep(
     """Score every space x capacity x weight x order, exactly as if each had been run online.
 
     Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16 --seed 0 1 2
+
+    K and w chosen elsewhere:  marc sweep arrays/photos.npz --held-out sweeps/other -o sweeps/photos
     """
     stream = open_stream(source, views)
     job = plan_sweep(stream, capacity, weight, check_seeds(seed, in_order=in_order), policy)
@@ -57,12 +63,16 @@ def sweep(
         finish(folder, job, config["spaces"])
     result = read_sweep(path)
     scores = summarise(result, sources)
+    _, metrics = read_result(path, "sweep")
+    intervals = oracle_intervals(metrics, result)
     if json:
-        _, metrics = read_result(path, "sweep")
         rows = {name: [as_data(score) for score in row] for name, row in scores.items()}
+        for name, ends in intervals.items():
+            rows[name][GRID]["gain_interval"] = ends
         console.as_json({"folder": str(path), "config": config, "metrics": metrics, "scores": rows})
     else:
-        show(path, result, scores, config, was_done=folder.done)
+        show(result, scores, intervals, config)
+        console.say(f"{'already there' if folder.done else 'written'}: {path}")
 
 
 def check_spaces(stream: Stream, given: list[str]) -> list[str]:
@@ -133,7 +143,9 @@ def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
                 done = {"lower": lower, "upper": upper}
                 folder.keep_part(f"space-{number}", done)
             intervals[space] = (done["lower"], done["upper"])
-    result = job.result(intervals)
+        bar.update(task, description="interval of each oracle gain", completed=len(spaces))
+        result = job.result(intervals)
+        envelopes = envelope(result)
     arrays = {
         "ids": np.array(job.stream.features.ids),
         "base_correct": result.base_correct,
@@ -145,8 +157,32 @@ def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
         "axes": ["space", "capacity", "weight", "seed"],
         "accuracy": result.accuracy.tolist(),
         "base_accuracy": result.base_accuracy.tolist(),
+        "envelope": envelopes,
     }
     folder.finish(metrics, {INTERVALS: arrays})
+
+
+def envelope(sweep: Sweep) -> dict[str, Any]:
+    """The oracle gain of each space over the grid, with its interval over images.
+
+    The capacity is the one that is best on all images; the weight is chosen anew in each draw.
+    """
+    spaces = {}
+    for space in sweep.spaces:
+        best = sweep.oracle(space)
+        place = sweep.capacities.index(best.capacity)
+        lower, upper = (ends[:, place] for ends in sweep.intervals[space])
+        gain, low, high = envelope_bootstrap(
+            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=REPLICATES
+        )
+        spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
+    return {"selection": "oracle", "n_replicates": REPLICATES, "seed": 0, "spaces": spaces}
+
+
+def oracle_intervals(metrics: dict[str, Any], sweep: Sweep) -> dict[str, list[float]]:
+    """The interval of each oracle gain; a folder of an older version has none stored."""
+    stored = metrics.get("envelope") or envelope(sweep)
+    return {space: row["gain_interval"] for space, row in stored["spaces"].items()}
 
 
 def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
@@ -177,17 +213,16 @@ def as_data(score: Score) -> dict[str, Any]:
         "base_accuracy": float(np.mean(score.base_accuracies)),
         "gain": score.gain,
         "gain_sd": None if math.isnan(spread) else spread,
+        "gain_interval": None,  # over images; of the oracle over the grid alone
         "chosen_on": score.chosen_on,
     }
 
 
 def show(
-    path: Path,
     sweep: Sweep,
     scores: dict[str, list[Score]],
+    intervals: dict[str, list[float]],
     config: dict[str, Any],
-    *,
-    was_done: bool,
 ) -> None:
     """The result for a person: best space first."""
     base = console.percent(float(sweep.base_accuracy.mean()))
@@ -195,29 +230,48 @@ def show(
         f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes, "
         f"{config['n_views']} view(s), {len(sweep.seeds)} order(s); no memory {base} %"
     )
-    fixed = next(iter(scores.values()))[0]
+    fixed, *_, last = next(iter(scores.values()))
+    # one interval more, or two columns of held-out scores: both are too wide for a terminal
+    is_held_out = last.selection == "held_out"
     columns = [
         "space",
         f"fixed K={fixed.capacity} w={fixed.weights[0]:g}",
         "oracle, grid",
+        *([] if is_held_out else ["95 % interval"]),
         "at K, w",
         "oracle, all w",
-        *(["held-out", "at K, w"] if len(next(iter(scores.values()))) > 3 else []),
+        *(["held-out", "at K, w"] if is_held_out else []),
     ]
     rows = []
-    for space, row in sorted(scores.items(), key=lambda pair: -pair[1][1].gain):
+    for space, row in sorted(scores.items(), key=lambda pair: -pair[1][GRID].gain):
         cells = [space, gain(row[0]), gain(row[1]), setting(row[1]), gain(row[2])]
-        cells += [gain(row[3]), setting(row[3])] if len(row) > 3 else []
+        if is_held_out:
+            cells += [gain(row[3]), setting(row[3])]
+        else:
+            cells.insert(3, "[{}, {}]".format(*map(console.points, intervals[space])))
         rows.append(cells)
     console.say("gain in points over no memory, mean (sd over orders)")
     console.table(columns, rows)
+    for note in notes(scores, config):
+        console.say(note)
+
+
+def notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
+    """What the table cannot say."""
+    found = []
     if any("/" in setting(score) for row in scores.values() for score in row):
-        console.say("several w: an oracle chooses one for each order")
-    if len(next(iter(scores.values()))) > 3:
-        console.say(f"held-out: K and w chosen on {next(iter(scores.values()))[3].chosen_on}")
+        found.append("several w: an oracle chooses one for each order")
+    *_, last = next(iter(scores.values()))
+    if last.selection == "held_out":
+        found.append(f"held-out: K and w chosen on {last.chosen_on}")
+    else:
+        found.append(
+            f"95 % interval of the oracle at that K over images: {REPLICATES:,} draws of them,\n"
+            "w chosen anew in each"
+        )
     if config["transductive"]:
-        console.say(f"transductive spaces: {', '.join(config['transductive'])}")
-    console.say(f"{'already there' if was_done else 'written'}: {path}")
+        found.append(f"transductive spaces: {', '.join(config['transductive'])}")
+    return found
 
 
 def gain(score: Score) -> str:
