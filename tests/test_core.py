@@ -31,7 +31,8 @@ def make_run(predictions, base_predictions, labels):
     order = np.random.default_rng(0).permutation(len(predictions))
     trajectory = Trajectory(order, np.array(base_predictions), np.zeros(len(predictions)))
     labels = None if labels is None else np.array(labels)
-    return Run({}, np.array(predictions), np.array(base_predictions), trajectory, labels)
+    answers = np.array(predictions), np.array(base_predictions)
+    return Run({}, *answers, trajectory, labels, np.zeros(len(predictions)))
 
 
 def test_logits_equal_the_reference():

@@ -15,6 +15,8 @@ SETTINGS = [
     *({"policy": policy} for policy in POLICIES),
     *({"view_entropy": reading} for reading in VIEW_ENTROPIES),
     {"refine_labels": True, "negative_weight": 0.117, "gamma": 1.0, "clip_weight": 0.5},
+    {"weight": "auto"},
+    {"weight": "auto", "policy": "retrieval_aware", "gamma": 1.0, "clip_weight": 0.5},
 ]
 
 

@@ -112,9 +112,8 @@ def test_the_entries_are_what_the_memory_held_at_that_moment(told):
 def test_the_evidence_is_that_of_the_step(told):
     for seen in told.online:
         query, step = told.queries[seen.step.item], seen.step
-        scale = replace(told.method, weight=1.0).fusion_weights(
-            told.subject.stream.features.base.at(step.item), 5
-        )["retrieval"]
+        base = told.subject.stream.features.base.at(step.item)
+        scale = told.method.fusion_weights(base, 5, 1.0)["retrieval"]
         expected = [scale * step.evidence["retrieval"], scale * seen.beside]
         for slopes, evidence in zip(query["slopes"], expected, strict=True):
             np.testing.assert_allclose(slopes, evidence[query["classes"]], rtol=2e-5, atol=1e-6)

@@ -21,6 +21,7 @@ SETTINGS = [
     {"policy": "reservoir", "seed": 5},
     {"admission_capacity": 0},
     {"capacity": 0},
+    {"weight": "auto"},
     {"gamma": 0.5, "use_base": False, "view_entropy": "tda", "alpha": 1 / 3, "beta": 4.1},
 ]
 

@@ -205,6 +205,8 @@ class Run:
     trajectory: Trajectory
     labels: Int | None
     """True labels in stream order, joined here for evaluation only; None if unknown."""
+    weights: NDArray[np.float64]
+    """The weight w_t of the retrieval evidence in each answer; 0 for a method without one."""
 
     @property
     def order(self) -> Int:

@@ -56,7 +56,7 @@ def whole_number(name: str, value: object, at_least: int) -> int:
     return result
 
 
-def number(name: str, value: object, at_least: float = 0.0) -> float:
+def number(name: str, value: object, at_least: float = 0.0, *, hint: str | None = None) -> float:
     """`value` as a float, refused if it is not finite or is below `at_least`."""
     try:
         is_text = isinstance(value, (bool, str, bytes))
@@ -64,7 +64,8 @@ def number(name: str, value: object, at_least: float = 0.0) -> float:
     except (TypeError, ValueError, OverflowError):
         result = float("nan")
     if not at_least <= result < float("inf"):
-        raise MarcError(f"{name} must be a finite number >= {at_least:g}", got=repr(value))
+        problem = f"{name} must be a finite number >= {at_least:g}"
+        raise MarcError(problem, got=repr(value), hint=hint)
     return result
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.errors import MarcError
 from marc.evidence import KernelValues, read_all
 from marc.method import MARC
 from marc.offline import admit, history_of
@@ -54,7 +55,13 @@ class _CosineChanges:
 
 def stability(method: MARC, stream: Stream, other: str) -> Stability:
     """Bound the change of every answer when `method.space` is replaced by the space `other`."""
-    features = stream.features
+    if method.weight == "auto":
+        raise MarcError(
+            "the bound holds for one weight, and this one is learned from the first space",
+            got="weight='auto'",
+            hint="weight=10.0",
+        )
+    weight, features = method.weight, stream.features
     [admitted] = admit(method, [stream], [method.seed])
     history = history_of(admitted.trajectory, (method.capacity,), stream)
     size = len(features.ids)
@@ -62,7 +69,7 @@ def stability(method: MARC, stream: Stream, other: str) -> Stability:
     gap, bound = np.empty(size), np.empty(size)
 
     def lead(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
-        logits = fuse(features.base.logits[items], evidence[0].T, method.weight)
+        logits = fuse(features.base.logits[items], evidence[0].T, weight)
         winner[items] = logits.argmax(axis=-1)
         top = np.partition(logits, -2, axis=-1)
         gap[items] = top[:, -1] - top[:, -2]
@@ -72,7 +79,7 @@ def stability(method: MARC, stream: Stream, other: str) -> Stability:
         own = winner[items][:, np.newaxis]
         most = np.take_along_axis(change, own, axis=-1)[:, 0]
         np.put_along_axis(change, own, -np.inf, axis=-1)
-        bound[items] = method.weight * (most + change.max(axis=-1))
+        bound[items] = weight * (most + change.max(axis=-1))
 
     keys, other_keys = features.keys(method.space), features.keys(other)
     read_all(KernelValues(keys, method.alpha, method.beta), [history], lead)

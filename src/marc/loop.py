@@ -27,11 +27,12 @@ def run(method: Method, stream: Stream, on_step: Callable[[Step], None] | None =
     predictions = np.empty(size, dtype=np.int64)
     base_predictions = np.empty(size, dtype=np.int64)
     label = np.empty(size, dtype=np.int64)
-    priority = np.empty(size, dtype=np.float64)
+    priority, weights = np.empty(size), np.zeros(size)
     for position, step in enumerate(iter_steps(method, stream)):
         predictions[position] = step.prediction
         base_predictions[position] = step.base_prediction
         label[position], priority[position] = step.label, step.priority
+        weights[position] = step.weights.get("retrieval", 0.0)
         if on_step is not None:
             on_step(step)
     return Run(
@@ -40,4 +41,5 @@ def run(method: Method, stream: Stream, on_step: Callable[[Step], None] | None =
         base_predictions=base_predictions,
         trajectory=Trajectory(stream.order, label, priority, method.varies_with),
         labels=stream.labels,
+        weights=weights,
     )

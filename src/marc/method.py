@@ -6,23 +6,25 @@ predictor's own space, never votes: it only helps to decide what is worth rememb
 
 `MARC.step` is the method, equations 1 to 4 of the paper in order. The arithmetic of single lines
 is in `scores.py`, the keeping of the K best per class in `memory.py`, the choice of a priority in
-`admission.py`. `offline.py` computes the same answers for whole streams at once.
+`admission.py`, `weight="auto"` in `auto_weight.py`. `offline.py` computes the same answers for
+whole streams at once.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from marc.admission import POLICIES, Admission, Arrivals
+from marc.auto_weight import AutoWeight
 from marc.core import Query, Step
 from marc.errors import MarcError, number, one_of, switch, whole_number
 from marc.memory import Memory
 from marc.negative import NegativeMemory
-from marc.scores import VIEW_ENTROPIES, BaseScores, fuse, kept_posterior
+from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
 
 STATE_VERSION = 1
 
@@ -39,8 +41,9 @@ class MARC:
     """The retrieval space s; `predictor` retrieves in the predictor's own."""
     capacity: int = 16
     """K: items per pseudo-class in the retrieval memory."""
-    weight: float = 10.0
-    """w: what the evidence counts beside the base logits; 0 switches the memory off."""
+    weight: float | Literal["auto"] = 10.0
+    """w: what the evidence counts beside the base logits; 0 switches the memory off, and `auto`
+    learns it from the unlabelled stream, see `marc.auto_weight`."""
     admission_capacity: int = 16
     """K_C: items per pseudo-class in the CLIP memory; 0 is the strict one-memory system."""
     alpha: float = 2.0
@@ -70,8 +73,10 @@ class MARC:
         self.capacity = whole_number("capacity", self.capacity, 0)
         self.admission_capacity = whole_number("admission_capacity", self.admission_capacity, 0)
         self.seed = whole_number("seed", self.seed, 0)
-        for name in ("weight", "alpha", "beta", "negative_weight", "gamma", "clip_weight"):
+        for name in ("alpha", "beta", "negative_weight", "gamma", "clip_weight"):
             setattr(self, name, number(name, getattr(self, name)))
+        if self.weight != "auto":
+            self.weight = number("weight", self.weight, hint="a number, or 'auto'")
         self.refine_labels = switch("refine_labels", self.refine_labels)
         self.use_base = switch("use_base", self.use_base)
         one_of("admission policy", self.policy, POLICIES)
@@ -85,12 +90,17 @@ class MARC:
         label = int(query.base.label)  # the pseudo-label
 
         evidence = {"retrieval": memories.retrieval.read(key)}  # L(q_t)              equation 3
+        weight = float(self.weight) if memories.auto is None else memories.auto.weight  # w
+        if memories.auto is not None:
+            evidence["usual"] = memories.auto.usual(evidence["retrieval"])
         if memories.clip is not None:
             evidence["clip"] = memories.clip.read(query.clip_key)  # r_t^C
         if memories.negative is not None:
             evidence["negative"] = memories.negative.read(query.clip_key)  # R_t
 
-        priority = self._priority(query, evidence, memories.n_seen)  # pi_t           equation 2
+        beyond = evidence["retrieval"] - evidence.get("usual", 0.0)
+        fused = fuse(base, beyond, weight)  # of the retrieval memory alone
+        priority = self._priority(query, evidence, fused, memories.n_seen)  # pi_t    equation 2
         stored = label
         if self.refine_labels and memories.clip is not None:
             stored = int(fuse(base, evidence["clip"], 1.0).argmax())
@@ -103,9 +113,11 @@ class MARC:
             loss = float(query.base.entropy_as("tda"))
             posterior = kept_posterior(query.view_logits)
             memories.negative.write(query.clip_key, label, loss, posterior)
+        if memories.auto is not None:
+            memories.auto.learn(base, beyond)
         memories.n_seen += 1
 
-        weights = self.fusion_weights(query.base, len(base))
+        weights = self.fusion_weights(query.base, len(base), weight)
         return Step(
             query.item,
             base,
@@ -116,19 +128,22 @@ class MARC:
             base_weight=float(self.use_base),
         )
 
-    def fusion_weights(self, base: BaseScores, n_classes: int) -> dict[str, Any]:
-        """The weight of each evidence; w_t varies with the image only in adaptive fusion."""
-        weight: Any = self.weight
+    def fusion_weights(self, base: BaseScores, n_classes: int, weight: Any) -> dict[str, Any]:
+        """The weight of each evidence where that of the memory is w, for one image or a block."""
         if self.gamma:
             weight = weight * (base.entropy_as("posterior") / math.log(n_classes)) ** self.gamma
-        return {"retrieval": weight, "clip": self.clip_weight, "negative": -self.negative_weight}
+        return {
+            "retrieval": weight,
+            "usual": -weight,
+            "clip": self.clip_weight,
+            "negative": -self.negative_weight,
+        }
 
-    def _priority(self, query: Query, evidence: dict[str, Any], n_seen: int) -> float:
-        base = query.base.logits[np.newaxis]
+    def _priority(self, query: Query, evidence: dict[str, Any], fused: Float, n_seen: int) -> float:
         arrivals = Arrivals(
-            base=base,
+            base=query.base.logits[np.newaxis],
             clip_evidence=evidence["clip"][np.newaxis] if "clip" in evidence else None,
-            fused=fuse(base, evidence["retrieval"], self.weight),
+            fused=fused[np.newaxis],
             position=np.array([n_seen]),
             item=np.array([query.item]),
             seed=self.seed,
@@ -224,6 +239,7 @@ class _State:
     retrieval: Memory
     clip: Memory | None
     negative: NegativeMemory | None
+    auto: AutoWeight | None
     n_seen: int = 0
 
     @classmethod
@@ -234,7 +250,8 @@ class _State:
             clip = Memory(n_classes, marc.admission_capacity, clip_dim, **kernel)
         if marc.negative_weight:
             negative = NegativeMemory(n_classes, clip_dim)
-        return cls(Memory(n_classes, marc.capacity, dim, **kernel), clip, negative)
+        auto = AutoWeight.fresh(n_classes) if marc.weight == "auto" else None
+        return cls(Memory(n_classes, marc.capacity, dim, **kernel), clip, negative, auto)
 
     @classmethod
     def restored(cls, marc: MARC, state: dict[str, Any]) -> _State:
@@ -249,8 +266,12 @@ class _State:
             clip = Memory.from_state(part("clip"), n_classes, marc.admission_capacity, **kernel)
         if marc.negative_weight:
             negative = NegativeMemory.from_state(part("negative"))
-        return cls(retrieval, clip, negative, state["n_seen"])
+        auto = None
+        if marc.weight == "auto":
+            auto = AutoWeight.from_state(part("auto"), n_classes)
+        return cls(retrieval, clip, negative, auto, state["n_seen"])
 
-    def parts(self) -> dict[str, Memory | NegativeMemory]:
-        memories = {"retrieval": self.retrieval, "clip": self.clip, "negative": self.negative}
-        return {name: memory for name, memory in memories.items() if memory is not None}
+    def parts(self) -> dict[str, Memory | NegativeMemory | AutoWeight]:
+        names = "retrieval", "clip", "negative", "auto"
+        parts = {name: getattr(self, name) for name in names}
+        return {name: part for name, part in parts.items() if part is not None}

@@ -11,16 +11,14 @@ from rich.progress import Progress
 
 from marc.arrays import Arrays
 from marc.cli import console
+from marc.cli.run_summary import AS_STORED, show, summarise
 from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
 from marc.core import Method, Run, Step, order_name
 from marc.errors import MarcError
 from marc.folders import PREDICTIONS, Folder, read_result
 from marc.loop import run as run_method
 from marc.methods import METHODS, create_method
-from marc.stats import mcnemar_exact, paired_difference
 from marc.stream import Stream
-
-AS_STORED = -1  # stands among the stored seeds for the order of the rows
 
 
 def run(
@@ -28,7 +26,9 @@ def run(
     method: str = typer.Option("marc", help="A name that `marc list methods` shows."),
     space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
     capacity: int | None = typer.Option(None, help="Items per pseudo-class, K (16 in marc)."),
-    weight: float | None = typer.Option(None, help="Weight of the evidence, w (10 in marc)."),
+    weight: str | None = typer.Option(
+        None, help="Weight of the evidence, w (10 in marc), or auto: learned without labels."
+    ),
     policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
     views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
@@ -44,10 +44,13 @@ def run(
     """Run a method over a stream, one image at a time, once per order.
 
     Example:  marc run arrays/photos.npz --space dinov2-b --capacity 16 --weight 10 --seed 0 1 2
+
+    The weight learned on the way:  marc run arrays/photos.npz --space dinov2-b --weight auto
     """
     stream = open_stream(source, views)
-    given = {"space": space, "capacity": capacity, "weight": weight, "policy": policy}
-    settings = {name: value for name, value in given.items() if value is not None}
+    w = None if weight is None else number_or_text(weight)
+    given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     settings |= parse_settings(option)
     if method == "marc" and space is None:
         settings["space"] = only_space(stream)
@@ -118,7 +121,8 @@ def default_folder(config: dict[str, Any]) -> str:
     parts = [config["stream"], f"m{config['n_views']}", name]
     if "space" in settings:
         parts += [settings.pop("space")]
-        parts += [f"k{settings.pop('capacity')}", f"w{settings.pop('weight'):g}"]
+        capacity, weight = settings.pop("capacity"), settings.pop("weight")
+        parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
     usual = METHODS[name].settings
     parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
     if config["seeds"] == [None]:
@@ -175,6 +179,7 @@ def finish(folder: Folder, stream: Stream, methods: dict[int | None, Method]) ->
         "ids": np.array(features.ids),
         "seeds": np.array([AS_STORED if seed is None else seed for seed in parts]),
         "base_prediction": features.base.label,
+        "class_names": np.array(features.class_names),
         **arrays,
     }
     if stream.row_labels is not None:
@@ -210,69 +215,5 @@ def by_row(run: Run) -> dict[str, np.ndarray]:
         "prediction": run.predictions[place],
         "pseudo_label": run.trajectory.label[place],
         "priority": run.trajectory.priority[place],
+        "weight": run.weights[place],
     }
-
-
-def summarise(arrays: Arrays) -> dict[str, Any]:
-    """The numbers of a run folder, from its arrays alone."""
-    prediction, base = arrays["prediction"], arrays["base_prediction"]
-    changed = [float(share) for share in (prediction != base).mean(axis=1)]
-    if "label" not in arrays:
-        return {"selection": "fixed", "changed": changed}
-    right, base_right = prediction == arrays["label"], base == arrays["label"]
-    interval = paired_difference(right, np.broadcast_to(base_right, right.shape))
-    return {
-        "selection": "fixed",
-        "accuracy": float(right.mean()),
-        "base_accuracy": float(base_right.mean()),
-        "gain": interval.estimate,
-        "gain_interval": [interval.low, interval.high],
-        "orders": [
-            {
-                "seed": None if seed == AS_STORED else int(seed),
-                "accuracy": float(row.mean()),
-                "base_accuracy": float(base_right.mean()),
-                "gain": float(row.mean() - base_right.mean()),
-                "repairs": int((row & ~base_right).sum()),
-                "regressions": int((~row & base_right).sum()),
-                "mcnemar_p": mcnemar_exact(row, base_right),
-                "changed": share,
-            }
-            for seed, row, share in zip(arrays["seeds"], right, changed, strict=True)
-        ],
-    }
-
-
-def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_done: bool) -> None:
-    """The result for a person."""
-    method = config["method"]
-    name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
-    head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
-    console.say(f"{name} on {head}, {config['n_views']} view(s)")
-    if "orders" not in metrics:
-        shares = ", ".join(console.percent(share) for share in metrics["changed"])
-        console.say(f"no labels: the memory changed {shares} % of the answers")
-    else:
-        console.table(
-            ["order", "no memory %", "accuracy %", "gain", "repairs", "regressions", "McNemar p"],
-            [
-                [
-                    order_name(row["seed"]),
-                    console.percent(row["base_accuracy"]),
-                    console.percent(row["accuracy"]),
-                    console.points(row["gain"]),
-                    str(row["repairs"]),
-                    str(row["regressions"]),
-                    console.p_value(row["mcnemar_p"]),
-                ]
-                for row in metrics["orders"]
-            ],
-        )
-        low, high = metrics["gain_interval"]
-        console.say(
-            f"gain {console.points(metrics['gain'])} points, 95 % over images "
-            f"[{console.points(low)}, {console.points(high)}], settings fixed in advance"
-        )
-    if config["transductive"]:
-        console.say("the space was transformed with statistics of the whole stream: transductive")
-    console.say(f"{'already there' if was_done else 'written'}: {path}")

@@ -48,7 +48,7 @@ def purity_words(subject: Subject) -> str:
 
 def capacity_words(subject: Subject) -> str:
     """The caption of gain against K."""
-    weight = weight_text(subject.method.weight)
+    weight = weight_text(subject.weight)
     return f"For every space at w = {weight}: how many entries a class needs, or can bear."
 
 

@@ -46,7 +46,7 @@ def ordered_spaces(subject: Subject) -> tuple[str, ...]:
     """The two spaces that are shown, then the others, the most gaining first."""
     sweep = subject.sweep
     assert sweep is not None
-    setting = subject.method.capacity, subject.method.weight
+    setting = subject.method.capacity, subject.weight
     rest = [space for space in sweep.spaces if space not in subject.shown_spaces]
     rest.sort(key=lambda space: -sweep.fixed(space, *setting).gain)
     return (*(space for space in subject.shown_spaces if space in sweep.spaces), *rest)
@@ -70,7 +70,7 @@ def by_weight(subject: Subject, others: Sequence[Sweep]) -> ByWeight:
     sweep, measure, capacity = subject.sweep, measure_of(subject), subject.method.capacity
     assert sweep is not None
     spaces = ordered_spaces(subject)
-    fixed = subject.method.weight
+    fixed = subject.weight
     largest = max(100.0, fixed, *sweep.weights)
     drawn = np.unique([0.0, *np.geomspace(0.1, largest, _CURVE), *sweep.weights, fixed])
     place = sweep.capacities.index(capacity)
@@ -108,10 +108,10 @@ def mean_gain(
 
 def selections(subject: Subject, others: Sequence[Sweep]) -> dict[str, dict[str, Score]]:
     """Scores by how the weight was chosen; an oracle needs labels, and held-out other streams."""
-    sweep, method = subject.sweep, subject.method
+    sweep, capacity = subject.sweep, subject.method.capacity
     assert sweep is not None
-    spaces, capacity = sweep.spaces, method.capacity
-    scores = {"fixed": {each: sweep.fixed(each, capacity, method.weight) for each in spaces}}
+    spaces = sweep.spaces
+    scores = {"fixed": {each: sweep.fixed(each, capacity, subject.weight) for each in spaces}}
     if subject.labels is not None:
         scores["oracle"] = {each: sweep.oracle(each, capacity, over="all") for each in spaces}
         if others:
@@ -139,7 +139,7 @@ class ByCapacity:
 
 def by_capacity(subject: Subject) -> ByCapacity:
     """Gain against K for every space at the setting's weight."""
-    sweep, measure, weight = subject.sweep, measure_of(subject), subject.method.weight
+    sweep, measure, weight = subject.sweep, measure_of(subject), subject.weight
     assert sweep is not None
     curves = {
         space: np.array(
@@ -168,7 +168,7 @@ def by_purity(subject: Subject) -> ByPurity:
     """Gain at the setting against purity and against pseudo-purity."""
     sweep, measure = subject.sweep, measure_of(subject)
     assert sweep is not None
-    spaces, setting = ordered_spaces(subject), (subject.method.capacity, subject.method.weight)
+    spaces, setting = ordered_spaces(subject), (subject.method.capacity, subject.weight)
     geometry = [subject.geometry[space] for space in spaces]
     pseudo = np.array([each.pseudo_purity for each in geometry])
     known = subject.labels is not None

@@ -90,6 +90,12 @@ def check_method(run: Stored) -> None:
             allowed="a run of marc with a capacity of at least 1",
             hint="marc run SOURCE --space SPACE, then marc report",
         )
+    if method["weight"] == "auto":
+        raise MarcError(
+            "a page is about one weight, and the weight of this run is learned along the stream",
+            got=f"{run.path}: weight auto",
+            hint="marc run SOURCE --space SPACE --weight 10, or a report of a sweep",
+        )
 
 
 def check_pair(run: Stored, sweep: Stored) -> None:

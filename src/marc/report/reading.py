@@ -38,7 +38,7 @@ def fusion_of(method: MARC, stream: Stream) -> Fusion:
     base = stream.features.base
     scale = np.ones(len(base.label))
     if method.gamma:
-        weights = replace(method, weight=1.0).fusion_weights(base, stream.n_classes)
+        weights = method.fusion_weights(base, stream.n_classes, 1.0)
         scale = np.asarray(weights["retrieval"], dtype=np.float64)
     if not (method.clip_weight or method.negative_weight):
         return Fusion(base.logits * np.float32(method.use_base), scale)
@@ -62,17 +62,17 @@ class Answers:
 
 
 def answer_all(
-    space: str, method: MARC, stream: Stream, history: History, lines: Fusion
+    space: str, method: MARC, weight: float, stream: Stream, history: History, lines: Fusion
 ) -> Answers:
-    """Answers at the method's weight when the memory is read in `space`."""
+    """Answers at one weight when the memory is read in `space`."""
     keys = stream.features.keys(space)
     prediction = np.empty(len(keys), dtype=np.int64)
     margin = np.empty(len(keys))
 
     def answer(order: int, items: Int, sums: NDArray[np.float32]) -> None:
         del order
-        weight = (method.weight * lines.scale[items])[:, np.newaxis]
-        logits = fuse(lines.constant[items], sums[0].T, weight)
+        factor = (weight * lines.scale[items])[:, np.newaxis]
+        logits = fuse(lines.constant[items], sums[0].T, factor)
         prediction[items] = logits.argmax(axis=-1)
         best = np.partition(logits, -2, axis=-1)
         margin[items] = best[:, -1] - best[:, -2]

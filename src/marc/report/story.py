@@ -128,7 +128,7 @@ def setting_sentence(subject: Subject) -> str:
     """Space, K and w, and the word that says how they were chosen."""
     method, word = subject.method, subject.selection.replace("_", "-")
     meaning = SELECTIONS.get(word, "as the run says")
-    values = f"K = {method.capacity}, w = {weight_text(method.weight)}"
+    values = f"K = {method.capacity}, w = {weight_text(subject.weight)}"
     if subject.inputs.run is None:
         return (
             f"The setting is {word}: {values}, {meaning}; the space “{method.space}” is the one of "

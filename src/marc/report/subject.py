@@ -61,6 +61,12 @@ class Subject:
     """What the memory was offered in the first order."""
 
     @property
+    def weight(self) -> float:
+        """W of the setting."""
+        assert self.method.weight != "auto"  # such a run is refused as input
+        return self.method.weight
+
+    @property
     def stream(self) -> Stream:
         """The stream in its first order."""
         return self.inputs.stream.in_order(self.seeds[0])
@@ -96,7 +102,9 @@ class Subject:
     def answers(self) -> dict[str, Answers]:
         """Answers of the first order at the setting's weight, in both shown spaces."""
         return {
-            space: answer_all(space, self.method, self.stream, self.history, self.fusion)
+            space: answer_all(
+                space, self.method, self.weight, self.stream, self.history, self.fusion
+            )
             for space in self.shown_spaces
         }
 
@@ -133,7 +141,7 @@ class Subject:
     def right_in(self, space: str) -> NDArray[np.bool_]:
         """Right answers in any swept space at the setting, (orders of the sweep, N)."""
         assert self.sweep is not None
-        setting = self.method.capacity, self.method.weight
+        setting = self.method.capacity, self.weight
         return np.stack([self.sweep.correct(space, *setting, seed) for seed in self.sweep.seeds])
 
 

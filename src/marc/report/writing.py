@@ -170,10 +170,10 @@ def describe(
     shown = [int(row) for group in samples.values() for row in group]
     needed = referenced(queries, shown)
     images = thumbnails(picture, needed)
-    stops, features = weight_stops(subject.method.weight), subject.stream.features
+    stops, features = weight_stops(subject.weight), subject.stream.features
     data = {
         "length": len(time),
-        "weight": subject.method.weight,
+        "weight": subject.weight,
         "stops": stops,
         "spaces": subject.shown_spaces,
         "classes": features.class_names,
@@ -194,7 +194,7 @@ def describe(
         "kinds": kinds,
         "kinds_explained": kinds_explained(),
         "stops": stops,
-        "weight_text": weight_text(subject.method.weight),
+        "weight_text": weight_text(subject.weight),
         "notes": notes(subject),
         "classes": class_table(subject),
         "made": how_made(subject.inputs),
