@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint benchmark lab-results clean
+.PHONY: demo test lint benchmark lab-results paper-arithmetic auto-weight-results clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -19,11 +19,20 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 benchmark: $(READY)
-	$(BIN)/python benchmarks/ratios.py
+	$(BIN)/python -m benchmarks.ratios
 
 lab-results: $(READY)
-	$(BIN)/python benchmarks/lab.py > docs/results/lab.md.new
+	$(BIN)/python -m benchmarks.lab.results > docs/results/lab.md.new
 	mv docs/results/lab.md.new docs/results/lab.md
+
+paper-arithmetic: $(READY)
+	$(BIN)/python -m benchmarks.paper.arithmetic > docs/results/paper-arithmetic.md.new
+	mv docs/results/paper-arithmetic.md.new docs/results/paper-arithmetic.md
+
+# PACKS: feature packs of photographs, if there are any
+auto-weight-results: $(READY)
+	$(BIN)/python -m benchmarks.auto_weight.results $(PACKS) > docs/results/auto-weight.md.new
+	mv docs/results/auto-weight.md.new docs/results/auto-weight.md
 
 $(READY): pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)

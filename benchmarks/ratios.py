@@ -1,7 +1,7 @@
 """Speed as ratios measured in one run, so that they mean something on another machine.
 
     make benchmark                          everything, about five minutes on two cores
-    python benchmarks/ratios.py sweep step  some of it: sweep, loop, step, memory, growth, import
+    python -m benchmarks.ratios sweep step some of it: sweep, loop, step, memory, growth, import
 
 Prints one table in Markdown; docs/performance.md holds such a table.
 """
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from loops import dictionary_loop
 
 import marc
+from benchmarks.loops import dictionary_loop
 from marc.offline import admit
 from marc.scores import unit
 from marc.sweeping import plan_sweep

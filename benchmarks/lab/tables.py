@@ -1,4 +1,4 @@
-"""The tables of docs/results/lab.md, as Markdown, for `benchmarks/lab.py`."""
+"""The tables of docs/results/lab.md, as Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from lab_measures import (
+from scipy.stats import spearmanr
+
+from benchmarks.lab.measures import (
     IN_TURN,
     KINDS,
     Cell,
@@ -16,9 +18,7 @@ from lab_measures import (
     regret,
     stream_of,
 )
-from lab_words import decimal, percent, points, table, with_ends, with_half
-from scipy.stats import spearmanr
-
+from benchmarks.words import decimal, percent, points, table, with_ends, with_half
 from marc.stats import Interval
 
 CONTROLS = ("pixels", "random")

@@ -1,6 +1,6 @@
 """Draw docs/images/lab.jpg: things of the lab under every shift.
 
-python benchmarks/lab_sheet.py docs/images/lab.jpg
+python -m benchmarks.lab.sheet docs/images/lab.jpg
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Print docs/results/lab.md: every stream and space of the lab, and what follows from them.
 
-    python benchmarks/lab.py > docs/results/lab.md
+    python -m benchmarks.lab.results > docs/results/lab.md
 
 Draws and embeds the streams at the first call (about 12 minutes on two cores), then about two.
 """
@@ -11,9 +11,11 @@ import json
 import sys
 from pathlib import Path
 
-import lab_tables as tables
 import numpy as np
-from lab_measures import (
+
+import marc
+from benchmarks.lab import tables
+from benchmarks.lab.measures import (
     CAPACITY,
     KINDS,
     WEIGHT,
@@ -25,10 +27,18 @@ from lab_measures import (
     share_no_image,
     stream_of,
 )
-from lab_tables import LABEL_FREE, LEFT_OUT, PSEUDO, Streams
-from lab_words import decimal, names, numbered, percent, points, span, table, with_ends, wrapped
-
-import marc
+from benchmarks.lab.tables import LABEL_FREE, LEFT_OUT, PSEUDO, Streams
+from benchmarks.words import (
+    decimal,
+    names,
+    numbered,
+    percent,
+    points,
+    span,
+    table,
+    with_ends,
+    wrapped,
+)
 
 _CASE = "sketch"  # where the mistakes are shown
 _POOR = 0.3  # a purity that is called poor
@@ -269,8 +279,8 @@ def document() -> str:
         sys.exit("two streams share a picture: no choice made on one is held out from the other")
     parts: list[str] = [
         "# The lab: every stream and space",
-        "Printed by `python benchmarks/lab.py > docs/results/lab.md`. Shares are in percent, gains "
-        "and regrets in points over the same predictor without memory.",
+        "Printed by `make lab-results`. Shares are in percent, gains and regrets in points over "
+        "the same predictor without memory.",
         *how_it_was_made(many, few),
         "## In short",
         "Mean (lowest to highest), and the streams whose interval is above/below zero. "

@@ -1,4 +1,4 @@
-"""Numbers as text and tables as Markdown, for `benchmarks/lab.py`."""
+"""Numbers as text and tables as Markdown."""
 
 from __future__ import annotations
 

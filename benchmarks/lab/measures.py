@@ -1,4 +1,4 @@
-"""What is measured on the streams of the lab, for `benchmarks/lab.py`."""
+"""What is measured on the streams of the lab."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The lab: docs/results/lab.md and the sheet of its pictures."""

@@ -1,0 +1,1 @@
+"""The paper's own arithmetic: docs/results/paper-arithmetic.md."""
