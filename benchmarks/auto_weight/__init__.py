@@ -1,0 +1,1 @@
+"""The weight without labels: docs/results/auto-weight.md."""
