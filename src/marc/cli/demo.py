@@ -69,6 +69,8 @@ def demo(
     steps.tell(f"The memory, read in {good}", [*fixed, "--space", good, "-o", folder / "first"])
     steps.tell(f"The same memory, read in {bad}", [*fixed, "--space", bad, "-o", folder / "last"])
     steps.tell("Paired, image by image", ["compare", folder / "first", folder / "last"])
+    learned = ["--space", bad, "--weight", "auto", "-o", folder / "learned"]
+    steps.tell("There again, with a weight learned on the way, without labels", [*fixed, *learned])
     pure = ["--space", good, bad, "captions", "--neighbors", "10"]
     steps.tell("Why: whose neighbours are right?", ["geometry", source, *pure])
     other = f"lab/{another(name)}"
