@@ -1,7 +1,8 @@
 """Speed as ratios measured in one run, so that they mean something on another machine.
 
     make benchmark                          everything, about five minutes on two cores
-    python -m benchmarks.ratios sweep step some of it: sweep, loop, step, memory, growth, import
+    python -m benchmarks.ratios sweep step  some of it: sweep, loop, step, geometry,
+                                            memory, growth, import
 
 Prints one table in Markdown; docs/performance.md holds such a table.
 """
@@ -19,6 +20,7 @@ import numpy as np
 
 import marc
 from benchmarks.loops import dictionary_loop
+from marc.geometry import antihub_fraction, measure, neighbors, purity
 from marc.offline import admit
 from marc.scores import unit
 from marc.sweeping import plan_sweep
@@ -144,6 +146,34 @@ def step_against_products() -> list[Row]:
     ]  # fmt: skip
 
 
+def geometry_against_product() -> list[Row]:
+    """Purity and anti-hubs of one space against the plain product of its features."""
+    n_images = 10_000
+    stream = make_stream(n_images, N_CLASSES)
+    keys, labels = stream.features.keys("space"), stream.row_labels
+    other = keys.copy()  # a product with itself would let the library compute half of it
+
+    def measured() -> tuple[float, float]:
+        table = neighbors(keys, 10)
+        return purity(None, labels, table=table), antihub_fraction(None, table=table)
+
+    product = seconds(lambda: keys @ other.T, min)
+    half = seconds(lambda: keys @ keys.T, min)
+    both = seconds(measured, min)
+    whole = seconds(lambda: measure(stream, "space"), min)
+    case = f"n {n_images:,}, d {DIM}, kappa 10"
+    names = (
+        f"purity and anti-hubs of one space / its n x n x d product ({case})",
+        "the same with pseudo-purity, hubs, duplicates and intervals of 300 batches",
+        "purity and anti-hubs / `X @ X.T`, of which BLAS computes half",
+    )
+    return [
+        (names[0], ratio(both, product), "<= 2.5", ""),
+        (names[1], ratio(whole, product), "", ""),
+        (names[2], ratio(both, half), "", ""),
+    ]
+
+
 def peak_memory() -> list[Row]:
     """Memory that a large sweep needs beyond its inputs; measured in a process of its own."""
     code = """
@@ -222,6 +252,7 @@ PARTS = {
     "sweep": sweep_against_product,
     "loop": sweep_against_loop,
     "step": step_against_products,
+    "geometry": geometry_against_product,
     "memory": peak_memory,
     "growth": growth,
     "import": import_time,

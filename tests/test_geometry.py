@@ -8,6 +8,7 @@ from scipy.stats import skew
 
 import marc
 from marc import geometry
+from marc.calibration import error_size
 from marc.errors import MarcError
 
 PACKS = Path(__file__).parents[2] / "shared" / "real"
@@ -143,10 +144,14 @@ def test_the_order_of_a_stream_does_not_matter():
     assert first == second
 
 
-def test_pseudo_labels_are_the_answers_to_the_plain_images():
+def test_pseudo_labels_are_the_answers_to_the_plain_images(monkeypatch):
     stream = make_stream(n_views=5)
     logits = stream.features.predictor.logits(stream.features.clip_keys)
     np.testing.assert_array_equal(geometry.pseudo_labels(stream), logits.argmax(axis=-1))
+    monkeypatch.setattr(geometry, "_HELD", 10)
+    monkeypatch.setattr(geometry, "_ROWS", 7)
+    expected = stream.with_views(1).features.base.label
+    np.testing.assert_array_equal(geometry.pseudo_labels(stream), expected)
 
 
 def test_without_labels_there_is_no_purity():
@@ -164,11 +169,65 @@ def test_copies_of_an_image_are_counted_and_kept():
     assert geometry.measure(replace(stream, features=features), "good").n_duplicates == 5
 
 
-@pytest.mark.parametrize("settings", [{"n_replicates": 0}, {"n_neighbors": (30,)}])
+@pytest.mark.parametrize("settings", [{"n_replicates": 0}, {"n_neighbors": (50,)}])
 def test_an_interval_that_cannot_be_had_is_not_a_number(settings):
     result = geometry.measure(make_stream(), "good", **settings)
     for measures in result.measures.values():
         assert np.isnan(measures.purity[1:]).all()
+
+
+def test_intervals_are_those_of_the_slow_way():
+    stream = make_stream(n_images=70)
+    keys, size = stream.features.keys("good"), error_size(70)
+    kinds = {"purity": stream.row_labels, "pseudo_purity": stream.features.base.label}
+    found = geometry.measure(stream, "good", (3, 6), n_replicates=9, seed=2).measures
+    for kappa, measures in found.items():
+        for name, labels in kinds.items():
+            values = []
+            for number in range(9):
+                order = np.random.default_rng([2, number]).permutation(70)
+                chosen = np.sort(order[:size])
+                values.append(geometry.purity(keys[chosen], labels[chosen], kappa))
+            error = 1.959964 * np.std(values, ddof=1) * np.sqrt(size / (70 - size))
+            interval = getattr(measures, name)
+            assert interval.estimate - interval.low == pytest.approx(error)
+
+
+def test_a_table_that_is_known_is_used_and_its_recall_told():
+    stream = make_stream(n_images=90)
+    table = geometry.neighbors(stream.features.keys("good"), 20)
+    given = geometry.measure(stream, "good", (3, 10), table=table)
+    found = geometry.measure(stream, "good", (3, 10))
+    assert given.measures == found.measures
+    assert (given.recall, given.hubs) == (1, found.hubs)
+    other = geometry.neighbors(stream.features.keys("bad"), 20)
+    assert geometry.measure(stream, "good", (3, 10), table=other).recall < 0.5
+    with pytest.raises(MarcError, match="too narrow"):
+        geometry.measure(stream, "good", (30,), table=table)
+
+
+def test_equal_vectors_and_one_class_have_a_geometry():
+    stream = make_stream()
+    features = replace(stream.features, spaces={"same": np.ones((60, 1), dtype=np.float32)})
+    one_class = replace(stream, features=features, row_labels=np.zeros(60, dtype=int))
+    result = geometry.measure(one_class, "same")
+    assert result.n_duplicates == 59
+    assert result.measures[10].antihub_fraction == 49 / 60
+    assert result.measures[10].purity == (1, 1, 1)
+    np.testing.assert_array_equal(result.per_class_purity, [1] + [np.nan] * 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chance_is_the_purity_of_neighbours_drawn_at_random(seed):
+    labels = np.random.default_rng(seed).integers(-3, 3, size=50)
+    pairs = [labels[i] == labels[j] for i in range(50) for j in range(50) if i != j]
+    assert geometry.chance(labels) == pytest.approx(np.mean(pairs))
+
+
+def test_a_wrong_number_of_batches_is_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr(geometry, "wide_table", None)
+    with pytest.raises(MarcError, match="has no spread"):
+        geometry.measure(make_stream(), "good", n_replicates=1)
 
 
 def test_kappas_are_checked():

@@ -49,8 +49,9 @@ def test_the_table_does_not_depend_on_the_blocks(monkeypatch):
     features = np.round(clustered(2, 301, 48), 1)
     features[150:] = features[:151]  # every image has a copy
     expected = neighbors(features, 15)
-    for block in (301, 7 * 301, 100 * 301):
-        monkeypatch.setattr(module, "_BLOCK", block)
+    for rows, columns in ((1, 301), (7, 10), (400, 100), (64, 31)):
+        monkeypatch.setattr(module, "_ROWS", rows)
+        monkeypatch.setattr(module, "_COLUMNS", columns)
         np.testing.assert_array_equal(neighbors(features, 15), expected)
 
 
@@ -68,6 +69,30 @@ def test_a_point_is_left_out_by_its_index_and_its_copy_stays():
     assert table[3, 0] == 20
     assert table[20, 0] == 3
     assert not (table == np.arange(30)[:, np.newaxis]).any()
+
+
+@pytest.mark.parametrize("n_distinct", [1, 2, 7])
+def test_many_copies_are_ranked_as_the_slow_way_does(n_distinct, monkeypatch):
+    # far more candidates within rounding of each other than a query has room for
+    monkeypatch.setattr(module, "_COLUMNS", 50)
+    draw = np.random.default_rng(n_distinct)
+    features = draw.standard_normal((n_distinct, 24))[draw.integers(n_distinct, size=400)]
+    np.testing.assert_array_equal(neighbors(features, 6), slow_neighbors(features, 6))
+
+
+def test_near_copies_are_told_apart_exactly(monkeypatch):
+    monkeypatch.setattr(module, "_COLUMNS", 64)
+    draw = np.random.default_rng(0)
+    features = draw.standard_normal(40) + 1e-6 * draw.standard_normal((300, 40))
+    np.testing.assert_array_equal(neighbors(features, 5), slow_neighbors(features, 5))
+
+
+def test_how_far_a_table_is_can_be_told(monkeypatch):
+    monkeypatch.setattr(module, "_ROWS", 40)
+    told = []
+    keys = as_keys(clustered(0, 90))
+    module.nearest(keys, np.arange(90), 3, lambda *step: told.append(step))
+    assert told == [("neighbours", done, 90) for done in (0, 40, 80, 90)]
 
 
 def test_equal_vectors_have_the_lowest_indices_as_neighbours():
@@ -137,16 +162,21 @@ def index(monkeypatch):
 
     class Index:
         missing = 0
+        unreached = ()
 
         def __init__(self, dim, links, metric):
             self.hnsw = SimpleNamespace()
 
         def add(self, keys):
-            self.keys = keys
+            self.keys = np.concatenate([getattr(self, "keys", keys[:0]), keys])
 
         def search(self, queries, count):
-            table = neighbors(self.keys, count + self.missing - 1)[:, self.missing :]
-            return None, np.column_stack([np.arange(len(table)), table]).astype(np.int64)
+            first = int(np.flatnonzero((self.keys == queries[0]).all(axis=1))[0])
+            rows = np.arange(first, first + len(queries))
+            table = neighbors(self.keys, count + self.missing - 1)[rows, self.missing :]
+            hits = np.column_stack([rows, table]).astype(np.int64)
+            hits[np.isin(rows, self.unreached), -1] = -1
+            return None, hits
 
     faiss = ModuleType("faiss")
     faiss.IndexHNSWFlat, faiss.METRIC_INNER_PRODUCT = Index, 0
@@ -165,12 +195,36 @@ def test_an_index_says_how_many_neighbours_it_found(index):
     assert approximate_neighbors(features, 5).recall == pytest.approx(4 / 5)
 
 
+def test_an_index_is_filled_and_asked_in_parts_and_tells_how_far_it_is(index, monkeypatch):
+    monkeypatch.setattr(module, "_INDEXED", 25)
+    features, told = clustered(7, 60), []
+    found = approximate_neighbors(features, 5, on_progress=lambda *step: told.append(step))
+    np.testing.assert_array_equal(found.table, neighbors(features, 5))
+    assert told == [(what, n, 3) for what in ("index", "neighbours") for n in (0, 1, 2, 3)]
+
+
+def test_places_that_an_index_leaves_empty_are_found_exactly(index):
+    index.unreached = [0, 7, 59]
+    features = clustered(7, 60)
+    found = approximate_neighbors(features, 5)
+    np.testing.assert_array_equal(found.table, neighbors(features, 5))
+
+
 def test_an_index_may_miss_a_point_itself():
     found = np.array([[0, 2, 1], [2, 0, 3], [3, 2, 1], [1, 2, 3]])
-    expected = [[2, 1], [2, 0], [3, 1], [1, 2]]
-    assert module._without_self(found, 2).tolist() == expected
-    with pytest.raises(MarcError, match="did not find enough"):
-        module._without_self(np.array([[0, -1], [1, 0]]), 1)
+    assert module._without_self(found, 0).tolist() == [[2, 1], [2, 0], [3, 1], [1, 2]]
+    assert module._without_self(found[2:], 2).tolist() == [[3, 1], [1, 2]]
+
+
+def test_a_given_table_has_the_recall_of_its_first_columns():
+    keys = as_keys(clustered(3, 60))
+    exact = neighbors(keys, 8)
+    assert module.known_table(keys, 4, exact).recall == 1
+    wrong = exact.copy()
+    wrong[:, 1] = exact[:, 7]
+    found = module.known_table(keys, 4, wrong)
+    assert found.recall == pytest.approx(3 / 4)
+    np.testing.assert_array_equal(found.table, wrong)
 
 
 def test_only_very_many_points_go_to_the_index(index, monkeypatch):
@@ -187,3 +241,15 @@ def test_an_index_that_is_not_installed_is_asked_for_by_name(monkeypatch):
         approximate_neighbors(clustered(0, 20), 5)
     monkeypatch.setattr(module, "EXACT_UP_TO", 10)
     assert module.wide_table(as_keys(clustered(0, 20)), 3).recall == 1
+
+
+def test_the_index_of_faiss_itself_finds_nearly_all():
+    pytest.importorskip("faiss", exc_type=ImportError)
+    features = np.round(clustered(9, 3000, 24), 1)
+    features[2000:2100] = features[:100]  # copies
+    found = approximate_neighbors(features, 10)
+    exact = neighbors(features, 10)
+    share = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.table, exact, strict=True)])
+    assert found.recall == pytest.approx(share, abs=0.02)
+    assert found.recall > 0.95
+    assert not (found.table == np.arange(3000)[:, np.newaxis]).any()

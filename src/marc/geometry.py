@@ -11,7 +11,6 @@ spaces of the same images.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,14 +19,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc import checks
-from marc.calibration import REPLICATES, calibrate, interval_of, table_width
+from marc.calibration import (
+    REPLICATES,
+    calibrate,
+    check_replicates,
+    error_size,
+    interval_of,
+    table_width,
+)
 from marc.errors import MarcError, whole_number
-from marc.neighbors import Keys, Table, as_table, check_n_neighbors, wide_table
+from marc.neighbors import (
+    Keys,
+    OnProgress,
+    Table,
+    as_table,
+    check_kappas,
+    count_duplicates,
+    known_table,
+    wide_table,
+)
 from marc.neighbors import approximate_neighbors as approximate_neighbors
 from marc.neighbors import neighbors as neighbors
-from marc.scores import Int
+from marc.scores import Int, unit
 from marc.stats import Interval
 from marc.stream import Stream
+
+_HELD = 2**27  # logits that may be held, 512 MiB; of more, some rows at a time
+_ROWS = 4096
 
 
 def purity(
@@ -154,52 +172,76 @@ def measure(
     *,
     n_replicates: int = REPLICATES,
     seed: int = 0,
+    table: ArrayLike | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Geometry:
     """Measure one space of a stream at several kappa, from one neighbour table.
 
-    Intervals come from half-samples of the images, see `marc.calibration`; with no replicates, or
-    too few images for any, their ends are not a number.
+    Args:
+        stream: any stream; without labels there is no purity.
+        space: a name, see `Features.keys`.
+        n_neighbors: kappa.
+        n_replicates: batches behind the intervals, see `marc.calibration`; with none, or with too
+            few images for any, the ends of the intervals are not a number.
+        seed: of the batches.
+        table: neighbours that are known already, (n, at least the largest kappa); its recall is
+            measured. The wider it is, the fewer have to be found again for the intervals.
+        on_progress: is told what is being done.
     """
     keys = stream.features.keys(space)
     kappas = check_kappas(n_neighbors, len(keys))
-    table, recall = wide_table(keys, table_width(len(keys), kappas[-1], (len(keys) // 2,)))
+    if table is None:
+        # intervals need a wider table than the measures themselves
+        width = table_width(len(keys), kappas[-1]) if check_replicates(n_replicates) else kappas[-1]
+        found, recall = wide_table(keys, width, on_progress)
+    else:
+        found, recall = known_table(keys, kappas[-1], table)
     labels = stream.row_labels
-    pseudo = _intervals(keys, table, pseudo_labels(stream), kappas, n_replicates, seed)
-    real = None if labels is None else _intervals(keys, table, labels, kappas, n_replicates, seed)
+    kinds = [pseudo_labels(stream)] if labels is None else [pseudo_labels(stream), labels]
+    pseudo, *real = _intervals(keys, found, kinds, kappas, n_replicates, seed, on_progress)
     measures = {}
-    for kappa in kappas:
-        degrees = _degrees(table[:, :kappa])
+    for place, kappa in enumerate(kappas):
+        degrees = _degrees(found[:, :kappa])
         measures[kappa] = Measures(
             n_neighbors=kappa,
-            purity=None if real is None else real[kappa],
-            pseudo_purity=pseudo[kappa],
+            purity=real[0][place] if real else None,
+            pseudo_purity=pseudo[place],
             antihub_fraction=float((degrees == 0).mean()),
             hub_skewness=_skewness(degrees),
         )
     return Geometry(
         space=space,
         n_images=len(keys),
-        n_duplicates=_n_duplicates(keys),
+        n_duplicates=count_duplicates(keys),
         recall=recall,
         measures=measures,
         per_class_purity=(
-            None if labels is None else _by_class(table[:, : kappas[-1]], labels, stream.n_classes)
+            None if labels is None else _by_class(found[:, : kappas[-1]], labels, stream.n_classes)
         ),
-        hubs=top_hubs(None, kappas[-1], table=table),
+        hubs=top_hubs(None, kappas[-1], table=found),
     )
 
 
 def pseudo_labels(stream: Stream) -> Int:
     """The predictor's answers to the plain images, by stored row (N,): labels for those without."""
-    return stream.with_views(1).features.base.label
+    features, n_classes = stream.features, stream.n_classes
+    labels = np.empty(len(features.ids), dtype=np.int64)
+    if len(labels) * n_classes <= _HELD:
+        return stream.with_views(1).features.base.label  # kept where there is one view
+    for start in range(0, len(labels), _ROWS):
+        plain = unit(features.views[start : start + _ROWS, :1])
+        labels[start : start + _ROWS] = features.predictor.logits(plain)[:, 0].argmax(axis=-1)
+    return labels
 
 
-def check_kappas(n_neighbors: Sequence[int], n_images: int) -> tuple[int, ...]:
-    """Several kappa, ascending and distinct."""
-    kappas = sorted({check_n_neighbors(kappa, n_images) for kappa in n_neighbors})
-    if not kappas:
-        raise MarcError("geometry needs a number of neighbours", got="none", hint="n_neighbors=10")
-    return tuple(kappas)
+def chance(labels: Int) -> float:
+    """The purity of neighbours drawn at random: what a space without any structure has.
+
+    >>> chance(np.array([0, 0, 1, 1]))
+    0.3333333333333333
+    """
+    _, counts = np.unique(labels, return_counts=True)
+    return float((counts * (counts - 1)).sum() / (len(labels) * (len(labels) - 1)))
 
 
 def agreement(table: Table, labels: Int) -> NDArray[np.bool_]:
@@ -208,24 +250,35 @@ def agreement(table: Table, labels: Int) -> NDArray[np.bool_]:
 
 
 def _intervals(
-    keys: Keys, table: Table, labels: Int, kappas: tuple[int, ...], n_replicates: int, seed: int
-) -> dict[int, Interval]:
-    """Purity at each kappa on all images, with its interval over half-samples."""
+    keys: Keys,
+    table: Table,
+    kinds: Sequence[Int],
+    kappas: tuple[int, ...],
+    n_replicates: int,
+    seed: int,
+    on_progress: OnProgress | None,
+) -> list[list[Interval]]:
+    """Purity of each kind of labels at each kappa on all images, with its interval."""
 
-    def purities(part: Table, chosen: Int) -> list[float]:
-        agree = agreement(part, labels[chosen])
-        return [agree[:, :kappa].mean() for kappa in kappas]
+    def purities(part: Table, chosen: Int) -> list[list[float]]:
+        agree = [agreement(part, labels[chosen]) for labels in kinds]
+        return [[each[:, :kappa].mean() for kappa in kappas] for each in agree]
 
     estimates = purities(table[:, : kappas[-1]], np.arange(len(keys)))
-    half = len(keys) // 2
-    if n_replicates == 0 or half <= kappas[-1]:
+    size = error_size(len(keys))
+    if n_replicates == 0 or size <= kappas[-1]:
         nan = float("nan")
-        return {k: Interval(float(p), nan, nan) for k, p in zip(kappas, estimates, strict=True)}
-    halves = calibrate(keys, table, purities, kappas[-1], (half,), n_replicates, seed)[:, 0]
-    return {
-        kappa: interval_of(float(estimates[place]), halves[:, place], len(keys))
-        for place, kappa in enumerate(kappas)
-    }
+        return [[Interval(float(value), nan, nan) for value in row] for row in estimates]
+    batches = calibrate(
+        keys, table, purities, kappas[-1], (size,), n_replicates, seed, on_progress
+    )[:, 0]
+    return [
+        [
+            interval_of(float(value), batches[:, kind, place], len(keys))
+            for place, value in enumerate(row)
+        ]
+        for kind, row in enumerate(estimates)
+    ]
 
 
 def _by_class(table: Table, labels: Int, n_classes: int) -> NDArray[np.float64]:
@@ -242,8 +295,3 @@ def _skewness(degrees: NDArray[np.int64]) -> float:
     deviations = degrees - degrees.mean()
     variance = float((deviations**2).mean())
     return float((deviations**3).mean()) / variance**1.5 if variance > 0 else 0.0
-
-
-def _n_duplicates(keys: Keys) -> int:
-    """Rows that equal an earlier row."""
-    return len(keys) - len({hashlib.sha256(row.tobytes()).digest() for row in keys})

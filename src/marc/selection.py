@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +20,21 @@ from marc.calibration import (
     REPLICATES,
     SIZES,
     calibrate,
+    central,
+    error_size,
     simultaneous_radii,
     table_width,
+    usable_sizes,
 )
 from marc.errors import MarcError, one_of, whole_number
-from marc.geometry import agreement, antihub_fraction, pseudo_labels
-from marc.neighbors import Table, wide_table
-from marc.rankings import Candidate, Selection
+from marc.geometry import agreement, antihub_fraction, chance, pseudo_labels
+from marc.neighbors import OnProgress, Table, count_duplicates, wide_table
+from marc.rankings import TEST, TESTS, Candidate, Selection, Test
 from marc.scores import Int
-from marc.stats import Interval
 from marc.stream import Features, Stream
 from marc.sweeps import Sweep, best_setting, check_sources
+
+_FEWEST = 4  # images for each neighbour: with fewer, batches of all spaces look alike
 
 
 def select(
@@ -42,7 +45,7 @@ def select(
     sizes: Sequence[int] = SIZES,
     n_replicates: int = REPLICATES,
     seed: int = 0,
-    test: Literal["radii", "paired"] = "radii",
+    test: Test = TEST,
 ) -> Selection:
     """Rank the spaces of a stream by pseudo-purity, without labels.
 
@@ -51,7 +54,7 @@ def select(
         spaces: names, all stored ones by default; see `Features.keys` for transforms.
         n_neighbors: kappa.
         sizes: calibration batches to look at; those that are not below the stream's size are
-            left out, and half of the stream is always added, for the error radii.
+            left out, and four fifths of it are always added, for the error radii.
         n_replicates: batches of each size.
         seed: of the batches.
         test: how a lead is told from error: `radii`, the paper's, or `paired`, which is sharper.
@@ -80,21 +83,19 @@ def plan_selection(
     for name in names:
         stream.features.dim(name)
     n_images = len(stream.features.ids)
-    half = n_images // 2
-    if whole_number("n_neighbors", n_neighbors, 1) >= half:
+    if _FEWEST * whole_number("n_neighbors", n_neighbors, 1) > n_images:
         raise MarcError(
-            "there are too few images: half of them must be more than the neighbours",
+            "there are too few images to tell spaces apart by that many neighbours",
             got=f"{n_images} image(s), {n_neighbors} neighbours",
-            allowed=f"{2 * n_neighbors + 2} images or more",
-            hint="fewer neighbours, or more images",
+            allowed=f"{_FEWEST * n_neighbors} images or more",
+            hint=f"{n_images // _FEWEST} neighbours or fewer" if n_images >= _FEWEST else None,
         )
-    usable = {whole_number("size", size, 1) for size in sizes}
     return SelectionJob(
         features=stream.features,
         pseudo_labels=pseudo_labels(stream),
         spaces=names,
         n_neighbors=n_neighbors,
-        sizes=tuple(sorted({half, *(size for size in usable if n_neighbors < size < n_images)})),
+        sizes=tuple(usable_sizes([error_size(n_images), *sizes], n_neighbors, n_images)),
         n_replicates=whole_number("n_replicates", n_replicates, 2),
         seed=whole_number("seed", seed, 0),
     )
@@ -107,6 +108,8 @@ class Measured:
     space: str
     pseudo_purity: float
     antihub_fraction: float
+    recall: float
+    n_duplicates: int
     draws: NDArray[np.float64]
     """(replicates, sizes)."""
 
@@ -128,36 +131,35 @@ class SelectionJob:
         """T."""
         return len(self.pseudo_labels)
 
-    def space(self, space: str) -> Measured:
+    def space(self, space: str, on_progress: OnProgress | None = None) -> Measured:
         """Measure one space."""
         keys = self.features.keys(space)
         width = table_width(self.n_images, self.n_neighbors, self.sizes)
-        table = wide_table(keys, width).table
+        table, recall = wide_table(keys, width, on_progress)
         near = table[:, : self.n_neighbors]
 
         def pseudo_purity(part: Table, chosen: Int) -> float:
             return float(agreement(part, self.pseudo_labels[chosen]).mean())
 
         return Measured(
-            space,
-            pseudo_purity(near, np.arange(self.n_images)),
-            antihub_fraction(None, self.n_neighbors, table=near),
-            calibrate(
+            space=space,
+            pseudo_purity=pseudo_purity(near, np.arange(self.n_images)),
+            antihub_fraction=antihub_fraction(None, self.n_neighbors, table=near),
+            recall=recall,
+            n_duplicates=count_duplicates(keys),
+            draws=calibrate(
                 *(keys, table, pseudo_purity, self.n_neighbors),
-                *(self.sizes, self.n_replicates, self.seed),
+                *(self.sizes, self.n_replicates, self.seed, on_progress),
             ),
         )
 
-    def result(
-        self, measured: Sequence[Measured], test: Literal["radii", "paired"] = "radii"
-    ) -> Selection:
+    def result(self, measured: Sequence[Measured], test: Test = TEST) -> Selection:
         """Rank the spaces that are measured."""
-        one_of("test of a lead", test, ("radii", "paired"))
+        one_of("test of a lead", test, TESTS)
         ranked = sorted(measured, key=lambda each: -each.pseudo_purity)  # stable
         by_size = np.stack([each.draws for each in ranked]).T  # (sizes, replicates, spaces)
         draws = dict(zip(self.sizes, by_size, strict=True))
-        radii = simultaneous_radii(draws[self.n_images // 2], self.n_images)
-        counts = np.bincount(self.pseudo_labels)
+        radii = simultaneous_radii(draws[error_size(self.n_images)], self.n_images)
         return Selection(
             ranking=tuple(
                 Candidate(
@@ -165,7 +167,9 @@ class SelectionJob:
                     pseudo_purity=each.pseudo_purity,
                     radius=float(radius),
                     antihub_fraction=each.antihub_fraction,
-                    batches={n: _central(each.draws[:, i]) for i, n in enumerate(self.sizes)},
+                    batches={n: central(each.draws[:, i]) for i, n in enumerate(self.sizes)},
+                    recall=each.recall,
+                    n_duplicates=each.n_duplicates,
                 )
                 for each, radius in zip(ranked, radii, strict=True)
             ),
@@ -173,7 +177,7 @@ class SelectionJob:
             n_neighbors=self.n_neighbors,
             n_replicates=self.n_replicates,
             test=test,
-            chance=float((counts * (counts - 1)).sum() / (self.n_images * (self.n_images - 1))),
+            chance=chance(self.pseudo_labels),
             draws=draws,
         )
 
@@ -187,6 +191,11 @@ def transferred(stream: Stream, source: Sweep, space: str) -> tuple[int, float]:
     return best_setting([source], space)
 
 
-def _central(values: NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(values, (0.025, 0.975))
-    return Interval(float(values.mean()), float(low), float(high))
+def own_spaces(features: Features, spaces: Sequence[str]) -> tuple[str, ...]:
+    """Those that are the predictor's own features, by name or by content, transformed or not."""
+
+    def is_own(space: str) -> bool:
+        name = space.partition("+")[0]
+        return name == "predictor" or np.array_equal(features.spaces[name], features.clip_keys)
+
+    return tuple(space for space in spaces if is_own(space))

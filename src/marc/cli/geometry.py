@@ -8,42 +8,66 @@ from typing import Any
 import numpy as np
 import typer
 
-from marc.calibration import REPLICATES
+from marc.calibration import REPLICATES, check_replicates
 from marc.cli import console
+from marc.cli.measuring import IMAGES, for_each, mind, sample, with_error
 from marc.cli.sources import describe, open_stream
 from marc.cli.sweep import check_spaces
-from marc.geometry import Geometry, Measures, check_kappas, measure
+from marc.geometry import Geometry, Measures, chance, measure, pseudo_labels
+from marc.neighbors import OnProgress, check_kappas
 from marc.stats import Interval
 from marc.stream import Stream
+
+_SHOWN = 5  # classes and hubs in a line of details
 
 
 def geometry(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: list[int] = typer.Option([5, 10], help="Neighbours to look at, kappa."),
+    images: int = IMAGES,
     replicates: int = typer.Option(
-        REPLICATES, min=0, help="Half-samples behind the intervals, 2 or more; 0 for none."
+        REPLICATES, min=0, help="Batches behind the intervals, 2 or more; 0 for no intervals."
     ),
+    details: bool = typer.Option(False, "--details", help="Also hubs and the least pure classes."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Measure each space: purity (if there are labels), pseudo-purity, anti-hubs and skewness.
 
     Example:  marc geometry arrays/photos.npz --space dinov2-b clip-b16 --neighbors 5 10
     """
-    stream = open_stream(source, 0)
+    stream = sample(open_stream(source, 0), images)
+    plain = stream.with_views(1)  # what the predictor says of plain images is computed once
     spaces = check_spaces(stream, space)
     kappas = check_kappas(neighbors, len(stream))
-    found = []
-    with console.progress() as bar:
-        task = bar.add_task("", total=len(spaces), note="")
-        for number, name in enumerate(spaces):
-            bar.update(task, description=name, completed=number)
-            found.append(measure(stream, name, kappas, n_replicates=replicates))
+    check_replicates(replicates)
+
+    def work(name: str, on_progress: OnProgress) -> Geometry:
+        return measure(plain, name, kappas, n_replicates=replicates, on_progress=on_progress)
+
+    found = for_each(spaces, len(stream), work)
     if json:
-        rows = {each.space: as_data(each, stream) for each in found}
-        console.as_json({**describe("geometry", source, stream), "spaces": rows})
+        data = {
+            **describe("geometry", source, stream),
+            "n_replicates": replicates,
+            "chance": chances(plain),
+            "spaces": {each.space: as_data(each, stream) for each in found},
+        }
+        console.as_json(data)
     else:
-        show(stream, found)
+        found = sorted(found, key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate)
+        show(plain, found)
+        if details:
+            show_details(plain, found)
+
+
+def chances(stream: Stream) -> dict[str, float | None]:
+    """What neighbours drawn at random would have."""
+    labels = stream.row_labels
+    return {
+        "purity": None if labels is None else chance(labels),
+        "pseudo_purity": chance(pseudo_labels(stream)),
+    }
 
 
 def as_data(geometry: Geometry, stream: Stream) -> dict[str, Any]:
@@ -86,18 +110,16 @@ def ends(interval: Interval) -> list[float] | None:
 
 
 def show(stream: Stream, found: list[Geometry]) -> None:
-    """The geometry for a person: highest pseudo-purity first."""
+    """The geometry for a person."""
     console.say(f"{stream.name}: {len(stream)} images, {stream.n_classes} classes")
     labelled = stream.row_labels is not None
-    largest = max(found[0].measures)
-    found = sorted(found, key=lambda each: -each.measures[largest].pseudo_purity.estimate)
     columns = ["space", "kappa", *(["purity %"] if labelled else []), "pseudo-purity %"]
     rows = [
         [
             each.space,
             str(kappa),
-            *([share(measures.purity)] if measures.purity else []),
-            share(measures.pseudo_purity),
+            *([with_error(measures.purity)] if measures.purity else []),
+            with_error(measures.pseudo_purity),
             console.percent(measures.antihub_fraction),
             f"{measures.hub_skewness:.2f}",
         ]
@@ -105,23 +127,33 @@ def show(stream: Stream, found: list[Geometry]) -> None:
         for kappa, measures in each.measures.items()
     ]
     console.table([*columns, "anti-hubs %", "skewness"], rows)
-    console.say(
-        "pseudo-purity: neighbours that share the predictor's answer; anti-hubs: images that are "
-        "nobody's neighbour"
+    if any(math.isnan(each.pseudo_purity.low) for each in found[0].measures.values()):
+        console.say("no intervals: none were asked for, or there are too few images")
+    else:
+        console.say("±: 95 %, over batches of the images")
+    by_chance = [f"{name} {100 * share:.2f}" for name, share in chances(stream).items() if share]
+    console.say(f"by chance: {', '.join(by_chance).replace('_', '-')}")
+    if labelled:
+        console.say("purity: neighbours of the same class")
+    console.say("pseudo-purity: neighbours that share the predictor's answer")
+    console.say("anti-hubs: images that are nobody's neighbour")
+    mind(
+        {each.space: each.n_duplicates for each in found},
+        {each.space: each.recall for each in found},
     )
-    if not math.isnan(found[0].measures[largest].pseudo_purity.low):
-        console.say("[95 % intervals over half-samples of the images]")
-    copies = [f"{each.space} {each.n_duplicates}" for each in found if each.n_duplicates]
-    if copies:
-        console.say(f"images whose features equal those of an earlier one: {', '.join(copies)}")
-    recalls = [f"{each.space} {each.recall:.4f}" for each in found if each.recall < 1]
-    if recalls:
-        console.say(f"approximate neighbours, recall: {', '.join(recalls)}")
 
 
-def share(interval: Interval) -> str:
-    """A share in percent with its interval."""
-    if math.isnan(interval.low):
-        return console.percent(interval.estimate)
-    low, high = console.percent(interval.low), console.percent(interval.high)
-    return f"{console.percent(interval.estimate)} [{low}, {high}]"
+def show_details(stream: Stream, found: list[Geometry]) -> None:
+    """The images that are neighbours of most others, and the classes of lowest purity."""
+    for each in found:
+        console.heading(f"{each.space}, {max(each.measures)} neighbours")
+        hubs = [f"{stream.features.ids[hub.item]} ({hub.in_degree})" for hub in each.hubs[:_SHOWN]]
+        console.say(f"  hubs (neighbour of so many): {', '.join(hubs)}")
+        if each.per_class_purity is not None:
+            lowest = np.argsort(each.per_class_purity, kind="stable")  # not a number comes last
+            names = [
+                f"{stream.features.class_names[place]} {100 * each.per_class_purity[place]:.1f}"
+                for place in lowest[:_SHOWN]
+                if not np.isnan(each.per_class_purity[place])
+            ]
+            console.say(f"  least pure classes (%): {', '.join(names)}")

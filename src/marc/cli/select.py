@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import typer
 
-from marc.calibration import REPLICATES
+from marc.calibration import REPLICATES, error_size
 from marc.cli import console
+from marc.cli.measuring import IMAGES, for_each, mind, sample, with_error
 from marc.cli.sources import describe, open_stream
 from marc.cli.sweep import check_spaces
 from marc.errors import one_of
 from marc.folders import read_sweep
-from marc.rankings import HINTED_NEIGHBORS, Candidate, Selection
-from marc.selection import plan_selection, transferred
+from marc.rankings import HINTED_NEIGHBORS, TEST, TESTS, Candidate, Selection, Test
+from marc.selection import own_spaces, plan_selection, transferred
+from marc.stats import Interval
 from marc.stream import Stream
+
+Settings = Mapping[str, tuple[int, float]]
+"""Capacity and weight by space."""
 
 
 def select(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: int = typer.Option(10, help="Neighbours to look at, kappa."),
-    test: str = typer.Option("radii", help="Test of a lead: radii, or paired, which is sharper."),
+    images: int = IMAGES,
+    test: str = typer.Option(TEST, help="Test of a lead: radii, or paired, which is sharper."),
     settings_from: str = typer.Option(
         "", "--settings-from", help="Sweep folder of a labelled stream to take K and w from."
     ),
@@ -38,20 +45,31 @@ def select(
 
     Example:  marc select arrays/photos.npz --space dinov2-b clip-b16
     """
-    one_of("test of a lead", test, ("radii", "paired"))
-    stream = replace(open_stream(source, 0), row_labels=None)
+    one_of("test of a lead", test, TESTS)
+    whole = replace(open_stream(source, 0), row_labels=None)
     labelled = read_sweep(Path(settings_from)) if settings_from else None
-    spaces = check_spaces(stream, space)
-    settings = {}
-    if labelled is not None:
-        settings = {name: transferred(stream, labelled, name) for name in spaces}
+    spaces = check_spaces(whole, space)
+    settings: Settings = {}
+    if labelled is not None:  # a sample would hide that the sweep is of the same images
+        settings = {name: transferred(whole, labelled, name) for name in spaces}
+    stream = sample(whole, images)
     selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
     if json:
-        console.as_json(
-            {**describe("select", source, stream), **as_data(selection, settings_from, settings)}
-        )
-    else:
-        show(stream, selection, settings_from, settings)
+        data = as_data(stream, selection, settings_from, settings)
+        console.as_json({**describe("select", source, stream), **data})
+        return
+    show(stream, selection, settings_from, settings)
+    if selection.space is not None:
+        console.say(f"next: {next_command(source, selection.space, settings)}")
+
+
+def next_command(source: str, space: str, settings: Settings) -> str:
+    """What to type once a space is chosen."""
+    words = ["marc", "run", source, "--space", space]
+    if space in settings:
+        capacity, weight = settings[space]
+        words += ["--capacity", str(capacity), "--weight", f"{weight:g}"]
+    return shlex.join(words)
 
 
 def choose(
@@ -60,21 +78,15 @@ def choose(
     neighbors: int = 10,
     *,
     replicates: int = REPLICATES,
-    test: str = "radii",
+    test: str = TEST,
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
-    measured = []
-    with console.progress() as bar:
-        task = bar.add_task("", total=len(spaces), note="")
-        for number, name in enumerate(spaces):
-            bar.update(task, description=name, completed=number)
-            measured.append(job.space(name))
-    return job.result(measured, cast(Literal["radii", "paired"], test))
+    return job.result(for_each(spaces, len(stream), job.space), cast(Test, test))
 
 
 def as_data(
-    selection: Selection, settings_from: str, settings: dict[str, tuple[int, float]]
+    stream: Stream, selection: Selection, settings_from: str, settings: Settings
 ) -> dict[str, Any]:
     """A selection for JSON."""
     return {
@@ -85,12 +97,18 @@ def as_data(
         "n_replicates": selection.n_replicates,
         "chance": selection.chance,
         "agreement": {str(size): value for size, value in selection.agreement.items()},
+        "predictors_own": list(own_spaces(stream.features, names(selection))),
         "settings_from": settings_from or None,
         "ranking": [
             candidate_as_data(each, selection, settings.get(each.space))
             for each in selection.ranking
         ],
     }
+
+
+def names(selection: Selection) -> list[str]:
+    """The spaces of a ranking, best first."""
+    return [each.space for each in selection.ranking]
 
 
 def candidate_as_data(
@@ -109,6 +127,8 @@ def candidate_as_data(
             for size, batch in candidate.batches.items()
         },
         "antihub_fraction": candidate.antihub_fraction,
+        "n_duplicates": candidate.n_duplicates,
+        "recall": candidate.recall,
         "capacity_hint": list(candidate.capacity_hint)
         if selection.n_neighbors == HINTED_NEIGHBORS
         else None,
@@ -121,58 +141,72 @@ def show(
     stream: Stream,
     selection: Selection,
     settings_from: str = "",
-    settings: Mapping[str, tuple[int, float]] = MappingProxyType({}),
+    settings: Settings = MappingProxyType({}),
 ) -> None:
     """The selection for a person."""
     console.say(
         f"{stream.name}: {selection.n_images} images, {stream.n_classes} classes; no label is read"
     )
-    columns = ["space", "pseudo-purity %", "radius", "behind the first", "anti-hubs %"]
     hinted = selection.n_neighbors == HINTED_NEIGHBORS
+    columns = ["space", "pseudo-purity %", "behind", "anti-hubs %"]
+    columns += [*(["try K"] if hinted else []), *(["K, w"] if settings else [])]
     rows = []
     for each in selection.ranking:
+        purity, radius, lead = each.pseudo_purity, each.radius, selection.leads.get(each.space)
         low, high = each.capacity_hint
         rows.append(
             [
                 each.space,
-                console.percent(each.pseudo_purity),
-                f"{100 * each.radius:.2f}",
-                behind(selection, each),
+                with_error(Interval(purity, purity - radius, purity + radius)),
+                "" if lead is None else with_error(lead),
                 console.percent(each.antihub_fraction),
                 *([f"{low} to {high}"] if hinted else []),
                 *([f"{settings[each.space][0]}, {settings[each.space][1]:g}"] if settings else []),
             ]
         )
-    columns += [*(["try K"] if hinted else []), *(["K, w"] if settings else [])]
     console.table(columns, rows)
-    console.say(
-        f"chance {console.percent(selection.chance)} %; radius: 95 %, for all spaces at once; "
-        "behind the first: in points, paired [95 %]"
+    explain(selection, settings_from)
+    mind(
+        {each.space: each.n_duplicates for each in selection.ranking},
+        {each.space: each.recall for each in selection.ranking},
     )
-    if hinted:
-        console.say("try K: only a hint, learned on one stream of 7,500 images")
-    if settings:
-        console.say(f"K, w: best on the labelled stream of {settings_from}")
-    shares = ", ".join(f"{n}: {value:.2f}" for n, value in selection.agreement.items())
-    console.say(f"how often so many images have the same first space: {shares}")
+    own = own_spaces(stream.features, names(selection))
+    if own and len(selection.ranking) > 1:
+        console.say(f"{', '.join(own)}: the predictor's own; shares its mistakes and ranks high")
     conclude(selection)
 
 
-def behind(selection: Selection, candidate: Candidate) -> str:
-    """The lead of the first space over another."""
-    lead = selection.leads.get(candidate.space)
-    if lead is None:
-        return ""
-    ends = f"[{console.points(lead.low)}, {console.points(lead.high)}]"
-    return f"{console.points(lead.estimate)} {ends}"
+def explain(selection: Selection, settings_from: str) -> None:
+    """What the columns are."""
+    console.say(f"±: 95 %, for all spaces at once; by chance: {console.percent(selection.chance)}")
+    console.say("pseudo-purity: neighbours that share the predictor's answer; not yet a gain")
+    if len(selection.ranking) > 1:
+        needed = {"paired": "its own ±", "radii": "the sum of both ±"}[selection.test]
+        console.say(f"behind: the first space, in points; it counts if above {needed}")
+        console.say(f"same first space in batches of {agreements(selection)}")
+    if selection.n_neighbors == HINTED_NEIGHBORS:
+        console.say("try K: only a hint, learned on one stream of 7,500 images")
+    if settings_from:
+        console.say(f"K, w: best on the labelled stream of {settings_from}")
+
+
+def agreements(selection: Selection) -> str:
+    """How often smaller batches agree; those behind the errors are shown if there is no other."""
+    shares = dict(selection.agreement)
+    if len(shares) > 1:
+        del shares[error_size(selection.n_images)]
+    return ", ".join(f"{size}: {100 * share:.0f} %" for size, share in shares.items())
 
 
 def conclude(selection: Selection) -> None:
     """The answer in words."""
-    if selection.space is not None:
-        console.heading(f"choose {selection.space}")
-        return
-    console.heading(f"too close to call: {', '.join(selection.tied)}")
     first = selection.ranking[0].space
-    if selection.test == "radii" and all(selection.leads[s].low > 0 for s in selection.tied[1:]):
-        console.say(f"image by image {first} is ahead of them all: --test paired chooses it")
+    if len(selection.ranking) == 1:
+        console.heading(f"choose {first}: there is no other")
+    elif selection.space is not None:
+        console.heading(f"choose {first}")
+    else:
+        console.heading(f"too close to call: {', '.join(selection.tied)}")
+        ahead = all(selection.leads[other].low > 0 for other in selection.tied[1:])
+        if selection.test == "radii" and ahead:
+            console.say(f"image by image {first} is ahead of them all: --test paired chooses it")
