@@ -172,7 +172,8 @@ def test_select_says_the_same_without_labels(sources):
 
 def test_select_chooses_or_says_that_it_is_too_close(sources, tmp_path):
     lines = call("select", sources["labelled"]).out.splitlines()
-    assert lines[-2:] == ["choose classes", f"next: marc run {sources['labelled']} --space classes"]
+    command = f"marc run {sources['labelled']} --space classes --weight auto"
+    assert lines[-2:] == ["choose classes", f"next: {command}"]
     draw = np.random.default_rng(0)
     labels = draw.integers(4, size=300)
     keys = np.eye(4)[labels] + 0.4 * draw.standard_normal((300, 4))

@@ -25,8 +25,8 @@ from marc.stats import Interval, spearman
 
 Test = Literal["radii", "paired"]
 TESTS: tuple[Test, ...] = get_args(Test)
-TEST: Test = "radii"
-"""The test of a lead unless another is asked for."""
+TEST: Test = "paired"
+"""The test of a lead unless another is asked for; docs/results/leads.md compares them."""
 HINTED_NEIGHBORS = 10
 """The kappa for which `capacity_hint` holds."""
 Draws = Mapping[int, NDArray[np.float64]]

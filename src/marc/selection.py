@@ -57,7 +57,7 @@ def select(
             left out, and four fifths of it are always added, for the error radii.
         n_replicates: batches of each size.
         seed: of the batches.
-        test: how a lead is told from error: `radii`, the paper's, or `paired`, which is sharper.
+        test: how a lead is told from error: `paired`, or `radii`, the paper's, which is blunter.
 
     >>> import marc
     >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)

@@ -32,7 +32,7 @@ def select(
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: int = typer.Option(10, help="Neighbours to look at, kappa."),
     images: int = IMAGES,
-    test: str = typer.Option(TEST, help="Test of a lead: radii, or paired, which is sharper."),
+    test: str = typer.Option(TEST, help="Test of a lead: paired, or radii, the paper's."),
     settings_from: str = typer.Option(
         "", "--settings-from", help="Sweep folder of a labelled stream to take K and w from."
     ),
@@ -69,6 +69,8 @@ def next_command(source: str, space: str, settings: Settings) -> str:
     if space in settings:
         capacity, weight = settings[space]
         words += ["--capacity", str(capacity), "--weight", f"{weight:g}"]
+    else:  # nothing is known of this stream's weights
+        words += ["--weight", "auto"]
     return shlex.join(words)
 
 
