@@ -6,9 +6,9 @@ compared as float32 numbers, and equal ones go to the lower index. Each is a dot
 own pair in float64, rounded: tiles of matrix products only find the candidates, so the table does
 not depend on the size of the tiles nor on the library that multiplies them.
 
-An exact table takes n^2 D multiplications: a quarter of an hour for 300,000 points of 768 numbers
-on two cores. Beyond `EXACT_UP_TO` points an index takes over where faiss is installed; the share
-of the true neighbours that it finds is then measured.
+An exact table takes n^2 D multiplications: minutes for hundreds of thousands of points. Beyond
+`EXACT_UP_TO` points an index takes over where faiss is installed; the share of the true neighbours
+that it finds is then measured.
 """
 
 from __future__ import annotations
