@@ -224,10 +224,10 @@ def measure(
 
 def pseudo_labels(stream: Stream) -> Int:
     """The predictor's answers to the plain images, by stored row (N,): labels for those without."""
-    features, n_classes = stream.features, stream.n_classes
-    labels = np.empty(len(features.ids), dtype=np.int64)
-    if len(labels) * n_classes <= _HELD:
+    features = stream.features
+    if len(features.ids) * stream.n_classes <= _HELD:
         return stream.with_views(1).features.base.label  # kept where there is one view
+    labels = np.empty(len(features.ids), dtype=np.int64)
     for start in range(0, len(labels), _ROWS):
         plain = unit(features.views[start : start + _ROWS, :1])
         labels[start : start + _ROWS] = features.predictor.logits(plain)[:, 0].argmax(axis=-1)

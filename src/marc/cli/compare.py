@@ -156,7 +156,7 @@ def show(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         p_value = console.p_value(max(row["mcnemar_log10_p"]))
         difference = console.points(row["difference"])
-        lines.append([*cells(row), difference, interval_text(row["interval"]), p_value])
+        lines.append([*cells(row), difference, console.interval(row["interval"]), p_value])
     selections = {reference.metrics["selection"], *(row["selection"] for row in rows)}
     columns = ["run", "no memory", "accuracy", "gain", "vs first", "95 % interval", "McNemar p"]
     console.table(columns, lines)
@@ -185,7 +185,7 @@ def show_orders(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
         console.say(f"adjusted p: Benjamini-Hochberg over the {len(lines)} tests of this table")
     for row in rows:
         if row["interval_over_orders"] is not None:
-            interval = interval_text(row["interval_over_orders"])
+            interval = console.interval(row["interval_over_orders"])
             console.say(
                 f"{row['run']}: {console.points(row['difference'])} points, "
                 f"95 % over {len(row['orders'])} orders {interval} (t)"
@@ -199,12 +199,6 @@ def show_protocols(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
             console.say(f"the protocols of {reference.path} and {row['run']} differ in:")
             for line in row["protocol_differences"]:
                 console.say(f"  {line}")
-
-
-def interval_text(ends: Sequence[float]) -> str:
-    """The two ends of an interval in points."""
-    low, high = map(console.points, ends)
-    return f"[{low}, {high}]"
 
 
 def cells(row: dict[str, Any]) -> list[str]:

@@ -76,6 +76,16 @@ def points(value: float) -> str:
     return f"{100 * value:+z.2f}"
 
 
+def interval(ends: Sequence[float]) -> str:
+    """The two ends of an interval of a difference, in points.
+
+    >>> interval([-0.0123, 0.5])
+    '[-1.23, +50.00]'
+    """
+    low, high = map(points, ends)
+    return f"[{low}, {high}]"
+
+
 def percent(value: float) -> str:
     """An accuracy in percent."""
     return f"{100 * value:.2f}"

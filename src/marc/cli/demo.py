@@ -164,16 +164,15 @@ class _Steps:
 def conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
     """The gain with its interval and its baseline, and where to look."""
     config, metrics = read_result(folder / "first", "run")
-    low, high = (console.points(end) for end in metrics["gain_interval"])
     method = config["method"]
     console.heading(
         f"\nWithout memory {console.percent(metrics['base_accuracy'])} %, with a memory read in "
         f"{space} {console.percent(metrics['accuracy'])} %:"
     )
     console.heading(
-        f"gain {console.points(metrics['gain'])} points [{low}, {high}], fixed "
-        f"(K = {method['capacity']}, w = {method['weight']:g}), paired over the same images "
-        "against the same predictor"
+        f"gain {console.points(metrics['gain'])} points "
+        f"{console.interval(metrics['gain_interval'])}, fixed (K = {method['capacity']}, "
+        f"w = {method['weight']:g}), paired over the same images against the same predictor"
     )
     console.say(f"open {page} in a browser; this took {seconds:.0f} s")
     console.say("your own features: README, 'Your own features'")

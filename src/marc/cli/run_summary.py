@@ -82,10 +82,9 @@ def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_don
                 for row in metrics["orders"]
             ],
         )
-        low, high = metrics["gain_interval"]
         console.say(
             f"gain {console.points(metrics['gain'])} points, 95 % over images "
-            f"[{console.points(low)}, {console.points(high)}], settings fixed in advance"
+            f"{console.interval(metrics['gain_interval'])}, settings fixed in advance"
         )
     if method.get("weight") == "auto":
         weights = ", ".join(f"{weight:.3g}" for weight in metrics["final_weight"])

@@ -248,7 +248,7 @@ def show(
         if is_held_out:
             cells += [gain(row[3]), setting(row[3])]
         else:
-            cells.insert(3, "[{}, {}]".format(*map(console.points, intervals[space])))
+            cells.insert(3, console.interval(intervals[space]))
         rows.append(cells)
     console.say("gain in points over no memory, mean (sd over orders)")
     console.table(columns, rows)
