@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, whole_number
+from marc.features import Features
 from marc.neighbors import Keys, OnProgress, Table, n_threads, thinned
 from marc.scores import Int
 from marc.stats import Z_95, Interval
-from marc.stream import Features, Stream
+from marc.stream import Stream
 
 SIZES = (250, 500, 1000, 2000)
 """The paper's calibration sizes."""

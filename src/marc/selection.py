@@ -27,11 +27,12 @@ from marc.calibration import (
     usable_sizes,
 )
 from marc.errors import MarcError, one_of, whole_number
+from marc.features import Features
 from marc.geometry import agreement, antihub_fraction, chance, pseudo_labels
 from marc.neighbors import OnProgress, Table, count_duplicates, wide_table
 from marc.rankings import TEST, TESTS, Candidate, Selection, Test
 from marc.scores import Int
-from marc.stream import Features, Stream
+from marc.stream import Stream
 from marc.sweeps import Sweep, best_setting, check_sources
 
 _FEWEST = 4  # images for each neighbour: with fewer, batches of all spaces look alike

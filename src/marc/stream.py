@@ -2,113 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from marc import checks, transforms
+from marc import checks
 from marc.core import Predictor, Query
 from marc.errors import MarcError, number, whole_number
-from marc.scores import BaseScores, Float, Int, score_views, unit
+from marc.features import Features, Row, digest
+from marc.scores import Float, Int, unit
 
 _LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
-_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
-
-
-@dataclass(frozen=True)
-class Features:
-    """The stored features of N images, in the order of the files. Shared by every stream order."""
-
-    views: Float
-    """Predictor features (N, M, D) as stored: views are normalised block by block when read."""
-    predictor: Predictor
-    spaces: Mapping[str, NDArray[np.float32]]
-    """Unit retrieval features (N, D_s) by space."""
-    class_names: tuple[str, ...]
-    ids: tuple[str, ...]
-    _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def clip_keys(self) -> NDArray[np.float32]:
-        """Unit predictor features of the plain images, (N, D)."""
-        return unit(self.views[:, 0])
-
-    @cached_property
-    def base(self) -> BaseScores:
-        """What the predictor alone says of every image; computed once, in blocks."""
-        n_images, n_views = self.views.shape[:2]
-        rows = max(1, _BLOCK // (n_views * self.predictor.n_classes))
-        blocks = [
-            score_views(self.predictor.logits(unit(self.views[start : start + rows])))
-            for start in range(0, n_images, rows)
-        ]
-        return BaseScores(
-            np.concatenate([block.logits for block in blocks]),
-            np.concatenate([block.label for block in blocks]),
-            np.concatenate([block.view_entropy for block in blocks]),
-        )
-
-    def keys(self, space: str) -> NDArray[np.float32]:
-        """Unit features (N, D_s) of a space: a stored one, `predictor`, or a transform of either.
-
-        `NAME+center`, `NAME+whiten`, `NAME+pca:64` and `NAME+random:64` are fitted on all images
-        of the stream without labels: transductive. See `marc.transforms`.
-        """
-        keys, steps = self._stored(space)
-        if not steps:
-            return keys
-        if space not in self._transformed:
-            self._transformed.clear()  # hold one at a time: a sweep visits many
-            self._transformed[space] = transforms.apply(keys, steps)
-        return self._transformed[space]
-
-    def dim(self, space: str) -> int:
-        """D_s, found without computing a transform; refuses a name that `keys` would refuse."""
-        keys, steps = self._stored(space)
-        return transforms.dimension(keys.shape[1], steps)
-
-    def _stored(self, space: str) -> tuple[NDArray[np.float32], list[str]]:
-        """The stored features that a space starts from, and its transforms."""
-        name, *steps = space.split("+")
-        if name == "predictor":
-            return self.clip_keys, steps
-        if name not in self.spaces:
-            known = ", ".join([*self.spaces, "predictor"])
-            raise MarcError(f"there is no space {name!r}", got=space, allowed=known)
-        return self.spaces[name], steps
-
-    @cached_property
-    def images(self) -> frozenset[str]:
-        """Digests by which the images are known again: their plain views, and each space.
-
-        Streams that share one of them are of the same images, whatever their names, views or
-        labels.
-        """
-        return frozenset([_digest(self.clip_keys), *map(_digest, self.spaces.values())])
-
-    @cached_property
-    def fingerprint(self) -> dict[str, Any]:
-        """Digests of everything an answer depends on, part by part, so differences have names."""
-        return {
-            "ids": _digest(np.array(self.ids)),
-            "class_names": _digest(np.array(self.class_names)),
-            "views": _digest(self.views),
-            "prototypes": _digest(self.predictor.prototypes),
-            "logit_scale": self.predictor.logit_scale,
-            "spaces": {name: _digest(keys) for name, keys in self.spaces.items()},
-        }
-
-
-def _digest(array: NDArray[Any]) -> str:
-    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
-    for start in range(0, len(array), 1024):  # in pieces: views may be larger than what is free
-        digest.update(array[start : start + 1024].tobytes())
-    return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -181,7 +88,7 @@ class Stream:
             item=item,
             views=unit(features.views[item]),
             base=features.base.at(item),
-            keys=_Row(features, item),
+            keys=Row(features, item),
             predictor=features.predictor,
         )
 
@@ -224,11 +131,7 @@ class Stream:
             )
         if n_views == stored:
             return self
-        old = self.features
-        features = Features(
-            old.views[:, :n_views], old.predictor, old.spaces, old.class_names, old.ids
-        )
-        return replace(self, features=features)
+        return replace(self, features=self.features.with_views(n_views))
 
     @property
     def n_views(self) -> int:
@@ -253,8 +156,8 @@ class Stream:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Digests of the features, of the labels and of this order."""
-        labels = None if self.row_labels is None else _digest(self.row_labels)
-        return {**self.features.fingerprint, "labels": labels, "order": _digest(self.order)}
+        labels = None if self.row_labels is None else digest(self.row_labels)
+        return {**self.features.fingerprint, "labels": labels, "order": digest(self.order)}
 
 
 def _check_predictor(prototypes: Float, logit_scale: float, dim: int) -> Predictor:
@@ -276,21 +179,3 @@ def _check_predictor(prototypes: Float, logit_scale: float, dim: int) -> Predict
             allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
         )
     return Predictor(unit(prototypes), scale)
-
-
-class _Row(Mapping[str, NDArray[np.float32]]):
-    """One image's keys by space, looked up when asked for: a stream may have sixteen spaces."""
-
-    def __init__(self, features: Features, item: int) -> None:
-        self._features, self._item = features, item
-
-    def __getitem__(self, space: str) -> NDArray[np.float32]:
-        if space.partition("+")[0] not in (*self._features.spaces, "predictor"):
-            raise KeyError(space)
-        return self._features.keys(space)[self._item]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._features.spaces)
-
-    def __len__(self) -> int:
-        return len(self._features.spaces)
