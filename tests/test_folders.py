@@ -8,7 +8,8 @@ from commands import arrays_in, events, tree
 
 from marc import folders
 from marc.errors import MarcError
-from marc.folders import Folder, read_result, write_json
+from marc.folders import Folder, read_result
+from marc.records import write_json
 
 CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}}
 OTHER = {**CONFIG, "weight": 2.0}

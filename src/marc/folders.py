@@ -8,11 +8,9 @@ that is not a result of ours is never touched.
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +18,13 @@ from numpy.typing import NDArray
 
 from marc.arrays import Arrays, read_arrays, write_arrays
 from marc.errors import MarcError
+from marc.records import read_json, versions, write_json
 from marc.sweeps import Sweep
 
 CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
 PREDICTIONS, INTERVALS = "predictions.npz", "intervals.npz"  # of a run, of a sweep
 _PART = ".part.npz"
 _NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
-
-
-def versions() -> dict[str, str]:
-    """What computed a result."""
-    names = ("marc-clip", "numpy", "numba", "scipy")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 class Folder:
@@ -195,37 +188,3 @@ def sweep_of(stored: Stored) -> Sweep:
         images=frozenset(config["images"]),
         settings=config["settings"],
     )
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level with dotted names.
-
-    >>> flatten({"method": {"capacity": 16}, "seeds": [0, 1]})
-    {'method.capacity': 16, 'seeds': [0, 1]}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file."""
-    try:
-        value = json.loads(path.read_text())
-    except ValueError as error:
-        raise MarcError("this file is not JSON", got=f"{path}: {error}") from error
-    if not isinstance(value, dict):
-        raise MarcError("this file is not a JSON object", got=f"{path}: {str(value)[:80]}")
-    return value
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object in one piece."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    partial = path.with_name(path.name + ".new")
-    partial.write_text(text)
-    partial.replace(path)

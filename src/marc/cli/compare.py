@@ -12,7 +12,8 @@ from marc.cli import console
 from marc.cli.changes import answers_of, as_data, changes, check_list, first_ids, write_list
 from marc.core import order_name
 from marc.errors import MarcError
-from marc.folders import Stored, flatten, read_stored
+from marc.folders import Stored, read_stored
+from marc.records import flatten
 from marc.stats import (
     benjamini_hochberg_log10,
     mcnemar_exact,

@@ -15,10 +15,11 @@ from marc.cli import console
 from marc.cli.select import choose, show
 from marc.cli.sources import describe, open_stream
 from marc.errors import MarcError
-from marc.folders import CONFIG, read_json, read_result
+from marc.folders import CONFIG, read_result
 from marc.lab.classes import CLASSES
 from marc.lab.streams import StreamPlan, plan_stream
 from marc.rankings import Selection
+from marc.records import read_json
 from marc.stream import Stream
 
 NOT_CANDIDATES = {

@@ -7,16 +7,15 @@ stale is ever read. The folder may be deleted at any time; `MARC_CACHE` puts it 
 from __future__ import annotations
 
 import functools
-import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.arrays import read_arrays, write_arrays
+from marc.cache_folder import cache_folder
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.mini import PREDICTOR, PREFIX, mini_predictor
 from marc.errors import MarcError
@@ -69,14 +68,6 @@ def lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
         return pictures
 
     return _kept(plan, "pictures", shape, draw)
-
-
-def cache_folder() -> Path:
-    """Where drawn and embedded pictures are kept."""
-    import platformdirs
-
-    chosen = os.environ.get("MARC_CACHE")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("marc")
 
 
 def _embedded(

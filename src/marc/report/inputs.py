@@ -10,8 +10,9 @@ import numpy as np
 
 from marc.core import Trajectory
 from marc.errors import MarcError
-from marc.folders import CONFIG, Stored, read_json, read_stored
+from marc.folders import CONFIG, Stored, read_stored
 from marc.method import MARC
+from marc.records import read_json
 from marc.sources import load_stream
 from marc.stream import Stream
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from marc.folders import Stored, flatten, versions
+from marc.folders import Stored
+from marc.records import flatten, versions
 from marc.report.inputs import Inputs
 from marc.report.tables import count
 from marc.sweeps import Sweep

@@ -1,0 +1,56 @@
+"""Records: JSON objects on disk, written in one piece, and what computed them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from marc.errors import MarcError
+
+
+def versions(*more: str) -> dict[str, str]:
+    """What computed a result: this package, the libraries under it, and `more` if installed."""
+    found = {"python": platform.python_version()}
+    for name in ("marc-clip", "numpy", "numba", "scipy", *more):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names.
+
+    >>> flatten({"method": {"capacity": 16}, "seeds": [0, 1]})
+    {'method.capacity': 16, 'seeds': [0, 1]}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file."""
+    try:
+        value = json.loads(path.read_text())
+    except ValueError as error:
+        raise MarcError("this file is not JSON", got=f"{path}: {error}") from error
+    if not isinstance(value, dict):
+        raise MarcError("this file is not a JSON object", got=f"{path}: {str(value)[:80]}")
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object in one piece."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    partial = path.with_name(path.name + ".new")
+    partial.write_text(text)
+    partial.replace(path)
