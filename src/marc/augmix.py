@@ -1,0 +1,191 @@
+"""AugMix: a picture mixed with chains of operations on it, written from its description.
+
+Three copies of a picture each go through one to three operations that are drawn at random. The
+copies are mixed with weights w ~ Dirichlet(1, 1, 1), and that mixture with the picture itself by
+m ~ Beta(1, 1): m x picture + (1 - m) x sum of w_i x copy_i.
+
+The sources mix after normalisation. Normalisation is affine and all the weights sum to one, so a
+mixture of pixel values, kept as floats and never rounded, is the same picture.
+
+An operation has a level ~ U(0.1, severity), and ten is full strength:
+
+| operation          | what it does at a level               | at level 10      | at level 50     |
+|--------------------|---------------------------------------|------------------|-----------------|
+| autocontrast       | stretches each colour to 0..255       | no level         | no level        |
+| equalize           | evens out each colour's histogram     | no level         | no level        |
+| posterize          | keeps the 4 - int(0.4 level) top bits | 0 bits: black    | below 0: black  |
+| rotate             | turns by int(3 level) degrees, +-     | 30 degrees       | 150 degrees     |
+| solarize           | inverts 256 - int(25.6 level) and up  | inverts all      | inverts all     |
+| shear x, y         | slants by 0.03 level, +-              | 0.3              | 1.5             |
+| translate x, y     | moves by int(side x level / 30), +-   | a third          | out of sight    |
+| color, contrast,   | PIL's enhancement by                  | 1.9              | 9.1: clipped    |
+| brightness, sharp. | 0.1 + 0.18 level                      |                  |                 |
+
+Severity 50, which one published recipe uses, goes beyond the range the operations were designed
+for. Nothing is refused there: each formula is followed, and its result is cut to what a picture
+can hold. No bits left is black, a threshold below zero inverts everything, and what is moved in
+from outside is black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageEnhance, ImageOps
+
+N_CHAINS = 3
+LONGEST_CHAIN = 3
+LOWEST_LEVEL = 0.1
+FULL_LEVEL = 10.0
+
+Picture = Image.Image
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One drawn operation: its name, how strong, and in which of the two directions."""
+
+    name: str
+    level: float
+    sign: int
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Everything that is drawn for one mixed picture."""
+
+    weights: tuple[float, ...]
+    """Of the chains; they sum to one."""
+    kept: float
+    """m: how much of the picture itself stays."""
+    chains: tuple[tuple[Operation, ...], ...]
+
+
+def draw_mixture(names: Sequence[str], severity: float, generator: np.random.Generator) -> Mixture:
+    """Draw a mixture over the operations `names`.
+
+    Everything comes from uniform numbers: Beta(1, 1) is uniform, and the pieces of a stick that
+    is broken at two uniform places are Dirichlet(1, 1, 1).
+    """
+    first, second = sorted(generator.random(N_CHAINS - 1).tolist())
+    kept = float(generator.random())
+    chains = []
+    for _ in range(N_CHAINS):
+        length = 1 + int(generator.random() * LONGEST_CHAIN)
+        chains.append(tuple(_draw_operation(names, severity, generator) for _ in range(length)))
+    return Mixture((first, second - first, 1 - second), kept, tuple(chains))
+
+
+def _draw_operation(
+    names: Sequence[str], severity: float, generator: np.random.Generator
+) -> Operation:
+    which, strength, direction = generator.random(3).tolist()
+    level = LOWEST_LEVEL + strength * (severity - LOWEST_LEVEL)
+    return Operation(names[int(which * len(names))], level, 1 if direction < 0.5 else -1)
+
+
+def mix(picture: Picture, mixture: Mixture) -> NDArray[np.float32]:
+    """The mixed picture, (height, width, 3) with values from 0 to 255 that are not rounded."""
+    mixed = np.multiply(np.asarray(picture), mixture.kept, dtype=np.float32)
+    for weight, chain in zip(mixture.weights, mixture.chains, strict=True):
+        copy = picture
+        for operation in chain:
+            copy = operate(copy, operation)
+        share = (1 - mixture.kept) * weight
+        mixed += np.multiply(np.asarray(copy), share, dtype=np.float32)
+    return np.clip(mixed, 0, 255, out=mixed)  # rounded weights may sum to a little over one
+
+
+def operate(picture: Picture, operation: Operation) -> Picture:
+    """The picture after one operation; its size stays."""
+    return OPERATIONS[operation.name](picture, operation.level / FULL_LEVEL, operation.sign)
+
+
+def _autocontrast(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageOps.autocontrast(picture)
+
+
+def _equalize(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageOps.equalize(picture)
+
+
+def _posterize(picture: Picture, strength: float, sign: int) -> Picture:
+    bits = max(0, 4 - int(4 * strength))
+    kept = 256 - 2 ** (8 - bits)  # a mask of the top bits; PIL's own function refuses none at all
+    return picture.point([value & kept for value in range(256)] * 3)
+
+
+def _rotate(picture: Picture, strength: float, sign: int) -> Picture:
+    return picture.rotate(sign * int(30 * strength), resample=Image.Resampling.BILINEAR)
+
+
+def _solarize(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageOps.solarize(picture, max(0, 256 - int(256 * strength)))
+
+
+def _shear_x(picture: Picture, strength: float, sign: int) -> Picture:
+    return _affine(picture, (1, sign * 0.3 * strength, 0, 0, 1, 0))
+
+
+def _shear_y(picture: Picture, strength: float, sign: int) -> Picture:
+    return _affine(picture, (1, 0, 0, sign * 0.3 * strength, 1, 0))
+
+
+def _translate_x(picture: Picture, strength: float, sign: int) -> Picture:
+    return _moved(picture, sign * int(picture.width / 3 * strength), 0)
+
+
+def _translate_y(picture: Picture, strength: float, sign: int) -> Picture:
+    return _moved(picture, 0, sign * int(picture.height / 3 * strength))
+
+
+def _moved(picture: Picture, x: int, y: int) -> Picture:
+    """Whole pixels need no interpolation: a crop that reaches beyond the picture is black there."""
+    return picture.crop((x, y, x + picture.width, y + picture.height))
+
+
+def _affine(picture: Picture, numbers: tuple[float, ...]) -> Picture:
+    """Each new pixel comes from the place (a x + b y + c, d x + e y + f); outside it is black."""
+    affine, bilinear = Image.Transform.AFFINE, Image.Resampling.BILINEAR
+    return picture.transform(picture.size, affine, numbers, resample=bilinear)
+
+
+def _color(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageEnhance.Color(picture).enhance(0.1 + 1.8 * strength)
+
+
+def _contrast(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageEnhance.Contrast(picture).enhance(0.1 + 1.8 * strength)
+
+
+def _brightness(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageEnhance.Brightness(picture).enhance(0.1 + 1.8 * strength)
+
+
+def _sharpness(picture: Picture, strength: float, sign: int) -> Picture:
+    return ImageEnhance.Sharpness(picture).enhance(0.1 + 1.8 * strength)
+
+
+OPERATIONS: dict[str, Callable[[Picture, float, int], Picture]] = {
+    "autocontrast": _autocontrast,
+    "equalize": _equalize,
+    "posterize": _posterize,
+    "rotate": _rotate,
+    "solarize": _solarize,
+    "shear_x": _shear_x,
+    "shear_y": _shear_y,
+    "translate_x": _translate_x,
+    "translate_y": _translate_y,
+    "color": _color,
+    "contrast": _contrast,
+    "brightness": _brightness,
+    "sharpness": _sharpness,
+}
+"""By name: a picture, the share of full strength and a direction, +1 or -1, give a picture."""
+
+THIRTEEN = tuple(OPERATIONS)
+NINE = THIRTEEN[:9]
+"""Without those four that are also corruptions of well-known benchmarks."""
