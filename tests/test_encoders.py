@@ -9,11 +9,13 @@ import pytest
 import marc
 from marc import MarcError
 from marc.arrays import read_arrays
-from marc.encoders import encoder_card
+from marc.encoders import create_predictor, encoder_card
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.encoders.mini import PREFIX, mini_cards, mini_predictor
+from marc.lab.captions import PROMPTS
 from marc.lab.classes import CLASS_NAMES, HELD_BACK
 from marc.lab.world import render
+from marc.scores import unit
 
 WEIGHTS = Path(marc.encoders.__file__).with_name("weights")
 GOLDEN = read_arrays(WEIGHTS / "golden.npz", "golden vectors")
@@ -55,10 +57,10 @@ def test_there_are_enough_encoders_and_they_are_named_after_what_they_do():
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_card_says_how_the_encoder_came_about(name):
     card = encoder_card(name)
-    assert card.objective
+    assert card.training.objective
     assert card.digest
-    assert card.parameters <= 1_500_000
-    assert (card.epochs > 0) == (name != "mini:random")
+    assert card.training.parameters <= 1_500_000
+    assert (card.training.epochs > 0) == (name != "mini:random")
 
 
 def test_the_package_stays_small(capsys):
@@ -79,8 +81,8 @@ def test_equal_budgets():
 @pytest.mark.parametrize(("name", "n_classes"), [("labels-half", 24), ("labels-contrastive", 36)])
 def test_a_card_counts_the_pictures_that_were_shown(name, n_classes):
     card = encoder_card(PREFIX + name)
-    assert f"pictures of {n_classes} classes" in card.data
-    assert card.epochs > encoder_card("mini:labels").epochs
+    assert f"pictures of {n_classes} classes" in card.training.data
+    assert card.training.epochs > encoder_card("mini:labels").training.epochs
 
 
 def test_the_predictor_knows_the_classes_it_is_asked_for():
@@ -99,14 +101,48 @@ def test_the_predictor_knows_the_classes_it_is_asked_for():
     [
         np.zeros((2, 32, 32, 3), dtype=np.uint8),
         np.zeros((2, 3, 64, 64), dtype=np.uint8),
-        np.zeros((2, 64, 64, 3), dtype=np.float32),
+        np.zeros((2, 64, 64, 3), dtype=np.float64),
         np.zeros((64, 64, 3), dtype=np.uint8),
     ],
-    ids=["small", "colours first", "floats", "one image"],
+    ids=["small", "colours first", "long floats", "one image"],
 )
 def test_images_of_another_kind_are_refused(images):
     with pytest.raises(MarcError, match=r"uint8 \(n, 64, 64, 3\)"):
         marc.create_encoder("mini:pairs-small").encode(images)
+
+
+@pytest.mark.parametrize("value", [-1.0, 255.5, np.nan])
+def test_floats_beyond_the_values_of_pixels_are_refused(value):
+    images = np.zeros((2, 64, 64, 3), dtype=np.float32)
+    images[1, 5, 6, 1] = value
+    for name in ("mini:pairs-small", "mini:pixels"):
+        with pytest.raises(MarcError, match="from 0 to 255"):
+            marc.create_encoder(name).encode(images)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_as_floats_give_the_vectors_of_bytes(name, pictures):
+    encoder = marc.create_encoder(name)
+    floats = pictures[:3].astype(np.float32)
+    assert np.array_equal(encoder.encode(floats), encoder.encode(pictures[:3]))
+
+
+def test_the_predictor_reads_the_prompts_of_the_lab():
+    predictor = create_predictor("mini:captions")
+    assert predictor.card.prompts == ("lab",)
+    texts = [prompt.format(name) for name in CLASS_NAMES for prompt in PROMPTS]
+    vectors = predictor.encode_text(texts).reshape(48, 10, 128)
+    expected = mini_predictor(tuple(range(48)))
+    assert np.allclose(unit(vectors.mean(axis=1)), expected.prototypes, atol=1e-6)
+    assert predictor.logit_scale == expected.logit_scale
+    assert predictor.encode_text([]).shape == (0, 128)
+
+
+def test_the_predictor_says_which_texts_it_knows():
+    with pytest.raises(MarcError, match=r"'a photo of a \{\}'") as caught:
+        create_predictor("mini:captions").encode_text(["a photo of a mug", "a photo of a zebra"])
+    assert caught.value.got == "'a photo of a zebra'"
+    assert CLASS_NAMES[0] in str(caught.value)
 
 
 def test_other_weights_are_refused(tmp_path):
@@ -123,3 +159,5 @@ def test_other_weights_are_refused(tmp_path):
 def test_an_unknown_encoder_is_refused_with_the_names():
     with pytest.raises(MarcError, match="mini:captions"):
         marc.create_encoder("mini:everything")
+    with pytest.raises(MarcError, match="try:  mini:pairs-small"):
+        marc.create_encoder("mini:pairs_small")

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from marc.encoders.cards import EncoderCard
+from marc.encoders.cards import Training
 from marc.lab.streams import TRAINING_SEED
 from marc.lab.world import SHIFTS, label_of, render
 from training import batch_statistics
@@ -150,20 +150,21 @@ def training_labels(n_pictures: int) -> Tensor:
 def card(path: Path, entry: Entry, recipe: Recipe, facts: dict[str, Any]) -> dict[str, Any]:
     """What the lab says about an encoder, without the name: that is where it is filed."""
     n_pictures, data = pictures_of(recipe, facts)
-    known = EncoderCard(
-        name="",
-        summary=entry.summary,
+    story = Training(
         objective=entry.objective,
         body=entry.body,
         data=data,
         epochs=round(facts["views"] / n_pictures, 1),
         parameters=facts["parameters"],
-        dim=facts["dimension"],
-        input_size=64,
-        licence="Apache-2.0",
-        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
     )
-    return {field: value for field, value in asdict(known).items() if field != "name"}
+    return {
+        "summary": entry.summary,
+        **asdict(story),
+        "dim": facts["dimension"],
+        "input_size": 64,
+        "licence": "Apache-2.0",
+        "digest": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
 
 
 if __name__ == "__main__":

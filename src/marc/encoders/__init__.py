@@ -1,42 +1,159 @@
-"""Encoders by name: images in, unit vectors out."""
+"""Encoders by name: images in, unit vectors out.
+
+A name is that of a card (`dinov2-b`, `clip-b16-text`), an encoder of the lab (`mini:pairs-small`),
+any model of a library (`timm:TAG`, `open_clip:ARCH/TAG`) or a graph of your own (`onnx:FILE`).
+"""
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
-from marc.encoders.cards import Encoder, EncoderCard
-from marc.errors import one_of
+from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
+from marc.encoders.published import PUBLISHED, WITH_TEXT
+from marc.errors import MarcError
 
-__all__ = ["Encoder", "EncoderCard", "create_encoder", "encoder_card", "list_encoders"]
+if TYPE_CHECKING:
+    from marc.encoders.loading import Loading
+
+__all__ = [
+    "Encoder",
+    "EncoderCard",
+    "TextEncoder",
+    "create_encoder",
+    "create_predictor",
+    "encoder_card",
+    "list_encoders",
+]
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
-    """Names of the encoders that are known.
+    """Names of the encoders that have a card of their own.
 
+    >>> list_encoders("dinov2-*")
+    ['dinov2-s', 'dinov2-b', 'dinov2-l']
     >>> list_encoders("mini:pairs-*")
     ['mini:pairs-large', 'mini:pairs-medium', 'mini:pairs-small', 'mini:pairs-vit']
     """
-    from marc.encoders.mini import mini_cards
-
-    return fnmatch.filter(mini_cards(), pattern)
+    return fnmatch.filter(_cards(), pattern)
 
 
 def encoder_card(name: str) -> EncoderCard:
-    """What is known of an encoder, without loading it."""
-    from marc.encoders.mini import mini_cards
+    """What is known of an encoder, without loading it.
 
-    cards = mini_cards()
-    return cards[one_of("encoder", name, cards, hint="marc list encoders")]
+    >>> encoder_card("dinov2-b").pooling
+    'CLS'
+    """
+    cards = _cards()
+    if name in cards:
+        return cards[name]
+    kind, _, rest = name.partition(":")
+    if kind == "timm":
+        from marc.encoders.from_timm import timm_card
+
+        return timm_card(rest)
+    if kind == "open_clip":
+        from marc.encoders.from_open_clip import open_clip_card
+
+        return open_clip_card(rest)
+    if kind == "onnx":
+        from marc.encoders.from_onnx import onnx_card
+
+        return onnx_card(rest)
+    raise _unknown(name)
 
 
-def create_encoder(name: str) -> Encoder:
+def create_encoder(
+    name: str,
+    *,
+    weights: str | Path | None = None,
+    offline: bool = False,
+    device: str = "auto",
+    precision: str = "auto",
+    batch: int = 0,
+) -> Encoder:
     """Load an encoder.
+
+    Args:
+        name: One of `list_encoders()`, or `timm:TAG`, `open_clip:ARCH/TAG`, `onnx:FILE`.
+        weights: A file with the weights, or a folder with that file. None: they are looked for
+            where the library keeps its downloads, and downloaded if they are not there.
+        offline: Never try the network.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        precision: `auto` (bfloat16 on a GPU, float32 on a CPU), `float32` or `bfloat16`.
+        batch: Images at a time; 0 leaves it to the device.
 
     >>> import numpy as np
     >>> encoder = create_encoder("mini:pairs-small")
     >>> encoder.encode(np.zeros((2, 64, 64, 3), dtype=np.uint8)).shape
     (2, 128)
     """
-    from marc.encoders.mini import load_mini
+    from marc.encoders.loading import Loading
 
-    return load_mini(encoder_card(name))
+    card = encoder_card(name)
+    path = None if weights is None else Path(weights)
+    return _loader(card)(card, Loading(path, offline, device, precision, batch))
+
+
+def create_predictor(
+    name: str,
+    *,
+    weights: str | Path | None = None,
+    offline: bool = False,
+    device: str = "auto",
+    precision: str = "auto",
+    batch: int = 0,
+) -> TextEncoder:
+    """Load an encoder that reads class names too; the arguments are those of `create_encoder`.
+
+    >>> create_predictor("mini:captions").encode_text(["a photo of a mug"]).shape
+    (1, 128)
+    """
+    if not encoder_card(name).has_text:
+        known = [each for each, card in _cards().items() if card.has_text]
+        raise MarcError(
+            "a predictor needs a text tower, and this encoder has none",
+            got=name,
+            allowed=", ".join([*known, "open_clip:ARCH/TAG"]),
+            hint=WITH_TEXT.get(name),
+        )
+    loaded = create_encoder(
+        name, weights=weights, offline=offline, device=device, precision=precision, batch=batch
+    )
+    return cast(TextEncoder, loaded)
+
+
+def _loader(card: EncoderCard) -> Callable[[EncoderCard, Loading], Encoder]:
+    """What loads an encoder of this kind."""
+    if card.library == "timm":
+        from marc.encoders.from_timm import load_timm
+
+        return load_timm
+    if card.library == "open_clip":
+        from marc.encoders.from_open_clip import load_open_clip
+
+        return load_open_clip
+    from marc.encoders.from_onnx import load_onnx
+    from marc.encoders.mini import load_mini, mini_cards
+
+    return load_mini if card.name in mini_cards() else load_onnx
+
+
+def _cards() -> dict[str, EncoderCard]:
+    from marc.encoders.mini import mini_cards
+
+    return {**PUBLISHED, **mini_cards()}
+
+
+def _unknown(name: str) -> MarcError:
+    names = list(_cards())
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return MarcError(
+        "unknown encoder",
+        got=repr(name),
+        allowed=", ".join([*names, "timm:TAG", "open_clip:ARCH/TAG", "onnx:FILE"]),
+        hint=" or ".join(near) or "marc list encoders",
+    )

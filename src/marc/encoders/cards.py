@@ -1,29 +1,66 @@
-"""What is known of an encoder, as frozen data."""
+"""What is known of an encoder, as frozen data, and what an encoder can do."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+Triple = tuple[float, float, float]
+
 
 @dataclass(frozen=True)
-class EncoderCard:
-    """One encoder: how it came about, what it takes and what it gives."""
+class Crop:
+    """How a picture becomes the square of pixels that an encoder takes."""
 
-    name: str
-    summary: str
+    size: int
+    """Pixels a side of the square."""
+    resized: int
+    """Pixels of the short side before the centre is cut out."""
+    resize: str = "short"
+    """`short`: the short side becomes `resized`, the other follows; `squash`: both sides do."""
+    interpolation: str = "bicubic"
+    """`bicubic` or `bilinear`."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How an encoder that ships with us came about."""
+
     objective: str
     body: str
     data: str
     epochs: float
     parameters: int
+
+
+@dataclass(frozen=True)
+class EncoderCard:
+    """One encoder: where it comes from, what it takes and which vector it gives."""
+
+    name: str
+    summary: str
+    library: str
+    """What runs it: `timm`, `open_clip`, `onnx` or `numpy`."""
+    tag: str
+    """Its name in that library: a timm tag, ARCH/TAG of open_clip, a file."""
     dim: int
-    input_size: int  # pixels; images come at this size, red, green and blue from 0 to 255
+    crop: Crop
+    mean: Triple
+    std: Triple
+    pooling: str
     licence: str
-    digest: str  # of the weights file, sha256; empty for an encoder without weights
+    paper: str = ""
+    digest: str = ""
+    """Of the weights. Empty: not known before they are loaded. A loaded encoder's card has it."""
+    prompts: tuple[str, ...] = ()
+    """Prompt sets of a predictor that knows no others; empty for all other encoders."""
+    has_text: bool = False
+    """Whether it can be a predictor: it has a text tower for class names."""
+    training: Training | None = None
 
 
 class Encoder(Protocol):
@@ -31,9 +68,35 @@ class Encoder(Protocol):
 
     @property
     def card(self) -> EncoderCard:
-        """What is known of it."""
+        """What is known of it, with the digest of the weights that were loaded."""
         ...
 
-    def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Unit vectors (n, dim) of images (n, size, size, 3)."""
+    @property
+    def precision(self) -> str:
+        """What it computes in: `float32`, `bfloat16`."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """How many images it likes at a time."""
+        ...
+
+    def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) of cropped images (n, size, size, 3) with values from 0 to 255.
+
+        Images are bytes, or floats where pictures were mixed. They are normalised here.
+        """
+        ...
+
+
+class TextEncoder(Encoder, Protocol):
+    """An encoder of pictures and of texts: a zero-shot predictor."""
+
+    @property
+    def logit_scale(self) -> float:
+        """tau, which multiplies the cosines."""
+        ...
+
+    def encode_text(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) of texts."""
         ...

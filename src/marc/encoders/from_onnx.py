@@ -1,59 +1,177 @@
-"""An encoder from an ONNX file, run by onnxruntime on the CPU."""
+"""An encoder from an ONNX file, run by onnxruntime on the CPU.
+
+`onnx:FILE` takes any graph with a card beside it, FILE.json (`tower.onnx.json`) or the file of the
+same stem (`tower.json`):
+
+    {"name": "tower", "dim": 512, "size": 224,
+     "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+
+These are needed. May be left out: `resized` (the size: pixels of the short side before the centre
+is cut out), `resize` ("short", or "squash"), `interpolation` ("bicubic", or "bilinear"), `pooling`
+and `licence` (words for people), `paper` and `summary`.
+
+The graph takes normalised float32 pixels (n, 3, size, size) with n free, and gives (n, dim).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import EncoderCard
-from marc.errors import MarcError
+from marc.encoders.cards import Crop, EncoderCard, Triple
+from marc.encoders.loading import Loading, check_images, refuse_choices
+from marc.encoders.naming import safe_name
+from marc.encoders.preprocessing import check_crop, normalise
+from marc.errors import MarcError, number, whole_number
 from marc.scores import unit
 
 BATCH = 64
+_NEEDED = ("name", "dim", "size", "mean", "std")
+_FREE = ("resized", "resize", "interpolation", "pooling", "licence", "paper", "summary")
 
 
 class OnnxEncoder:
-    """Pixels from 0 to 1, colours first, through an ONNX graph; the result has unit length."""
+    """Normalised pixels, colours first, through an ONNX graph; the result has unit length."""
 
-    def __init__(self, card: EncoderCard, path: Path) -> None:
-        self.card = card
-        self._session = _open(card, path)
+    precision = "float32"
+
+    def __init__(self, card: EncoderCard, path: Path, batch: int = 0) -> None:
+        self._session, digest = _open(card, path)
         self._input = self._session.get_inputs()[0].name
+        self.card = dataclasses.replace(card, digest=digest)
+        self.batch = whole_number("batch", batch, at_least=0) or BATCH
 
-    def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Unit vectors (n, dim) of images (n, size, size, 3)."""
+    def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
         check_images(self.card, images)
         vectors = np.empty((len(images), self.card.dim), dtype=np.float32)
-        for start in range(0, len(images), BATCH):
-            batch = images[start : start + BATCH].astype(np.float32) / np.float32(255)
-            pixels = np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
-            vectors[start : start + BATCH] = self._session.run(None, {self._input: pixels})[0]
+        for start in range(0, len(images), self.batch):
+            part = images[start : start + self.batch]
+            pixels = normalise(part, self.card.mean, self.card.std)
+            vectors[start : start + self.batch] = self._run(pixels)
         return unit(vectors)
 
+    def _run(self, pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+        try:
+            output = self._session.run(None, {self._input: pixels})[0]
+        except Exception as error:  # onnxruntime has its own family of errors
+            raise _not_as_said(self.card, str(error).strip().splitlines()[0][:200]) from error
+        if output.shape != (len(pixels), self.card.dim):
+            raise _not_as_said(self.card, f"output {output.shape}")
+        rows: NDArray[np.float32] = output
+        return rows
 
-def check_images(card: EncoderCard, images: NDArray[np.uint8]) -> None:
-    """Refuse anything but images of the encoder's size."""
-    size = card.input_size
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != (size, size, 3):
+
+def load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
+    """The encoder of `onnx:FILE`."""
+    refuse_choices(card, loading)
+    encoder = OnnxEncoder(card, Path(card.tag), loading.batch)
+    size = card.crop.size
+    encoder.encode(np.zeros((1, size, size, 3), dtype=np.uint8))  # refused here, not hours later
+    return encoder
+
+
+def onnx_card(file: str) -> EncoderCard:
+    """The card beside an ONNX file."""
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise MarcError("no such ONNX file", got=str(path), hint="onnx:FILE")
+    beside = (path.with_name(path.name + ".json"), path.with_suffix(".json"))
+    card = next((each for each in beside if each.is_file()), None)
+    if card is None:
         raise MarcError(
-            f"{card.name} takes images of another kind",
-            got=f"{images.dtype} {images.shape}",
-            allowed=f"uint8 (n, {size}, {size}, 3)",
+            "an ONNX file needs a card beside it",
+            got=str(path),
+            allowed=" or ".join(each.name for each in beside),
+            hint='{"name": "NAME", "dim": 512, "size": 224, "mean": [...], "std": [...]}',
         )
+    return _parse(_read_object(card), card, path)
 
 
-def _open(card: EncoderCard, path: Path) -> Any:
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise MarcError("the card of an ONNX file cannot be read", got=f"{path}: {error}") from None
+    if not isinstance(stored, dict):
+        raise MarcError("the card of an ONNX file must be a JSON object", got=str(path))
+    unknown = [name for name in stored if name not in (*_NEEDED, *_FREE)]
+    missing = [name for name in _NEEDED if name not in stored]
+    if unknown or missing:
+        raise MarcError(
+            f"the card {path.name} has other entries than it should",
+            got="; ".join(
+                f"{what}: {', '.join(names)}"
+                for what, names in (("unknown", unknown), ("missing", missing))
+                if names
+            ),
+            allowed=f"{', '.join(_NEEDED)} and, if you like, {', '.join(_FREE)}",
+        )
+    return stored
+
+
+def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
+    words = {name: stored.get(name, "") for name in ("name", "pooling", "licence", "paper")}
+    words["summary"] = stored.get("summary", f"{path.name}, run by onnxruntime")
+    for name, value in words.items():
+        if not isinstance(value, str):
+            raise MarcError(f"{name} on {card.name} must be a text", got=repr(value))
+    size = whole_number(f"size on {card.name}", stored["size"], at_least=1)
+    crop = Crop(
+        size,
+        stored.get("resized", size),
+        str(stored.get("resize", "short")),
+        str(stored.get("interpolation", "bicubic")),
+    )
+    std = _triple("std", stored["std"], card)
+    if min(std) <= 0:
+        raise MarcError(f"std on {card.name} must be above 0", got=std)
+    return EncoderCard(
+        name=safe_name(words["name"]),
+        summary=words["summary"],
+        library="onnx",
+        tag=str(path),
+        dim=whole_number(f"dim on {card.name}", stored["dim"], at_least=1),
+        crop=check_crop(crop),
+        mean=_triple("mean", stored["mean"], card),
+        std=std,
+        pooling=words["pooling"] or "unknown",
+        licence=words["licence"] or "unknown",
+        paper=words["paper"],
+        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+    )
+
+
+def _triple(name: str, value: object, card: Path) -> Triple:
+    if not isinstance(value, list) or len(value) != 3:
+        raise MarcError(f"{name} on {card.name} must be three numbers", got=repr(value))
+    red, green, blue = (number(f"{name} on {card.name}", each) for each in value)
+    return red, green, blue
+
+
+def _not_as_said(card: EncoderCard, got: str) -> MarcError:
+    return MarcError(
+        f"the graph of {card.name} is not as its card says",
+        got=got,
+        allowed=f"float32 (n, 3, {card.crop.size}, {card.crop.size}) in, (n, {card.dim}) out",
+    )
+
+
+def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
+    """A session, and the digest of the file."""
     import onnxruntime
 
     if not path.is_file():
         raise MarcError(f"the weights of {card.name} are not there", got=path)
     weights = path.read_bytes()
     digest = hashlib.sha256(weights).hexdigest()
-    if digest != card.digest:
+    if card.digest and digest != card.digest:
         raise MarcError(
             f"the weights of {card.name} are not the ones on its card",
             got=f"{path}: sha256 {digest[:12]}",
@@ -62,4 +180,9 @@ def _open(card: EncoderCard, path: Path) -> Any:
         )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only
-    return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has its own family of errors
+        why = str(error).strip().splitlines()[0][:200]
+        raise MarcError(f"{path} is no ONNX graph that can be run", got=why) from error
+    return session, digest

@@ -1,0 +1,172 @@
+"""Image towers from timm."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.encoders.cards import Crop, EncoderCard
+from marc.encoders.empty_weights import without_drawing
+from marc.encoders.hub import hub_file, network, url_file
+from marc.encoders.loading import Loading
+from marc.encoders.naming import safe_name, square
+from marc.encoders.published import CLS, PROJECTION
+from marc.encoders.torch_runtime import (
+    Running,
+    encode_images,
+    import_libraries,
+    settle,
+    state_digest,
+)
+from marc.encoders.weight_files import TIMM_FILES, find_weights, misfit, read_state
+from marc.errors import MarcError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+DEFAULT = "the library's default"
+"""Pooling of a model that is not on one of our own cards."""
+
+
+class TimmEncoder:
+    """A tower of timm; the vector is the one that its card names."""
+
+    def __init__(self, card: EncoderCard, model: nn.Module, running: Running) -> None:
+        self.card = dataclasses.replace(card, digest=state_digest(model))
+        self.precision = running.precision
+        self.batch = running.batch
+        self._running = running
+        self._model = model.eval().to(running.device)
+        size = card.crop.size
+        self.encode(np.zeros((1, size, size, 3), dtype=np.uint8))  # refused here, not hours later
+
+    def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
+        return encode_images(self._model, self.card, self._running, images)
+
+
+def load_timm(card: EncoderCard, loading: Loading) -> TimmEncoder:
+    """The encoder of a card, from a file, a folder, timm's cache or the network."""
+    import_libraries("timm")
+    running = settle(loading)
+    with network(loading.offline):
+        path = (
+            find_weights(card, loading.weights) if loading.weights else _hub_weights(card, loading)
+        )
+    return TimmEncoder(card, fill_tower(card, path), running)
+
+
+def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
+    """The tower of a card; random weights unless `more` says otherwise."""
+    import timm
+
+    arguments: dict[str, Any] = {} if card.pooling == PROJECTION else {"num_classes": 0}
+    if card.pooling == CLS:
+        arguments["global_pool"] = "token"
+    known = _known(card.tag)
+    if known.fixed_input_size and known.input_size[-1] != card.crop.size:
+        arguments["img_size"] = card.crop.size
+    model: nn.Module = timm.create_model(card.tag, **arguments, **more)
+    return model
+
+
+def fill_tower(card: EncoderCard, path: Path) -> nn.Module:
+    """The tower of a card with the weights of a file, all of them or none.
+
+    timm translates what it knows: files of open_clip and of a model's authors, and positions that
+    were learned at another size. It also leaves out a classifier that the tower does not have, but
+    then it no longer minds what else is missing. So the classifier is taken out here, before.
+    """
+    state = read_state(card, path)
+    if card.pooling != PROJECTION:
+        state = {name: value for name, value in state.items() if name not in _head_keys(card)}
+    overlay = {"state_dict": state, "custom_load": False, "classifier": None}
+    try:
+        with without_drawing():
+            model = build_tower(card, pretrained=True, pretrained_cfg_overlay=overlay)
+    except Exception as error:  # translating the file of another model fails in many ways
+        raise misfit(card, path, error) from error
+    model.pretrained_cfg = None  # type: ignore[assignment]  # it holds a second copy of the weights
+    model.default_cfg = None  # type: ignore[assignment]
+    return model
+
+
+def timm_card(tag: str) -> EncoderCard:
+    """The card of any model that timm has weights for."""
+    import_libraries("timm")
+    import timm
+    import torch
+
+    known = _known(tag)
+    architecture, tag = known.architecture, f"{known.architecture}.{known.tag}"
+    if "quickgelu" in " ".join(known.notes or ()).lower() and "quickgelu" not in architecture:
+        raise MarcError(
+            "these weights were trained with another activation than this architecture has",
+            got=tag,
+            hint=f"timm:{tag.replace('_clip_', '_clip_quickgelu_')}",
+        )
+    # an image tower of a CLIP ends in a projection, which timm keeps where a classifier would be
+    projects = "clip" in architecture and "ft_" not in known.tag and known.num_classes > 0
+    dim = known.num_classes
+    if not projects:
+        with torch.device("meta"):  # shapes alone
+            model = timm.create_model(tag, num_classes=0)
+        dim = getattr(model, "head_hidden_size", None) or model.num_features
+    size = square(tag, known.input_size[1:])
+    interpolation = "bilinear" if known.interpolation == "bilinear" else "bicubic"
+    return EncoderCard(
+        name=safe_name(tag),
+        summary=f"{tag} of timm; the crop is ours: short side to {size}, then the centre",
+        library="timm",
+        tag=tag,
+        dim=dim,
+        crop=Crop(size, size, "short", interpolation),
+        mean=known.mean,
+        std=known.std,
+        pooling=PROJECTION if projects else DEFAULT,
+        licence=known.license or "unknown",
+    )
+
+
+def _known(tag: str) -> Any:
+    """What timm knows of the weights behind a tag."""
+    import timm
+    from timm.models import get_pretrained_cfg
+
+    try:
+        known = get_pretrained_cfg(tag)
+    except RuntimeError:  # the architecture is known, the weights are not
+        known = None
+    if known is None or not known.architecture or not (known.hf_hub_id or known.url):
+        architecture = tag.partition(".")[0]
+        near = timm.list_models(f"*{architecture}*", pretrained=True)[:8] if architecture else []
+        raise MarcError(
+            "timm has no weights of this name",
+            got=repr(tag),
+            allowed=", ".join(near) or "a tag of timm, for example timm:resnet18.a1_in1k",
+        )
+    return known
+
+
+def _head_keys(card: EncoderCard) -> set[str]:
+    classifier = _known(card.tag).classifier or ()
+    names = {classifier} if isinstance(classifier, str) else set(classifier)
+    # a classifier inside a head, as in ConvNeXt, is the head itself in its authors' files
+    names |= {name.rpartition(".")[0] for name in names} - {""}
+    return {f"{name}.{kind}" for name in names for kind in ("weight", "bias")}
+
+
+def _hub_weights(card: EncoderCard, loading: Loading) -> Path:
+    import torch
+
+    known = _known(card.tag)
+    if known.hf_hub_id:
+        names = (known.hf_hub_filename,) if known.hf_hub_filename else TIMM_FILES
+        return hub_file(card, known.hf_hub_id, names, offline=loading.offline)
+    url = known.url if isinstance(known.url, str) else known.url[0]
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    return url_file(card, url, folder, offline=loading.offline)

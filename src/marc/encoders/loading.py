@@ -1,0 +1,64 @@
+"""How an encoder is to be loaded, and which images a loaded one takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.encoders.cards import EncoderCard
+from marc.errors import MarcError
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Where the weights are and what they run on."""
+
+    weights: Path | None = None
+    """A file, or a folder with one. None: the library's cache, or a download."""
+    offline: bool = False
+    """Whether the network may not even be tried."""
+    device: str = "auto"
+    precision: str = "auto"
+    batch: int = 0
+    """Images at a time. 0: chosen by device."""
+
+
+def refuse_choices(card: EncoderCard, loading: Loading) -> None:
+    """Refuse what an encoder that runs in ONNX or NumPy on the CPU cannot do."""
+    if loading.weights is not None:
+        raise MarcError(
+            f"{card.name} has its weights already",
+            got=f"weights {loading.weights}",
+            hint="no weights, or onnx:FILE for a graph of your own",
+        )
+    for what, asked, able in (
+        ("device", loading.device, "cpu"),
+        ("precision", loading.precision, "float32"),
+    ):
+        if asked not in ("auto", able):
+            raise MarcError(
+                f"{card.name} does not run on another {what}", got=asked, allowed=f"auto, {able}"
+            )
+
+
+def check_images(card: EncoderCard, images: NDArray[np.uint8] | NDArray[np.float32]) -> None:
+    """Refuse anything but images of the encoder's size with values from 0 to 255."""
+    size = card.crop.size
+    known = images.dtype in (np.uint8, np.float32)
+    if not known or images.ndim != 4 or images.shape[1:] != (size, size, 3):
+        raise MarcError(
+            f"{card.name} takes images of another kind",
+            got=f"{images.dtype} {images.shape}",
+            allowed=f"uint8 (n, {size}, {size}, 3), or float32 with values from 0 to 255",
+        )
+    # a comparison with NaN is false, so NaN is refused too
+    if images.dtype == np.float32 and images.size:
+        lowest, highest = images.min(), images.max()
+        if not (lowest >= 0 and highest <= 255):
+            raise MarcError(
+                f"{card.name} takes values from 0 to 255: it normalises them itself",
+                got=f"values from {lowest} to {highest}",
+            )

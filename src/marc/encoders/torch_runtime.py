@@ -1,0 +1,193 @@
+"""What the encoders that run in torch share: imports, device, precision, batches, digest."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.encoders.cards import EncoderCard
+from marc.encoders.loading import Loading, check_images
+from marc.errors import MarcError, one_of, whole_number
+from marc.scores import unit
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+PRECISIONS = ("auto", "bfloat16", "float32")
+CPU_BATCH = 32
+CUDA_BATCH = 256
+_OPERATORS = ("nms", "qnms")
+_SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a model runs on, settled."""
+
+    device: str
+    precision: str
+    batch: int
+
+
+def import_libraries(*names: str) -> None:
+    """Make `import timm` and `import open_clip` work, or say what to install.
+
+    Both import torchvision. The torchvision of the package index is built for CUDA; beside a torch
+    for the CPU its import fails, because two operators that it describes are missing. Declaring
+    them, without code, is enough: nobody here calls them, and who did would get a clear error.
+    """
+    for name in ("torch", "torchvision", *names):
+        if importlib.util.find_spec(name) is None:
+            raise MarcError(
+                "encoders in torch need more than the base installation",
+                got=f"no module {name}",
+                hint="pip install 'marc-clip[encoders]'",
+            )
+    import torch
+
+    if "torchvision" in sys.modules or torch.version.cuda or getattr(torch.version, "hip", None):
+        return
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]  # half imported
+        for operator in _OPERATORS:
+            torch.library.define(f"torchvision::{operator}", _SIGNATURE)
+
+
+def settle(loading: Loading) -> Running:
+    """Device, precision and batch size: as asked, or chosen by device."""
+    device = choose_device(loading.device)
+    default = CPU_BATCH if device == "cpu" else CUDA_BATCH
+    batch = whole_number("batch", loading.batch, at_least=0) or default
+    return Running(device, choose_precision(loading.precision, device), batch)
+
+
+def choose_device(asked: str) -> str:
+    """`cpu`, `cuda` or `cuda:N`; `auto` is a GPU where there is one."""
+    import torch
+
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    devices = ["cpu", *(["cuda"] if there else []), *(f"cuda:{number}" for number in range(there))]
+    if asked == "auto":
+        return "cuda" if there else "cpu"
+    if asked not in devices:
+        known = asked.startswith("cuda")
+        raise MarcError(
+            "torch finds no such GPU here" if known else "unknown device",
+            got=repr(asked),
+            allowed=", ".join(["auto", *devices]),
+            hint="--device auto" if known else None,
+        )
+    return asked
+
+
+def choose_precision(asked: str, device: str) -> str:
+    """What to compute in; `auto` is bfloat16 on a GPU that has it, float32 elsewhere."""
+    import torch
+
+    if one_of("precision", asked, PRECISIONS) != "auto":
+        return asked
+    return "bfloat16" if device != "cpu" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def state_digest(model: nn.Module) -> str:
+    """SHA-256 of a model's names, kinds, shapes and numbers: the same from any file format."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        plain = value.detach().cpu().contiguous().reshape(-1)
+        digest.update(plain.view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def encode_images(
+    encode: Callable[[Tensor], Tensor],
+    card: EncoderCard,
+    running: Running,
+    images: NDArray[np.uint8] | NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Unit vectors (n, dim) of cropped images. They travel as they came and are normalised there.
+
+    The arithmetic is that of `marc.encoders.preprocessing.normalise`.
+    """
+    import torch
+
+    check_images(card, images)
+    mean, std = (
+        torch.tensor(numbers, device=running.device).view(1, 3, 1, 1)
+        for numbers in (card.mean, card.std)
+    )
+    vectors = np.empty((len(images), card.dim), dtype=np.float32)
+    for start in range(0, len(images), running.batch):
+        part = np.require(images[start : start + running.batch], requirements=["C", "W"])
+        with inference(running):
+            pixels = torch.from_numpy(part).to(running.device).permute(0, 3, 1, 2)
+            normal = (pixels.float().contiguous() / 255 - mean) / std
+            vectors[start : start + running.batch] = _as_rows(card, encode(normal))
+    return unit(vectors)
+
+
+def encode_tokens(
+    encode: Callable[[Any], Tensor], card: EncoderCard, running: Running, tokens: Any
+) -> NDArray[np.float32]:
+    """Unit vectors (n, dim) of tokenised texts, always in float32: they are few and used often."""
+    vectors = np.empty((len(tokens), card.dim), dtype=np.float32)
+    exact = Running(running.device, "float32", running.batch)
+    for start in range(0, len(tokens), running.batch):
+        with inference(exact):
+            part = tokens[start : start + running.batch].to(running.device)
+            vectors[start : start + running.batch] = _as_rows(card, encode(part))
+    return unit(vectors)
+
+
+@contextmanager
+def inference(running: Running) -> Iterator[None]:
+    """No gradients, and the precision that was settled: float32 is float32 on a GPU too."""
+    import torch
+
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode())
+        if running.precision == "bfloat16":
+            kind = running.device.partition(":")[0]
+            stack.enter_context(torch.autocast(kind, dtype=torch.bfloat16))
+        else:
+            # convolutions would be rounded to 10 bits otherwise
+            stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError:
+            raise MarcError(
+                "the GPU has too little memory for a batch",
+                got=f"{running.batch} images at a time",
+                hint=f"--batch {max(1, running.batch // 2)}",
+            ) from None
+
+
+def _as_rows(card: EncoderCard, output: Tensor) -> NDArray[np.float32]:
+    if output.ndim != 2 or output.shape[1] != card.dim:
+        raise MarcError(
+            f"{card.name} does not give the vectors on its card",
+            got=f"shape {tuple(output.shape)}",
+            allowed=f"(n, {card.dim})",
+        )
+    rows: NDArray[np.float32] = output.float().cpu().numpy()
+    if not np.isfinite(rows).all():
+        raise MarcError(
+            f"{card.name} gave vectors that are not finite",
+            got="NaN or infinity",
+            hint="--precision float32, or other weights",
+        )
+    return rows
