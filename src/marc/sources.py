@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from marc.errors import MarcError
+from marc.images import IMAGE_KINDS, NAMED_SETS, open_images
 from marc.lab.embedding import OnProgress, lab_stream
 from marc.lab.streams import list_lab_streams
 from marc.packs import read_pack
+from marc.store import FeatureStore, is_store
+from marc.stored_stream import read_store
 from marc.stream import Stream
+
+STORES = Path("stores")
+"""Where `marc embed` puts a store unless told otherwise."""
 
 
 def _open_pack(name: str, on_progress: OnProgress | None) -> Stream:
@@ -18,24 +25,64 @@ def _open_pack(name: str, on_progress: OnProgress | None) -> Stream:
     return read_pack(Path(name))
 
 
+def _open_store(name: str, on_progress: OnProgress | None) -> Stream:
+    del on_progress  # a store is read when it is used
+    return read_store(Path(name))
+
+
 _KINDS: dict[str, tuple[str, Callable[[str, OnProgress | None], Stream]]] = {
     "arrays": ("arrays/FILE.npz", _open_pack),
     "lab": ("lab/NAME", lab_stream),
+    "store": ("store/DIR", _open_store),
 }
 
 
 def load_stream(source: str | os.PathLike[str], on_progress: OnProgress | None = None) -> Stream:
-    """Open a source: `arrays/FILE.npz` (a feature pack) or `lab/NAME` (the embedded lab)."""
+    """Open a source.
+
+    `arrays/FILE.npz` is a feature pack, `lab/NAME` the embedded lab, `store/DIR` a feature store.
+    A source of pictures (`folder/DIR`, `imagenet-a`, ...) is opened from the store that
+    `marc embed` made of it.
+    """
     text = os.fspath(source)
     kind, _, name = text.partition("/")
+    if kind in IMAGE_KINDS or text in NAMED_SETS:
+        return _open_embedded(text)
     if kind not in _KINDS or not name:
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
-            allowed=", ".join(spelling for spelling, _ in _KINDS.values()),
+            allowed=", ".join(spelling for spelling, _ in (*_KINDS.values(), *IMAGE_KINDS.values())),
             hint=_spelling(text, kind),
         )
     return _KINDS[kind][1](name, on_progress)
+
+
+def default_store(source: str) -> Path:
+    """Where `marc embed` puts the features of a source.
+
+    >>> default_store("folder/holiday/photos").as_posix()
+    'stores/folder-holiday-photos'
+    """
+    return STORES / re.sub(r"[^A-Za-z0-9._-]+", "-", source).strip("-.")
+
+
+def _open_embedded(source: str) -> Stream:
+    path = default_store(source)
+    if not is_store(path):
+        raise MarcError(
+            "these pictures are not embedded yet",
+            got=f"{source}: no store in {path}",
+            hint=f"marc embed {source} --encoder dinov2-b, or store/DIR if the store is elsewhere",
+        )
+    listed_by_itself = source.partition("/")[0] in ("folder", "hf", "wds")  # without a --root
+    if listed_by_itself and open_images(source).digest != FeatureStore(path).about["list"]:
+        raise MarcError(
+            "the pictures of this source are not those that were embedded: some came or went",
+            got=f"{source}, {path}",
+            hint=f"store/{path} for the old ones, or marc embed {source} ... --force",
+        )
+    return read_store(path)
 
 
 def _spelling(text: str, kind: str) -> str:
@@ -44,4 +91,6 @@ def _spelling(text: str, kind: str) -> str:
         return f"arrays/{text}"
     if text in list_lab_streams():
         return f"lab/{text}"
+    if is_store(Path(text)):
+        return f"store/{text}"
     return _KINDS[kind][0] if kind in _KINDS else "lab/sketch-12"

@@ -28,6 +28,8 @@ out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
 SEVERAL = {
+    "check": ("--encoder", "--weights"),
+    "embed": ("--encoder", "--prompts", "--weights"),
     "geometry": ("--space", "--neighbors"),
     "select": ("--space",),
     "report": ("--held-out",),
@@ -102,6 +104,15 @@ def p_value(log10: float) -> str:
     exponent = math.floor(log10)
     digits = f"{10 ** (log10 - exponent):.2g}"
     return f"1e{exponent + 1}" if digits == "10" else f"{digits}e{exponent}"
+
+
+def count(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> count(1, "picture"), count(2500, "picture")
+    ('1 picture', '2,500 pictures')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def say(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import typer
@@ -13,17 +13,19 @@ from marc.admission import POLICIES
 from marc.cli import console
 from marc.encoders import encoder_card, list_encoders
 from marc.errors import MarcError, one_of
+from marc.images import NAMED_SETS
 from marc.lab.streams import list_lab_streams, plan_stream
 from marc.methods import METHODS, MethodCard, list_methods
+from marc.prompts import list_prompt_sets, read_prompt_set
 
 
 def list_names(
-    what: str = typer.Argument(help="methods, policies, encoders or datasets."),
+    what: str = typer.Argument(help="methods, policies, encoders, datasets or prompts."),
     pattern: str = typer.Argument("*", help="A shell-style pattern, for example 'no*'."),
-    card: str = typer.Option("", help="Print everything about one method or encoder."),
+    card: str = typer.Option("", help="Print everything about one of them."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List methods, admission policies, encoders or data sets.
+    """List methods, admission policies, encoders, data sets or prompt sets.
 
     Example:  marc list encoders 'mini:pairs-*'
     """
@@ -32,6 +34,7 @@ def list_names(
         "policies": list_policies,
         "encoders": list_encoder_cards,
         "datasets": list_datasets,
+        "prompts": list_prompts,
     }
     kinds[one_of("kind of thing to list", what, kinds)](pattern, card, json)
 
@@ -58,27 +61,84 @@ def list_encoder_cards(pattern: str, card: str, json: bool) -> None:
     if json:
         console.as_json(cards)
     elif card:
-        rows = [[name, str(value)] for name, value in cards[card].items()]
-        console.table(["", card], rows, numbers=False)
+        console.table(["", card], encoder_rows(cards[card]), numbers=False)
     else:
-        rows = [[n, str(each["dim"]), each["summary"]] for n, each in cards.items()]
-        console.table(["encoder", "dim", "what it is"], rows, numbers=False)
+        rows = [
+            [name, str(each["dim"]), str(each["crop"]["size"]), each["summary"]]
+            for name, each in cards.items()
+        ]
+        console.table(["encoder", "dim", "pixels", "what it is"], rows, numbers=False)
+
+
+def encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
+    """A card line by line, as a person reads it."""
+    crop, training = card["crop"], card["training"] or {}
+    sides = "short side" if crop["resize"] == "short" else "both sides"
+    told = {
+        "what it is": card["summary"],
+        "runs in": card["library"],
+        "there named": card["tag"],
+        "dim": card["dim"],
+        "resize": f"{sides} to {crop['resized']} pixels, {crop['interpolation']}",
+        "crop": f"the centre, {crop['size']} x {crop['size']}",
+        "mean": ", ".join(f"{each:g}" for each in card["mean"]),
+        "std": ", ".join(f"{each:g}" for each in card["std"]),
+        "vector": card["pooling"],
+        "text": "yes: it can be a predictor" if card["has_text"] else "no",
+        "prompt sets": ", ".join(card["prompts"]),
+        "licence": card["licence"],
+        "paper": card["paper"],
+        "digest of the weights": card["digest"] or "known once they are loaded",
+        **training,
+    }
+    return [[name, str(value)] for name, value in told.items() if value != ""]
 
 
 def list_datasets(pattern: str, card: str, json: bool) -> None:
-    """Streams that come with the program."""
+    """Streams that come with the program, and published sets that it knows how to read."""
     _refuse_card("data sets", card)
-    names = [
-        name for name in map("lab/{}".format, list_lab_streams()) if fnmatch.fnmatch(name, pattern)
-    ]
-    _refuse_none("data set", names, pattern, map("lab/{}".format, list_lab_streams()))
-    plans = {name: plan_stream(name.removeprefix("lab/")) for name in names}
+    known = [*map("lab/{}".format, list_lab_streams()), *NAMED_SETS]
+    names = fnmatch.filter(known, pattern)
+    _refuse_none("data set", names, pattern, known)
+    sets = {name: _data_set(name) for name in names}
     if json:
-        sizes = {n: {"images": len(p), "classes": len(p.classes)} for n, p in plans.items()}
-        console.as_json(sizes)
+        console.as_json(sets)
+        return
+    rows = [[name, *map(str, each.values())] for name, each in sets.items()]
+    console.table(["data set", "images", "classes", "where"], rows, numbers=False)
+    if any(name in NAMED_SETS for name in names):
+        console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
+
+
+def _data_set(name: str) -> dict[str, Any]:
+    if name in NAMED_SETS:
+        known = NAMED_SETS[name]
+        return {
+            "images": known.images,
+            "classes": known.classes,
+            "where": f"ROOT/{known.layout}",
+        }
+    plan = plan_stream(name.removeprefix("lab/"))
+    return {"images": len(plan), "classes": len(plan.classes), "where": "drawn by the program"}
+
+
+def list_prompts(pattern: str, card: str, json: bool) -> None:
+    """Prompt sets, or the texts of one."""
+    sets = list_prompt_sets()
+    names = [one_of("prompt set", card, sets)] if card else fnmatch.filter(sets, pattern)
+    _refuse_none("prompt set", names, pattern, sets)
+    if card:
+        prompts = read_prompt_set(card)
+        if json:
+            console.as_json({card: dataclasses.asdict(prompts)})
+            return
+        console.heading(f"{card}, version {prompts.version}: {prompts.summary}")
+        console.say("\n".join(prompts.templates))
+    elif json:
+        console.as_json({name: sets[name] for name in names})
     else:
-        rows = [[name, str(len(plan)), str(len(plan.classes))] for name, plan in plans.items()]
-        console.table(["data set", "images", "classes"], rows)
+        rows = [[name, sets[name]] for name in names]
+        console.table(["prompt set", "what it is"], rows, numbers=False)
 
 
 def list_policies(pattern: str, card: str, json: bool) -> None:
@@ -94,7 +154,9 @@ def list_policies(pattern: str, card: str, json: bool) -> None:
 
 def _refuse_card(what: str, card: str) -> None:
     if card:
-        raise MarcError(f"{what} have no cards", got=f"--card {card}", allowed="methods, encoders")
+        raise MarcError(
+            f"{what} have no cards", got=f"--card {card}", allowed="methods, encoders, prompts"
+        )
 
 
 def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:

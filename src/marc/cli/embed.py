@@ -1,0 +1,240 @@
+"""`marc embed`: pictures in, a feature store out."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from marc.cli import console
+from marc.cli.console import count
+from marc.embedding import QUARANTINE, Embedded, embed
+from marc.embedding_cost import Foreseen, foresee
+from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
+from marc.errors import MarcError, whole_number
+from marc.images import open_images, with_class_names
+from marc.preparing import ViewPlan, Workers
+from marc.prompts import read_prompt_set
+from marc.sources import default_store
+from marc.store import CHUNK, FeatureStore, is_store
+from marc.stored_stream import VIEWS
+from marc.views import read_recipe
+
+PREDICTOR = "clip-b16-text"
+_FEW = 64  # pictures that are read sooner than a process starts
+_SUFFIXES = ("", ".safetensors", ".pt", ".pth", ".bin", ".onnx")
+
+
+def embed_pictures(
+    source: str = typer.Argument(help="Pictures: folder/DIR, csv/FILE, imagenet-a, ..."),
+    encoder: list[str] = typer.Option([], help="Retrieval encoders: marc list encoders."),
+    predictor: str = typer.Option(
+        "", help=f"The zero-shot classifier, or none; {PREDICTOR}, or what the store has."
+    ),
+    prompts: list[str] = typer.Option(
+        [], help="Prompt sets by name or file, pooled; those of the data set by default."
+    ),
+    class_names: str = typer.Option("", help="A file with what to call the classes."),
+    views: int = typer.Option(1, help="Views of each picture, the plain one included."),
+    recipe: str = typer.Option("VC", help="How views are drawn if there are several: VA to VD."),
+    view_seed: int = typer.Option(0, help="The seed of the views."),
+    root: str = typer.Option("", help="Where a named data set lies."),
+    weights: list[str] = typer.Option(
+        [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
+    ),
+    offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
+    precision: str = typer.Option("auto", help="auto, float32 or bfloat16."),
+    batch: int = typer.Option(0, help="Pictures in a batch; 0 chooses by device."),
+    workers: int = typer.Option(-1, help="Processes that read pictures; -1: one a core."),
+    chunk: int = typer.Option(0, help=f"Pictures in a chunk; {CHUNK}, or what the store has."),
+    ray: bool = typer.Option(False, "--ray", help="Spread the chunks over Ray workers."),
+    output: str = typer.Option("", "-o", "--output", help="Folder of the store."),
+    force: bool = typer.Option(False, "--force", help="Replace what was made otherwise."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Fill a feature store that every other command reads. Killed at any moment, it goes on.
+
+    Example:  marc embed folder/photos --encoder dinov2-b --class-names names.txt
+
+    Without a network:  marc embed folder/photos --encoder dinov2-b --weights models --offline
+    """
+    images = open_images(source, Path(root) if root else None)
+    if class_names:
+        images = with_class_names(images, Path(class_names))
+    store = Path(output) if output else default_store(source)
+    names, zero_shot = choose(store, encoder, predictor)
+    specs = {
+        name: EncoderSpec(name, weights_of(name, weights, names), offline, device, precision, batch)
+        for name in names
+    }
+    plan = EmbeddingPlan(
+        images=images,
+        store=store,
+        spaces=tuple(specs[name] for name in encoder),
+        predictor=specs.get(zero_shot),
+        prompts=check_prompts(prompts),
+        views=check_views(recipe, views, view_seed),
+        chunk=whole_number("chunk", chunk, 0) or stored_chunk(store),
+    )
+    count = check_workers(workers, len(images))
+    with console.progress() as bar, Workers(0 if ray else count) as pool:
+        report = console.reporter(bar)
+        report("loading the encoders", 0, 1)
+        jobs = load_jobs(plan)
+        report("loading the encoders", 1, 1)
+        if dry_run:
+            foreseen = foresee(plan, jobs, count, force=force)
+        elif ray:
+            from marc.scaling import embed_with_ray
+
+            done = embed_with_ray(plan, jobs, max(1, count), force=force, on_progress=report)
+        else:
+            done = embed(plan, jobs, pool, force=force, on_progress=report)
+    if dry_run:
+        tell_cost(plan, foreseen, json=json)
+    else:
+        tell(plan, jobs, done, json=json)
+
+
+def choose(store: Path, encoders: list[str], predictor: str) -> tuple[list[str], str]:
+    """All encoders by name, and which of them predicts: none if the store has one already."""
+    has_one = is_store(store) and FeatureStore(store).is_complete(VIEWS)
+    chosen = predictor or ("none" if has_one else PREDICTOR)
+    names = [*encoders] if chosen == "none" else [chosen, *encoders]
+    return names, chosen
+
+
+def stored_chunk(store: Path) -> int:
+    """The chunk of a store that is there, or the usual one."""
+    return FeatureStore(store).chunk if is_store(store) else CHUNK
+
+
+def check_prompts(names: list[str]) -> tuple[str, ...]:
+    """The names, if all of them can be read: an encoder is loaded later, and that takes longer."""
+    for name in names:
+        read_prompt_set(name)
+    return tuple(names)
+
+
+def check_views(recipe: str, n_views: int, seed: int) -> ViewPlan:
+    """What the predictor sees of each picture."""
+    read_recipe(recipe)
+    whole_number("view-seed", seed, 0)
+    return ViewPlan(recipe, n_views, seed) if whole_number("views", n_views, 1) > 1 else ViewPlan()
+
+
+def check_workers(asked: int, n_images: int) -> int:
+    """How many processes read: one a core, but none for a handful of pictures."""
+    usual = min(os.cpu_count() or 1, n_images // _FEW)
+    return usual if whole_number("workers", asked, -1) == -1 else asked
+
+
+def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
+    """Where the weights of an encoder lie, if anybody said."""
+    named = dict(each.split("=", 1) for each in given if each.split("=", 1)[0] in names)
+    if name in named:
+        return named[name]
+    plain = [Path(each) for each in given if each.split("=", 1)[0] not in names]
+    places = [place / f"{name}{end}" for place in plain for end in _SUFFIXES if place.is_dir()]
+    found = [place for place in places if place.exists()]
+    if found:
+        return str(found[0])
+    if len(plain) == 1 and len(names) == 1:
+        return str(plain[0])
+    if plain and not name.startswith(("mini:", "onnx:")):
+        raise MarcError(
+            f"no weights of {name} among those given",
+            got=", ".join(map(str, plain)),
+            allowed=f"a folder with {name}.safetensors or {name}/ in it",
+            hint=f"--weights {name}=PATH",
+        )
+    return None
+
+
+def tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
+    """What would be done."""
+    if json:
+        console.as_json({"store": str(plan.store), **vars(foreseen), "seconds": foreseen.seconds})
+        return
+    heading(plan)
+    tell_list(plan)
+    rows = [
+        [name, str(done), str(left), _duration(foreseen.encode_seconds.get(name, 0.0))]
+        for name, (done, left) in foreseen.chunks.items()
+    ]
+    console.table(["array", "chunks done", "to do", "encoding"], rows)
+    console.say(
+        f"to write: {foreseen.n_bytes / 1e6:,.1f} MB; reading and cropping "
+        f"{_duration(foreseen.prepare_seconds)}; about {_duration(foreseen.seconds)} in all"
+    )
+
+
+def tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:
+    """What was done."""
+    if json:
+        console.as_json(_as_data(plan, jobs, done))
+        return
+    heading(plan)
+    tell_list(plan)
+    rows = [
+        [job.array, job.encoder.card.name, " x ".join(map(str, job.shape)), job.encoder.precision]
+        for job in jobs
+    ]
+    console.table(["array", "encoder", "features", "computed in"], rows, numbers=False)
+    for note in done.notes:
+        console.say(f"note: {note}")
+    reasons = Counter(reason for _, reason in done.quarantined)
+    if reasons:
+        told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        where = plan.store / QUARANTINE
+        console.say(f"quarantined: {count(len(done.quarantined), 'picture')} ({told}); see {where}")
+    if done.n_chunks:
+        what = count(done.timing.images, "picture")
+        console.say(f"computed: {count(done.n_chunks, 'chunk')} of features, {what}")
+    else:
+        console.say("everything was there already")
+    source = plan.images.name
+    source = source if plan.store == default_store(source) else f"store/{plan.store}"
+    console.say(f"next: marc select {source}" if jobs.predictor else "next: add a --predictor")
+
+
+def heading(plan: EmbeddingPlan) -> None:
+    """Which pictures go where."""
+    pictures = count(len(plan.images), "picture")
+    console.heading(f"{plan.images.name}: {pictures} -> store/{plan.store}")
+
+
+def tell_list(plan: EmbeddingPlan) -> None:
+    """What was found at the source."""
+    images = plan.images
+    for note in images.notes:
+        console.say(f"note: {note}")
+    if images.passed_over:
+        reasons = Counter(reason for _, reason in images.passed_over)
+        told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        first = images.passed_over[0][0]
+        files = count(len(images.passed_over), "file")
+        console.say(f"passed over: {files} ({told}), for example {first}")
+
+
+def _as_data(plan: EmbeddingPlan, jobs: Jobs, done: Embedded) -> dict[str, Any]:
+    return {
+        "store": str(plan.store),
+        "n_images": done.n_images,
+        "quarantined": [list(each) for each in done.quarantined],
+        "passed_over": [list(each) for each in plan.images.passed_over],
+        "notes": [*plan.images.notes, *done.notes],
+        "chunks_computed": done.n_chunks,
+        "arrays": {job.array: job.made for job in jobs},
+    }
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

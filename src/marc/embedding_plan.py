@@ -1,0 +1,125 @@
+"""What is to be embedded, by what, into which store: plain data that any process can carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from marc.encoders import create_encoder, create_predictor
+from marc.encoders.cards import Encoder, TextEncoder
+from marc.errors import MarcError
+from marc.images.image_set import ImageSet
+from marc.preparing import ViewPlan, Wanted
+from marc.store import CHUNK
+from marc.stored_stream import SPACES, VIEWS
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder by name, and how it is loaded and run."""
+
+    name: str
+    weights: str | None = None
+    offline: bool = False
+    device: str = "auto"
+    precision: str = "auto"
+    batch: int = 0
+
+    def options(self) -> dict[str, Any]:
+        """What `create_encoder` takes beside the name."""
+        return {name: value for name, value in asdict(self).items() if name != "name"}
+
+
+@dataclass(frozen=True)
+class EmbeddingPlan:
+    """One call of `marc embed`."""
+
+    images: ImageSet
+    store: Path
+    spaces: tuple[EncoderSpec, ...]
+    predictor: EncoderSpec | None = None
+    prompts: tuple[str, ...] = ()
+    """Prompt sets by name or path; none: those of the data set."""
+    views: ViewPlan = ViewPlan()  # noqa: RUF009 (frozen)
+    chunk: int = CHUNK
+
+
+@dataclass(frozen=True)
+class Job:
+    """One array of a store and the encoder that fills it."""
+
+    array: str
+    encoder: Encoder
+    views: ViewPlan | None = None
+    """Of the predictor. None: one plain square a picture."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one picture's features."""
+        dim = self.encoder.card.dim
+        return (dim,) if self.views is None else (self.views.n_views, dim)
+
+    @property
+    def dtype(self) -> str:
+        """Views are many and only scored; keys are compared with each other."""
+        return "float32" if self.views is None else "float16"
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """All that the features depend on, beside the picture."""
+        card = self.encoder.card
+        if card.library == "onnx":  # its tag is a path, and a file may be moved
+            card = replace(card, tag=Path(card.tag).name)
+        made = {"card": asdict(card), "precision": self.encoder.precision}
+        return made if self.views is None else {**made, "views": asdict(self.views)}
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """A plan with its encoders loaded."""
+
+    spaces: tuple[Job, ...]
+    predictor: Job | None
+    text: TextEncoder | None
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter((self.predictor, *self.spaces) if self.predictor else self.spaces)
+
+
+def load_jobs(plan: EmbeddingPlan) -> Jobs:
+    """Load every encoder of a plan."""
+    if not plan.spaces and plan.predictor is None:
+        raise MarcError("there is nothing to embed with", hint="--encoder dinov2-b")
+    spec = plan.predictor
+    text = None if spec is None else create_predictor(spec.name, **spec.options())
+    predictor = Job(VIEWS, text, plan.views) if text else None
+    spaces = []
+    for spec in plan.spaces:
+        encoder = create_encoder(spec.name, **spec.options())
+        spaces.append(Job(f"{SPACES}/{space_name(encoder.card.name)}", encoder))
+    names = [job.array for job in spaces]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
+    return Jobs(tuple(spaces), predictor, text)
+
+
+def space_name(encoder: str) -> str:
+    """What an encoder's space is called in a stream.
+
+    >>> space_name("mini:pairs-large"), space_name("dinov2-b")
+    ('pairs-large', 'dinov2-b')
+    """
+    return encoder.removeprefix("mini:")
+
+
+def wanted_by(jobs: list[Job], upright: bool) -> Wanted:
+    """What workers must make of each picture for these jobs."""
+    views = next((job for job in jobs if job.views is not None and job.views.n_views > 1), None)
+    plain = [job.encoder.card.crop for job in jobs if job is not views]
+    return Wanted(
+        tuple(dict.fromkeys(plain)),
+        None if views is None or views.views is None else (views.encoder.card.crop, views.views),
+        upright,
+    )

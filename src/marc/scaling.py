@@ -1,0 +1,103 @@
+"""`marc embed --ray`: the chunks of a store spread over a Ray cluster, or over local processes.
+
+Every worker loads the encoders once and writes whole chunks into the same store, which must lie
+where all of them can reach it. The bytes are those of a run in one process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from marc.embedding import Embedded, OnProgress, Timing, fill, finish, set_up, to_do
+from marc.embedding_plan import EmbeddingPlan, Jobs, load_jobs
+from marc.errors import MarcError
+from marc.preparing import Workers
+from marc.store import FeatureStore, writing
+
+
+class _Filler:
+    """One worker: encoders in memory, chunks in, features in the store."""
+
+    def __init__(self, plan: EmbeddingPlan) -> None:
+        self._plan = plan
+        self._jobs = load_jobs(plan)
+        self._store = FeatureStore(plan.store, write=True)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        counts = [self._fill(int(chunk)) for chunk in batch["chunk"]]
+        return {"chunk": batch["chunk"], "n_images": counts}
+
+    def _fill(self, chunk: int) -> int:
+        jobs = [job for job in self._jobs if not self._store.has(job.array, chunk)]
+        silent = lambda what, done, total: None  # noqa: E731
+        return fill(self._store, self._plan.images, {chunk: jobs}, Workers(0), silent).images
+
+
+def embed_with_ray(
+    plan: EmbeddingPlan,
+    jobs: Jobs,
+    n_workers: int,
+    *,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Embedded:
+    """What `embed` does, on `n_workers` Ray workers."""
+    report = on_progress or (lambda what, done, total: None)
+    timing = Timing()
+    with _ray() as ray:
+        notes = set_up(plan, jobs, force=force, on_progress=report)
+        with writing(plan.store):
+            store = FeatureStore(plan.store, write=True)
+            work = to_do(store, jobs)
+            total = sum(len(store.rows(chunk)) for chunk in work)
+            report("embedding", 0, total)
+            for row in _map(ray, plan, list(work), n_workers) if work else ():
+                timing.images += int(row["n_images"])
+                report("embedding", timing.images, total)
+            quarantined = finish(store, jobs)
+    n_chunks = sum(map(len, work.values()))
+    return Embedded(store.n_images, quarantined, n_chunks, notes, timing)
+
+
+def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> Any:
+    """Results in any order: which worker takes which chunk does not matter."""
+    n_workers = min(n_workers, len(chunks))
+    items = [{"chunk": chunk} for chunk in chunks]
+    # a block a chunk from the start: a step that cuts blocks would want a core of its own
+    data = ray.data.from_items(items, override_num_blocks=len(items))
+    gpus = {"num_gpus": 1} if ray.cluster_resources().get("GPU", 0) >= n_workers else {}
+    pool = ray.data.ActorPoolStrategy(size=n_workers)
+    filled = data.map_batches(
+        _Filler, fn_constructor_args=(plan,), batch_size=1, compute=pool, **gpus
+    )
+    return filled.iter_rows()
+
+
+@contextmanager
+def _ray() -> Iterator[Any]:
+    """Ray, joined to the cluster of `RAY_ADDRESS` or started here; it reports home to nobody."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise MarcError(
+            "--ray needs Ray, which is not installed",
+            got=error,
+            hint="pip install 'marc-clip[ray]'",
+        ) from error
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False  # we have our own
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield ray
+    finally:
+        if ours:
+            ray.shutdown()

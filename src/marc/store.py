@@ -1,0 +1,287 @@
+"""The feature store: a folder with features of one list of pictures, filled chunk by chunk.
+
+It is a Zarr (version 3) group, readable by any Zarr library:
+
+    images/ids (N) strings     images/labels (N), if known
+    images/status (N)          0, or why a picture could not be read (`marc.images.decoding`)
+    images/content (N, 16)     digests of the encoded pictures
+    predictor/views (N, M, D) float16        predictor/prototypes (C, D), with their prompts
+    spaces/NAME (N, D_s) float32             one for each retrieval encoder
+
+A chunk of rows is written in one piece, so it is there or not: that is the unit of going on after a
+kill, and of several writers. What made an array stands in its attributes; an array that was made
+otherwise is never added to. A finished array carries the digest of its features.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, whole_number
+from marc.features import digest
+from marc.images.image_set import ImageSet
+from marc.records import flatten, versions
+
+FORMAT = 1
+CHUNK = 256
+"""Pictures in a chunk, unless someone says otherwise."""
+
+STATUS, CONTENT, IDS, LABELS = (f"images/{n}" for n in ("status", "content", "ids", "labels"))
+_MARK = "marc_store"
+_WROTE = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
+
+
+class FeatureStore:
+    """A store on disk. Reading needs no lock; writers hold `writing(path)`."""
+
+    def __init__(self, path: Path, *, write: bool = False) -> None:
+        import zarr
+
+        self.path = path
+        if not is_store(path):
+            raise MarcError(
+                "there is no feature store here",
+                got=path,
+                hint=f"marc embed folder/DIR --encoder dinov2-b -o {path}",
+            )
+        self._group = zarr.open_group(path, mode="r+" if write else "r")
+        about: Any = self._group.attrs[_MARK]
+        if about["format"] != FORMAT:
+            raise MarcError(
+                "this store was written by another version of marc",
+                got=f"format {about['format']}",
+                allowed=f"format {FORMAT}",
+            )
+        self.about: dict[str, Any] = about
+        self.n_images: int = about["n_images"]
+        self.chunk: int = about["chunk"]
+
+    @property
+    def n_chunks(self) -> int:
+        """How many chunks each array has."""
+        return -(-self.n_images // self.chunk)
+
+    def rows(self, chunk: int) -> range:
+        """The pictures of a chunk."""
+        return range(chunk * self.chunk, min((chunk + 1) * self.chunk, self.n_images))
+
+    def names(self, group: str) -> list[str]:
+        """The arrays of a group."""
+        return sorted(self._group[group].array_keys()) if group in self._group else []  # type: ignore[union-attr]
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """What made an array; empty if there is none."""
+        return dict(self._group[name].attrs) if name in self._group else {}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of an array, without reading it."""
+        return self._array(name).shape
+
+    def is_complete(self, name: str) -> bool:
+        """Whether all of an array is there."""
+        return "features" in self.attributes(name)
+
+    def pending(self, name: str) -> list[int]:
+        """Chunks that an array does not have yet."""
+        return [chunk for chunk in range(self.n_chunks) if not self.has(name, chunk)]
+
+    def has(self, name: str, chunk: int) -> bool:
+        """Whether a chunk is there."""
+        rest = "/0" * (len(self.shape(name)) - 1)
+        return (self.path / name / "c" / f"{chunk}{rest}").exists()
+
+    def prepare(
+        self, name: str, shape: tuple[int, ...], dtype: str, made: Mapping[str, Any], *, force: bool
+    ) -> None:
+        """Make room for the features of an encoder, or go on where an earlier call stopped."""
+        if self.holds(name, made, force=force):
+            return
+        self._group.create_array(
+            name,
+            shape=(self.n_images, *shape),
+            chunks=(self.chunk, *shape),
+            dtype=dtype,
+            compressors=None,  # features do not compress; the files are the plain numbers
+            fill_value=0,
+            overwrite=True,
+            attributes={"made": dict(made), "versions": versions(*_WROTE)},
+        )
+
+    def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
+        """Whether an array is there and was made so; made otherwise, it is an error or replaced."""
+        stored = self.attributes(name).get("made")
+        differing = differences(stored or {}, json.loads(json.dumps(made)))
+        if stored is not None and differing and not force:
+            raise MarcError(
+                f"the store has {name} already, made otherwise",
+                got="; ".join(differing),
+                hint="another -o STORE, or --force to replace it",
+            )
+        return stored is not None and not differing
+
+    def write(self, name: str, chunk: int, values: NDArray[Any]) -> None:
+        """Write one chunk, in one piece."""
+        import zarr
+
+        rows = self.rows(chunk)
+        with zarr.config.set({"array.write_empty_chunks": True}):  # a chunk of zeros is there too
+            self._array(name)[rows.start : rows.stop] = values
+
+    def read_chunk(self, name: str, chunk: int) -> NDArray[Any]:
+        """One chunk, unreadable pictures and all."""
+        rows = self.rows(chunk)
+        return np.asarray(self._array(name)[rows.start : rows.stop])
+
+    def finish(self, name: str) -> None:
+        """Say that an array is whole, with the digest of what readers will see."""
+        if not self.is_complete(name) and not self.pending(name):
+            self._array(name).attrs["features"] = digest(self.read(name))
+
+    def put(self, name: str, values: NDArray[Any], made: Mapping[str, Any]) -> None:
+        """Write a small array in one go, in place of an older one; what made it comes last."""
+        array = self._group.create_array(
+            name,
+            shape=values.shape,
+            chunks=tuple(max(1, length) for length in values.shape),
+            dtype="string" if values.dtype.kind in "OUT" else values.dtype,
+            compressors=None,
+            overwrite=True,
+        )
+        array[...] = values
+        array.attrs.update({"made": dict(made), "versions": versions(*_WROTE)})
+
+    def get(self, name: str) -> NDArray[Any]:
+        """A small array, whole."""
+        return np.asarray(self._array(name)[...])
+
+    def read(self, name: str, n_views: int | None = None) -> NDArray[Any]:
+        """The rows of all readable pictures; of views only the first, if so many are asked for."""
+        array = self._array(name)
+        stored = array[...] if n_views is None else array[:, :n_views]
+        readable = self.readable
+        return np.asarray(stored) if readable.all() else np.asarray(stored)[readable]
+
+    @property
+    def readable(self) -> NDArray[np.bool_]:
+        """Which pictures could be read, (N,)."""
+        return self.get(STATUS) == 0
+
+    def _array(self, name: str) -> Any:
+        return self._group[name]
+
+
+def create_store(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> None:
+    """A store for a list of pictures; one that is there already must be of the same list."""
+    if not holds_list(path, images, chunk=chunk, force=force):
+        _create(path, images, _about(images, chunk))
+
+
+def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> bool:
+    """Whether a store is there for these pictures; of others, it is an error or replaced."""
+    whole_number("chunk", chunk, 1)
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return False
+    if not is_store(path):
+        raise MarcError("this path is not a feature store, so it is left alone", got=path)
+    differing = differences(FeatureStore(path).about, _about(images, chunk))
+    differing = [each for each in differing if not each.startswith("source")]
+    if differing and not force:
+        raise MarcError(
+            "this store is of other pictures",
+            got=f"{path}: {'; '.join(differing)}",
+            hint="another -o STORE, or --force to replace it",
+        )
+    return not differing
+
+
+def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "source": images.name,
+        "n_images": len(images),
+        "list": images.digest,
+        "upright": images.upright,
+        "chunk": chunk,
+    }
+
+
+def _create(path: Path, images: ImageSet, about: Mapping[str, Any]) -> None:
+    """Write the list beside, then put it in place: a store appears with its list."""
+    import zarr
+
+    fresh, old = (path.with_name(path.name + end) for end in (".new", ".old"))
+    for place in (fresh, old):
+        if is_store(place):
+            shutil.rmtree(place)
+    fresh.mkdir(parents=True)  # refuses what is not ours
+    zarr.create_group(fresh, zarr_format=3, attributes={_MARK: dict(about)})
+    store = FeatureStore(fresh, write=True)
+    store.put(IDS, np.array(images.ids, dtype=object), {})
+    if images.labels is not None:
+        store.put(LABELS, np.array(images.labels, dtype=np.int64), {})
+    store.prepare(STATUS, (), "uint8", {}, force=False)
+    store.prepare(CONTENT, (16,), "uint8", {}, force=False)
+    if path.exists():
+        path.rename(old)
+    fresh.rename(path)
+    if is_store(old):
+        shutil.rmtree(old)
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is one of ours."""
+    try:
+        return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two records, in words.
+
+    >>> differences({"card": {"dim": 8}}, {"card": {"dim": 9}})
+    ['card.dim: stored 8, now 9']
+    """
+    old, new = flatten(stored), flatten(now)
+    return [
+        f"{name}: stored {_short(old.get(name))}, now {_short(new.get(name))}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Be the only `marc embed` that fills a store, and clear away what a killed one left.
+
+    The lock is on the folder itself: no file stays behind, and the system gives it back when its
+    holder dies, however it dies. Windows cannot lock a folder; there, two writers do double work.
+    """
+    with ExitStack() as stack:
+        if sys.platform != "win32":
+            import fcntl
+
+            handle = os.open(path, os.O_RDONLY)
+            stack.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise MarcError("another marc embed is filling this store", got=path) from error
+        for left in path.rglob("*.partial"):
+            left.unlink()
+        yield

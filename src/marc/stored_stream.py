@@ -1,0 +1,82 @@
+"""`store/DIR`: a feature store as a stream. Features are read when they are first used."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.core import Predictor
+from marc.errors import MarcError
+from marc.features import Features, LazySpaces, LazyViews, digest
+from marc.scores import Float, unit
+from marc.store import IDS, LABELS, FeatureStore
+from marc.stream import Stream
+
+VIEWS, PROTOTYPES = "predictor/views", "predictor/prototypes"
+SPACES = "spaces"
+
+
+def read_store(path: Path) -> Stream:
+    """The stream of a store: its readable pictures, with every space that is whole."""
+    store = FeatureStore(path)
+    again = "call the same marc embed again: it goes on where it stopped"
+    if not store.attributes(VIEWS):
+        hint = f"marc embed {store.about['source']} --encoder NAME --predictor NAME -o {path}"
+        raise MarcError("this store has no predictor", got=path, hint=hint)
+    if not store.is_complete(VIEWS) or "made" not in store.attributes(PROTOTYPES):
+        raise MarcError("the predictor's features are not all there", got=path, hint=again)
+    names = store.names(SPACES)
+    whole = [name for name in names if store.is_complete(f"{SPACES}/{name}")]
+    if left := [name for name in names if name not in whole]:
+        warnings.warn(f"not all there, left out: {', '.join(left)}; {again}", stacklevel=2)
+    readable = store.readable
+    n_images = int(readable.sum())
+    if not n_images:
+        raise MarcError("no picture of this store could be read", got=path)
+    features = Features(
+        views=LazyViews(partial(_views, store), (n_images, *store.shape(VIEWS)[1:])),  # type: ignore[arg-type]
+        predictor=_predictor(store),
+        spaces=LazySpaces({name: partial(_space, store, name) for name in whole}),
+        class_names=tuple(store.attributes(PROTOTYPES)["made"]["class_names"]),
+        ids=tuple(store.get(IDS)[readable].tolist()),
+        known=_digests(store, whole),
+    )
+    labels = store.get(LABELS)[readable] if store.attributes(LABELS) else None
+    return Stream(features, np.arange(n_images), labels, name=path.name)
+
+
+def _predictor(store: FeatureStore) -> Predictor:
+    made = store.attributes(PROTOTYPES)["made"]
+    return Predictor(unit(store.get(PROTOTYPES)), float(made["logit_scale"]))
+
+
+def _views(store: FeatureStore, n_views: int) -> Float:
+    """The first views; all of them are checked against what was written."""
+    if n_views < store.shape(VIEWS)[1]:
+        return store.read(VIEWS, n_views)
+    return _sound(store, VIEWS, store.read(VIEWS))
+
+
+def _space(store: FeatureStore, name: str) -> NDArray[np.float32]:
+    array = f"{SPACES}/{name}"
+    return unit(_sound(store, array, store.read(array)))
+
+
+def _sound(store: FeatureStore, name: str, values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """What was read, if it is what was written."""
+    if digest(values) != store.attributes(name)["features"]:
+        raise MarcError(
+            f"{name} is not what was written: files were changed or lost",
+            got=store.path / name,
+            hint="call marc embed with --force, after removing this folder",
+        )
+    return values
+
+
+def _digests(store: FeatureStore, spaces: list[str]) -> dict[str, str]:
+    arrays = {"views": VIEWS, **{f"{SPACES}/{name}": f"{SPACES}/{name}" for name in spaces}}
+    return {name: store.attributes(array)["features"] for name, array in arrays.items()}

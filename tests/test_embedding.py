@@ -1,0 +1,215 @@
+"""Filling a store: the features of a direct computation, resumed, shared out and never mixed."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import tree
+from embedding_trees import PREDICTOR, SPACES, draw_lab_folder, embed_plan, make_plan
+from image_trees import odd_folder
+from PIL import Image
+
+import marc
+from marc import MarcError
+from marc.embedding import cut_chunk
+from marc.embedding_plan import EncoderSpec, load_jobs
+from marc.encoders import create_encoder, create_predictor
+from marc.encoders.preprocessing import crop_picture
+from marc.images.class_names import with_class_names
+from marc.images.decoding import REASONS, decode
+from marc.preparing import ViewPlan
+from marc.scores import unit
+from marc.store import FeatureStore
+from marc.views import make_views
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return draw_lab_folder(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="module")
+def embedded(pictures, tmp_path_factory):
+    store = tmp_path_factory.mktemp("stores") / "s"
+    embed_plan(make_plan(pictures, store, n_views=3))
+    return store
+
+
+def direct(pictures, name, n_views=1):
+    """One picture after the other, with nothing of the pipeline."""
+    encoder = create_encoder(name)
+    rows = []
+    for path in sorted(pictures.rglob("*.png")):
+        picture = Image.open(path).convert("RGB")
+        key = path.relative_to(pictures).as_posix()
+        if n_views == 1:
+            squares = crop_picture(picture, encoder.card.crop)[None]
+        else:
+            squares = make_views(picture, encoder.card.crop, "VC", n_views, key=key, seed=0)
+        rows.append(encoder.encode(squares))
+    return np.stack(rows)
+
+
+def test_a_store_holds_what_the_encoders_give(pictures, embedded):
+    store = FeatureStore(embedded)
+    for name in SPACES:
+        stored = store.read(f"spaces/{name.removeprefix('mini:')}")
+        assert stored.dtype == np.float32
+        np.testing.assert_allclose(stored, direct(pictures, name)[:, 0], atol=2e-6)
+    views = store.read("predictor/views")
+    assert views.dtype == np.float16
+    np.testing.assert_allclose(views, direct(pictures, PREDICTOR, 3), atol=1e-3)
+
+
+def test_a_store_is_a_stream(pictures, embedded):
+    stream = marc.load_stream(f"store/{embedded}")
+    assert stream.spaces == ("pairs-small", "pixels")
+    assert (len(stream), stream.n_views, stream.n_classes) == (14, 3, 3)
+    names = sorted(path.name for path in pictures.iterdir())
+    assert stream.features.class_names == tuple(names)
+    assert stream.features.ids[0].startswith(f"{names[0]}/")
+    labels = [names.index(name.split("/")[0]) for name in stream.features.ids]
+    assert stream.labels.tolist() == labels
+    text = create_predictor(PREDICTOR)
+    assert stream.features.predictor.logit_scale == pytest.approx(text.logit_scale)
+    run = marc.run(marc.MARC(space="pairs-small", capacity=2, weight=1.0), stream)
+    assert 0 <= run.accuracy <= 1
+
+
+def test_a_prototype_is_the_normalised_mean_of_its_prompts(embedded):
+    store = FeatureStore(embedded)
+    prompts, owner = store.get("predictor/prompts"), store.get("predictor/prompt_class")
+    assert len(store.get("predictor/texts")) == len(prompts) == 30
+    for label in range(3):
+        mean = unit(prompts[owner == label].mean(axis=0))
+        assert np.allclose(store.get("predictor/prototypes")[label], mean, atol=1e-6)
+
+
+def test_the_bytes_do_not_depend_on_workers_or_on_what_came_before(pictures, embedded, tmp_path):
+    plan = make_plan(pictures, tmp_path / "s", n_views=3)
+    first = embed_plan(replace(plan, spaces=plan.spaces[:1]), n_workers=2)
+    assert first.n_chunks == 2 * 4
+    second = embed_plan(plan)
+    assert second.n_chunks == 4
+    assert tree(tmp_path / "s") == tree(embedded)
+    third = embed_plan(plan)
+    assert (third.n_chunks, third.timing.images) == (0, 0)
+    assert tree(tmp_path / "s") == tree(embedded)
+
+
+@pytest.mark.parametrize("lost", ["spaces/pixels/c/2", "predictor/views/c/0", "images/status/c/1"])
+def test_a_lost_chunk_is_noticed(pictures, embedded, tmp_path, lost):
+    shutil.copytree(embedded, tmp_path / "s")
+    place = tmp_path / "s" / lost
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    stream = marc.load_stream(f"store/{tmp_path / 's'}") if "status" not in lost else None
+    if stream is not None:
+        space = "pixels" if "pixels" in lost else "predictor"
+        with pytest.raises(MarcError, match="is not what was written"):
+            stream.features.keys(space)
+
+
+def test_another_recipe_precision_or_prompt_is_refused_by_name(pictures, embedded, tmp_path):
+    shutil.copytree(embedded, tmp_path / "s")
+    before = tree(tmp_path / "s")
+    plan = make_plan(pictures, tmp_path / "s", n_views=3)
+    words = tmp_path / "words.txt"
+    words.write_text("arrow\nstar\nheart\n")
+    changes = {
+        "views.seed: stored 0, now 1": replace(plan, views=ViewPlan("VC", 3, 1)),
+        "views.n_views: stored 3, now 2": replace(plan, views=ViewPlan("VC", 2, 0)),
+        "views.recipe: stored VC, now VA": replace(plan, views=ViewPlan("VA", 3, 0)),
+        "class_names": replace(plan, images=with_class_names(plan.images, words)),
+    }
+    for message, changed in changes.items():
+        with pytest.raises(MarcError, match=message):
+            embed_plan(changed)
+        assert tree(tmp_path / "s") == before
+    renamed = embed_plan(changes["class_names"], force=True)
+    assert renamed.n_chunks == 0  # new words need no new features of pictures
+    names = marc.load_stream(f"store/{tmp_path / 's'}").features.class_names
+    assert names == ("arrow", "star", "heart")
+
+
+def test_a_picture_that_changed_is_noticed(pictures, tmp_path):
+    folder = shutil.copytree(pictures, tmp_path / "pictures")
+    plan = make_plan(folder, tmp_path / "s")
+    embed_plan(replace(plan, spaces=plan.spaces[:1]))
+    victim = sorted(folder.rglob("*.png"))[5]
+    Image.new("RGB", (80, 80), "red").save(victim)
+    with pytest.raises(MarcError, match=r"have changed since.*\n.*" + victim.name):
+        embed_plan(plan)
+
+
+def test_a_stream_needs_a_whole_predictor(pictures, tmp_path):
+    plan = make_plan(pictures, tmp_path / "s")
+    embed_plan(replace(plan, predictor=None))
+    with pytest.raises(MarcError, match="no predictor"):
+        marc.load_stream(f"store/{tmp_path / 's'}")
+
+
+def test_a_space_that_is_not_whole_is_left_out_and_said(pictures, tmp_path):
+    plan = make_plan(pictures, tmp_path / "s")
+    embed_plan(plan)
+    store = FeatureStore(tmp_path / "s", write=True)
+    store.prepare("spaces/half", (8,), "float32", {"card": "half"}, force=False)
+    store.write("spaces/half", 0, np.ones((4, 8), np.float32))
+    with pytest.warns(UserWarning, match="left out: half"):
+        stream = marc.load_stream(f"store/{tmp_path / 's'}")
+    assert "half" not in stream.spaces
+
+
+def test_odd_files_are_quarantined_with_a_reason_and_the_others_embedded(tmp_path):
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    odd_folder(folder)
+    plan = make_plan(folder, tmp_path / "s", spaces=("mini:pixels",), predictor=None)
+    done = embed_plan(plan)
+    bad = dict(done.quarantined)
+    for name, path in zip(plan.images.ids, plan.images.locations, strict=True):
+        data = Path(path.path).read_bytes()
+        try:
+            decode(data, upright=True)
+            assert name not in bad
+        except Exception as problem:
+            assert bad[name] == REASONS[problem.code]
+    assert 0 < len(bad) < done.n_images
+    lines = (tmp_path / "s" / "quarantine.csv").read_text().splitlines()
+    assert lines[0] == "id,reason"
+    assert len(lines) == len(bad) + 1
+    store = FeatureStore(tmp_path / "s")
+    assert len(store.read("spaces/pixels")) == done.n_images - len(bad)
+
+
+def test_a_predictor_without_words_says_what_to_type(tmp_path):
+    draw_lab_folder(tmp_path / "tree", count=4, n_classes=1)
+    folder = next((tmp_path / "tree").iterdir())  # no sub-folders: no labels
+    with pytest.raises(MarcError, match="--class-names"):
+        embed_plan(make_plan(folder, tmp_path / "s"))
+    assert not (tmp_path / "s").exists()
+
+
+def test_nothing_to_embed_with_and_one_space_twice_are_refused(pictures, tmp_path):
+    plan = make_plan(pictures, tmp_path / "s")
+    with pytest.raises(MarcError, match="--encoder"):
+        load_jobs(replace(plan, predictor=None, spaces=()))
+    with pytest.raises(MarcError, match="spaces/pixels"):
+        load_jobs(replace(plan, spaces=(EncoderSpec("mini:pixels"),) * 2))
+
+
+@pytest.mark.parametrize(("n_views", "batch"), [(1, 64), (1, 3), (8, 64), (64, 32)])
+def test_groups_cover_a_chunk_once_and_in_order(pictures, embedded, n_views, batch):
+    class Store:
+        def rows(self, chunk):
+            return range(chunk * 50, chunk * 50 + 50)
+
+    class Encoder:
+        pass
+
+    Encoder.batch = batch
+    job = type("Job", (), {"encoder": Encoder, "views": ViewPlan("VC", n_views, 0)})
+    groups = cut_chunk(Store(), 2, [job])
+    assert [row for group in groups for piece in group for row in piece] == list(range(100, 150))
+    assert all(sum(map(len, group)) <= max(1, batch // n_views) for group in groups)
