@@ -8,8 +8,10 @@ from importlib.metadata import version
 import typer
 
 from marc.cli import console
+from marc.cli.check import check
 from marc.cli.compare import compare
 from marc.cli.demo import demo
+from marc.cli.embed import embed_pictures
 from marc.cli.geometry import geometry
 from marc.cli.listing import list_names
 from marc.cli.report import report
@@ -28,12 +30,14 @@ app = typer.Typer(
     epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
 )
 app.command()(demo)
+app.command(name="embed")(embed_pictures)
 app.command()(geometry)
 app.command()(select)
 app.command()(run)
 app.command()(sweep)
 app.command()(compare)
 app.command()(report)
+app.command()(check)
 app.command(name="list")(list_names)
 
 
@@ -62,7 +66,7 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             kept = "; what is finished is kept: the same command goes on from it"
-            resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "run", "sweep")
+            resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "embed", "run", "sweep")
             console.err.print("stopped" + (kept if resumes else ""))
         raise
     except OSError as error:

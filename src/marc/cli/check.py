@@ -1,0 +1,175 @@
+"""`marc check`: is everything as it should be? Program, device, disk, encoders and data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+
+from marc.cache_folder import cache_folder
+from marc.cli import console
+from marc.cli.check_data import Finding, Level, OnProgress, check_data, has_pictures, open_data
+from marc.cli.embed import weights_of
+from marc.encoders import create_encoder, encoder_card, list_encoders
+from marc.errors import MarcError
+from marc.golden import Verdict, check_golden
+from marc.sources import default_store
+
+_LOW = 5e9  # bytes of free disk that are worth a word
+_LIBRARIES = ("torch", "timm", "open_clip_torch", "onnxruntime", "pillow", "zarr")
+_LEVELS: dict[str, Level] = {"same": "ok", "stored": "note", "changed": "wrong", "failed": "wrong"}
+
+
+def check(
+    source: str = typer.Argument("", help="Pictures or features; none checks the rest."),
+    encoder: list[str] = typer.Option([], help="Encoders; all mini: ones by default."),
+    root: str = typer.Option("", help="Where a named data set lies."),
+    weights: list[str] = typer.Option(
+        [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
+    ),
+    offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Check program, device, disk, encoders and data. The exit status is 1 if something is wrong.
+
+    Example:  marc check folder/photos --encoder dinov2-b
+    """
+    names = encoder or list_encoders("mini:*")
+    for name in names:
+        encoder_card(name)  # a name that is not known is refused before anything is done
+    if weights and not encoder:
+        raise MarcError("weights belong to an encoder", got="--weights", hint="--encoder NAME")
+    place = {name: weights_of(name, weights, names) for name in names}
+    data = open_data(source, Path(root) if root else None) if source else None
+    findings = [*check_program(), *check_device(), *check_disk()]
+    with console.progress() as bar:
+        findings += check_encoders(place, console.reporter(bar), offline=offline)
+    if data is not None:
+        findings += check_data(source, data)
+    wrong = [each for each in findings if each.level == "wrong"]
+    if json:
+        listed = [dataclasses.asdict(each) for each in findings]
+        console.as_json({"kind": "check", "source": source, "ok": not wrong, "findings": listed})
+    else:
+        show(findings, what_next(source, root, encoder, n_wrong=len(wrong)))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def check_program() -> Iterator[Finding]:
+    """Versions, found without importing anything."""
+    versions = {"marc": version("marc-clip"), "python": platform.python_version()}
+    for library in ("numpy", *_LIBRARIES):
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    text = ", ".join(f"{name} {number}" for name, number in versions.items())
+    yield Finding("program", "ok", text, data={"versions": versions})
+    missing = [name for name in ("torch", "timm", "open_clip") if find_spec(name) is None]
+    if missing:
+        text = f"no {', '.join(missing)}: only mini: and onnx: encoders can be used"
+        yield Finding("program", "note", text, "pip install 'marc-clip[encoders]'")
+
+
+def check_device() -> Iterator[Finding]:
+    """Processor, memory and, if torch is there, GPUs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    text = f"{cores} processor cores"
+    with_memory = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= {*getattr(os, "sysconf_names", ())}
+    if with_memory:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        text += f", {memory / 1e9:.0f} GB of memory"
+    yield Finding("device", "ok", text)
+    if find_spec("torch") is not None:
+        yield _gpus()
+
+
+def _gpus() -> Finding:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a driver that does not answer is told below
+        there = torch.cuda.is_available()
+    if there:
+        cards = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
+        text = ", ".join(f"{card.name} ({card.total_memory / 1e9:.0f} GB)" for card in cards)
+        return Finding("device", "ok", f"GPU: {text}")
+    if shutil.which("nvidia-smi"):
+        text = f"there is a GPU driver, but this torch ({version('torch')}) finds no GPU"
+        return Finding("device", "note", text, "install a torch that is built for CUDA")
+    return Finding("device", "ok", "no GPU: encoders run on the processor")
+
+
+def check_disk() -> Iterator[Finding]:
+    """Free space where things are kept and where the command is called."""
+    for what, folder in (("kept features", cache_folder()), ("this folder", Path.cwd())):
+        there = next(each for each in (folder, *folder.parents) if each.is_dir())
+        free = shutil.disk_usage(there).free
+        text = f"{free / 1e9:.1f} GB free for {what} ({folder})"
+        if free < _LOW:
+            fix = "MARC_CACHE=DIR puts kept features elsewhere, -o DIR a store"
+            yield Finding("disk", "note", text, fix, {"free": free})
+        else:
+            yield Finding("disk", "ok", text, data={"free": free})
+
+
+def check_encoders(
+    weights: dict[str, str | None], report: OnProgress, *, offline: bool
+) -> Iterator[Finding]:
+    """The golden vectors of each encoder, in float32: a coarser number would hide mistakes."""
+    for done, (name, place) in enumerate(weights.items()):
+        report("checking encoders", done, len(weights))
+        try:
+            loaded = create_encoder(name, weights=place, offline=offline, precision="float32")
+        except MarcError as error:
+            text = f"{name}: {error.problem}" + (f" ({error.got})" if error.got else "")
+            yield Finding("encoders", "wrong", text, error.hint or "")
+            continue
+        yield _told(check_golden(loaded), loaded.card.digest)
+    report("checking encoders", len(weights), len(weights))
+
+
+def _told(verdict: Verdict, digest: str) -> Finding:
+    text = f"{verdict.name}: {verdict.message}"
+    if verdict.tolerance:
+        text += f" (1 - cosine {verdict.largest:.0e}, noise up to {verdict.tolerance:.0e})"
+    data = {**dataclasses.asdict(verdict), "digest": digest}
+    return Finding("encoders", _LEVELS[verdict.status], text, data=data)
+
+
+def show(findings: list[Finding], after: str) -> None:
+    """The findings for a person, section by section."""
+    section = ""
+    for each in findings:
+        if each.section != section:
+            section = each.section
+            console.heading(section)
+        console.say(f"  {each.level:5}  {each.text}")
+        if each.fix:
+            console.say(f"         try: {each.fix}")
+    n_wrong, n_notes = (sum(e.level == level for e in findings) for level in ("wrong", "note"))
+    notes = f", {n_notes} to note" if n_notes else ""
+    console.say(f"{f'{n_wrong} wrong' if n_wrong else 'nothing is wrong'}{notes}")
+    console.say(f"next: {after}")
+
+
+def what_next(source: str, root: str, encoders: list[str], *, n_wrong: int) -> str:
+    """What to type after a check."""
+    if n_wrong:
+        return "mend what is wrong, then the same command again"
+    if not source:
+        return "marc check folder/DIR for your pictures, or marc demo"
+    if has_pictures(source):
+        where = f" --root {root}" if root else ""
+        embed = f"marc embed {source}{where} --encoder {' '.join(encoders or ['dinov2-b'])}"
+        return f"{embed}\n  then: marc check store/{default_store(source)}, for the label order"
+    return f"marc select {source}"

@@ -1,0 +1,217 @@
+"""What `marc check` says of data: of pictures, and of features that were made of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from marc.cli import console
+from marc.cli.sources import open_stream
+from marc.errors import MarcError
+from marc.images import IMAGE_KINDS, NAMED_SETS, ImageSet, content_duplicates, open_images
+from marc.images.decoding import REASONS, Unreadable, read_picture
+from marc.images.image_set import Location
+from marc.label_order import check_label_order
+from marc.store import STATUS, FeatureStore
+from marc.stream import Stream
+
+Level = Literal["ok", "note", "wrong"]
+OnProgress = Callable[[str, int, int], None]
+
+_SHOWN = 3  # examples in a line
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a check."""
+
+    section: str
+    level: Level
+    text: str
+    fix: str = ""
+    """What to do about it."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """The whole of it, for JSON."""
+
+
+say = partial(Finding, "data")
+
+
+def has_pictures(source: str) -> bool:
+    """Whether a source names pictures, not features."""
+    return source in NAMED_SETS or source.partition("/")[0] in IMAGE_KINDS
+
+
+def open_data(source: str, root: Path | None) -> ImageSet | Stream:
+    """The pictures of a source, or its features as seen through one view."""
+    if has_pictures(source):
+        return open_images(source, root)
+    if root is not None:
+        raise MarcError(
+            "only sources of pictures have a root folder", got=f"{source} --root {root}"
+        )
+    return open_stream(source, 1)
+
+
+def check_data(source: str, data: ImageSet | Stream) -> Iterator[Finding]:
+    """Everything about a source that was opened."""
+    if isinstance(data, ImageSet):
+        with console.progress() as bar:
+            yield from check_pictures(data, console.reporter(bar))
+        return
+    if source.startswith("store/"):
+        yield from _quarantine(Path(source.removeprefix("store/")))
+    yield from check_features(data)
+
+
+def check_pictures(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
+    """Counts, what was passed over, pictures that cannot be read, and copies."""
+    yield say("ok", f"{len(images):,} pictures in {images.name}", data={"n_images": len(images)})
+    yield from _classes(images.labels, images.class_names)
+    published = NAMED_SETS.get(images.name)
+    if published is not None:
+        whole = len(images) == published.images
+        text = f"the published set has {published.images:,} pictures, this one {len(images):,}"
+        fix = "" if whole else "unpack the published archive again; results will not be comparable"
+        yield say("ok" if whole else "wrong", text, fix)
+    for note in images.notes:
+        if "the published set has" not in note or "classes" in note:
+            yield say("note", note)
+    if images.passed_over:
+        told = _reasons([reason for _, reason in images.passed_over])
+        text = f"{len(images.passed_over)} other files passed over ({told})"
+        examples = _examples([path for path, _ in images.passed_over])
+        data = {"passed_over": [list(each) for each in images.passed_over]}
+        yield say("note", f"{text}: {examples}", data=data)
+    yield _readable(images, report)
+    yield from _copies(images, report)
+
+
+def check_features(stream: Stream) -> Iterator[Finding]:
+    """Counts, equal vectors, and whether labels and predictor count the classes alike."""
+    spaces = ", ".join(stream.spaces)
+    text = f"{len(stream):,} images, {stream.n_classes:,} classes; spaces: {spaces}"
+    yield say("ok", text, data={"n_images": len(stream), "spaces": [*stream.spaces]})
+    labels = stream.row_labels
+    yield from _classes(labels, stream.features.class_names)
+    yield from _equal_vectors(stream)
+    if labels is None:
+        return
+    answers = stream.features.base.label
+    found = check_label_order(answers, labels, stream.n_classes, stream.features.class_names)
+    levels: dict[str, Level] = {"fine": "ok", "permuted": "wrong", "cannot tell": "note"}
+    level = "note" if found.moved else levels[found.status]
+    yield say(level, found.message, found.fix, {"label_order": dataclasses.asdict(found)})
+
+
+def _classes(labels: Sequence[int] | np.ndarray | None, names: Sequence[str]) -> Iterator[Finding]:
+    if labels is None:
+        yield say("note", "no labels: spaces can be chosen, accuracy cannot be measured")
+        return
+    seen = Counter(int(each) for each in labels)
+    known = dict(enumerate(names)) or {label: f"class {label}" for label in sorted(seen)}
+    few, many = (pick(seen, key=lambda label: seen[label]) for pick in (min, max))
+    text = f"{len(seen):,} classes with {seen[few]:,}"
+    if seen[few] < seen[many]:
+        text += f" ({known[few]}) to {seen[many]:,} ({known[many]})"
+    counts = [[name, seen[label]] for label, name in known.items()]
+    yield say("ok", f"{text} images each", data={"per_class": counts})
+    empty = [name for label, name in known.items() if label not in seen]
+    if empty:
+        yield say("note", f"{len(empty)} classes without images: {_examples(empty)}")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        fix = "other names: the predictor cannot tell classes of one name apart"
+        yield say(
+            "note", f"{len(twice)} names are given to several classes: {_examples(twice)}", fix
+        )
+
+
+def _readable(images: ImageSet, report: OnProgress) -> Finding:
+    """Whether all pictures can be decoded. Threads will do: decoders let others run."""
+    bad: dict[str, str] = {}
+    with ThreadPoolExecutor() as pool:
+        problems = pool.map(partial(_problem, upright=images.upright), images.locations)
+        for done, (name, problem) in enumerate(zip(images.ids, problems, strict=True), 1):
+            report("reading pictures", done, len(images))
+            if problem is not None:
+                bad[name] = problem
+    if not bad:
+        return say("ok", "all pictures can be read")
+    told = _reasons([*bad.values()])
+    text = f"{len(bad)} pictures cannot be read ({told}): {_examples([*bad])}"
+    fix = "replace or delete them; marc embed leaves them out and says so"
+    return say("wrong", text, fix, {"unreadable": bad})
+
+
+def _problem(location: Location, *, upright: bool) -> str | None:
+    try:
+        read_picture(location, upright=upright)
+    except Unreadable as error:
+        return error.reason
+    return None
+
+
+def _copies(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
+    groups = content_duplicates(images, report)
+    row = {name: place for place, name in enumerate(images.ids)}
+    rows = [[row[name] for name in group] for group in groups]
+    yield from _told(rows, images.ids, images.labels, "pictures have the same bytes")
+
+
+def _equal_vectors(stream: Stream) -> Iterator[Finding]:
+    seen: dict[bytes, list[int]] = {}
+    for place, key in enumerate(stream.features.clip_keys):
+        seen.setdefault(hashlib.sha256(key.tobytes()).digest(), []).append(place)
+    groups = [group for group in seen.values() if len(group) > 1]
+    what = "images have equal features in the predictor's space"
+    yield from _told(groups, stream.features.ids, stream.row_labels, what)
+
+
+def _told(
+    groups: list[list[int]],
+    ids: Sequence[str],
+    labels: Sequence[int] | np.ndarray | None,
+    what: str,
+) -> Iterator[Finding]:
+    """Groups of copies: within one label they waste room, under two labels one is wrong."""
+    if not groups:
+        yield say("ok", f"no two {what}")
+        return
+    torn = [g for g in groups if labels is not None and len({int(labels[row]) for row in g}) > 1]
+    rest = [group for group in groups if group not in torn]
+    for level, some, more, fix in (
+        ("wrong", torn, " but different labels", "keep each once, under its true label"),
+        ("note", rest, "", "keep one of each, unless the published set has them too"),
+    ):
+        if some:
+            named = [[ids[row] for row in group] for group in some]
+            n_images = sum(map(len, some))
+            text = f"{n_images} {what}{more}, in {len(some)} groups: {' = '.join(named[0][:2])}"
+            yield Finding("data", level, text, fix, {"copies": named})  # type: ignore[arg-type]
+
+
+def _quarantine(path: Path) -> Iterator[Finding]:
+    store = FeatureStore(path)
+    codes = [int(code) for code in store.get(STATUS) if code]
+    if codes:
+        told = _reasons([REASONS.get(code, f"code {code}") for code in codes])
+        text = f"{len(codes)} of {store.n_images:,} pictures are in quarantine ({told})"
+        yield say("note", text, f"marc check {store.about['source']} names them")
+
+
+def _reasons(reasons: Sequence[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
+
+
+def _examples(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
