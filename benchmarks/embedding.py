@@ -1,0 +1,158 @@
+"""How fast pictures become features, stage by stage, and how busy the encoders are kept.
+
+    python -m benchmarks.embedding                              on this machine's CPU
+    python -m benchmarks.embedding --device cuda --images 8192 --views 8
+
+CLIP ViT-B/16 and DINOv2 ViT-B/14 at 224 pixels with random weights (speed does not depend on their
+values), loaded through the same files and code as trained ones; JPEG files of 500 x 375 pixels.
+Prints one table in Markdown; docs/performance.md holds such tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from benchmarks.words import table
+from marc.embedding import embed
+from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, wanted_by
+from marc.images import open_images
+from marc.preparing import ViewPlan, Workers, prepare
+
+PREDICTOR, SPACE = "clip-b16-text", "dinov2-b"
+WIDTH, HEIGHT, N_DISTINCT = 500, 375, 64
+
+
+def draw_photographs(folder: Path, n_images: int) -> None:
+    """JPEG files with the spectrum of photographs (amplitude falls with frequency)."""
+    draw = np.random.default_rng(0)
+    down, across = np.meshgrid(
+        np.fft.fftfreq(HEIGHT), np.fft.fftfreq(WIDTH), indexing="ij", sparse=True
+    )
+    fall = 1 / np.maximum(np.hypot(down, across), 1 / WIDTH)
+    files = []
+    for number in range(min(n_images, N_DISTINCT)):
+        noise = np.fft.fft2(draw.standard_normal((3, HEIGHT, WIDTH)))
+        waves = np.fft.ifft2(noise * fall).real
+        waves = 128 + 50 * waves / waves.std()
+        picture = Image.fromarray(waves.clip(0, 255).astype(np.uint8).transpose(1, 2, 0))
+        path = folder / f"{number % 2}" / f"{number:06}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        picture.save(path, quality=90)
+        files.append(path.read_bytes())
+    for number in range(len(files), n_images):
+        path = folder / f"{number % 2}" / f"{number:06}.jpg"
+        path.write_bytes(files[number % len(files)])
+
+
+def save_random_weights(folder: Path) -> None:
+    """Weights of both architectures, as files."""
+    from safetensors.torch import save_file
+
+    from marc.encoders import encoder_card
+    from marc.encoders.from_timm import build_tower
+    from marc.encoders.torch_runtime import import_libraries
+
+    import_libraries("open_clip", "timm")
+    import open_clip
+
+    clip = open_clip.create_model(encoder_card(PREDICTOR).tag.split("/")[0], pretrained=None)
+    for name, model in ((PREDICTOR, clip), (SPACE, build_tower(encoder_card(SPACE)))):
+        tensors = {key: value.contiguous().clone() for key, value in model.state_dict().items()}
+        save_file(tensors, folder / f"{name}.safetensors")
+
+
+def rate(count: int, work: Callable[[], object]) -> float:
+    """Things done a second; the first call warms up."""
+    work()
+    start = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - start)
+
+
+def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, float]:
+    """Images a second of each encoder, and of both in turn, from decoded squares in memory."""
+    pieces = plan.images.ids[:N_DISTINCT], plan.images.locations[:N_DISTINCT]
+    squares = prepare(pieces, wanted_by(list(jobs), True)).squares
+    many = {crop: np.tile(s, (n_images // len(s) or 1, 1, 1, 1)) for crop, s in squares.items()}
+    rates = {}
+    for job in jobs:
+        pixels = many[job.encoder.card.crop]
+        rates[job.encoder.card.name] = rate(
+            len(pixels), lambda j=job, p=pixels: j.encoder.encode(p)
+        )
+    rates["both"] = 1 / sum(1 / each for each in rates.values())
+    return rates
+
+
+def reading_rates(plan: EmbeddingPlan, jobs: Jobs, workers: Workers, n_images: int) -> list[float]:
+    """Pictures a second read, decoded and cropped: in one process, and in all workers."""
+    wanted = wanted_by(list(jobs), True)
+    ids, places = plan.images.ids[:n_images], plan.images.locations[:n_images]
+    pieces = [((ids[s : s + 16], places[s : s + 16]), wanted) for s in range(0, n_images, 16)]
+    few = pieces[: max(1, min(len(pieces), 16))]
+    one = rate(16 * len(few), lambda: [prepare(*piece) for piece in few])
+    return [one, rate(len(ids), lambda: list(workers.prepare(pieces)))]
+
+
+def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
+    """All rows of the table."""
+    photographs, weights = folder / "photographs", folder / "weights"
+    photographs.mkdir()
+    weights.mkdir()
+    draw_photographs(photographs, arguments.images)
+    save_random_weights(weights)
+    device = {"device": arguments.device, "precision": arguments.precision, "offline": True}
+    spec = {
+        n: EncoderSpec(n, str(weights / f"{n}.safetensors"), **device) for n in (PREDICTOR, SPACE)
+    }
+    images = open_images(f"folder/{photographs}")
+    with Workers(arguments.workers) as workers:
+        plan = EmbeddingPlan(images, folder / "store", (spec[SPACE],), spec[PREDICTOR])
+        jobs = load_jobs(plan)
+        one, all_workers = reading_rates(plan, jobs, workers, arguments.images)
+        alone = encoder_rates(plan, jobs, arguments.images)
+        rows = [
+            ["read, decode and crop, one process", f"{one:,.0f}", ""],
+            [f"the same, {arguments.workers} processes", f"{all_workers:,.0f}", ""],
+            *([f"{name} from decoded squares", f"{each:,.0f}", ""] for name, each in alone.items()),
+        ]
+        many = [(f", {n} views (VC)", ViewPlan("VC", n, 0)) for n in arguments.views]
+        for label, views in [("", ViewPlan()), *many]:
+            store = folder / f"store{views.n_views}"
+            plan = EmbeddingPlan(images, store, (spec[SPACE],), spec[PREDICTOR], views=views)
+            if views.n_views > 1:
+                jobs = load_jobs(plan)
+            start = time.perf_counter()
+            timing = embed(plan, jobs, workers).timing
+            each = timing.images / (time.perf_counter() - start)
+            rows.append(
+                [f"`marc embed` from JPEG files{label}", f"{each:,.0f}", f"{timing.busy:.0%}"]
+            )
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="bfloat16")
+    parser.add_argument("--images", type=int, default=32)
+    parser.add_argument("--views", type=int, nargs="*", default=[])
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = measure(Path(folder), arguments)
+    head = f"{arguments.device}, {arguments.precision}, {arguments.images:,} pictures"
+    print(table([f"stage ({head})", "images/s", "encoders busy"], rows))
+
+
+if __name__ == "__main__":
+    main()
