@@ -2,15 +2,18 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+# what to install beside the program: `make test EXTRAS=dev,encoders,hf,ray` tests everything;
+# tests of what is not installed are skipped, and said to be
+EXTRAS ?= dev
+READY := $(VENV)/.ready-$(EXTRAS)
 
-.PHONY: demo test lint benchmark lab-results paper-arithmetic auto-weight-results clean
+.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results clean
 
 demo: $(READY)
 	$(BIN)/marc demo
 
 test: $(READY) lint
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -rs
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -20,6 +23,11 @@ lint: $(READY)
 
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.ratios
+
+# DEVICE: cpu or cuda; needs EXTRAS=dev,encoders
+DEVICE ?= cpu
+embedding-benchmark: $(READY)
+	$(BIN)/python -m benchmarks.embedding --device $(DEVICE)
 
 lab-results: $(READY)
 	$(BIN)/python -m benchmarks.lab.results > docs/results/lab.md.new
@@ -36,8 +44,8 @@ auto-weight-results: $(READY)
 
 $(READY): pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-cpu.txt -e '.[$(EXTRAS)]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo runs sweeps
+	rm -rf $(VENV) demo runs stores sweeps

@@ -68,7 +68,7 @@ def test_a_person_reads_one_finding_a_line_and_what_to_type_next(photos):
 def test_pictures_that_cannot_be_read_are_wrong(tmp_path):
     folder = odd_folder(tmp_path / "odd")
     findings = found(f"folder/{folder}", status=1)
-    [bad] = [each for each in findings if "cannot be read" in each["text"]]
+    [bad] = [each for each in findings if "not readable" in each["text"]]
     assert bad["level"] == "wrong"
     unreadable = bad["data"]["unreadable"]
     assert set(unreadable) == {"text.jpg", "empty.jpg", "truncated.jpg", "bomb.png"}
@@ -80,7 +80,7 @@ def test_pictures_that_cannot_be_read_are_wrong(tmp_path):
     assert levels(findings, "no labels") == ["note"]
     printed = call("check", f"folder/{folder}", *ONE)
     assert printed.status == 1
-    assert "  wrong  4 pictures cannot be read" in printed.out
+    assert "  wrong  not readable: 4 pictures" in printed.out
     assert "         try: replace or delete them" in printed.out
     assert printed.out.splitlines()[-1].startswith("next: mend what is wrong")
 
@@ -162,7 +162,7 @@ def test_a_store_tells_what_is_in_quarantine(photos, tmp_path):
     made = call("embed", f"folder/{photos}", *names, "--workers", 0, "-o", store)
     assert made.status == 0, made
     findings = found(f"store/{store}")
-    assert levels(findings, "1 of 8 pictures are in quarantine (1 truncated") == ["note"]
+    assert levels(findings, "in quarantine: 1 of 8 pictures (1 truncated") == ["note"]
     assert levels(findings, "7 images, 2 classes; spaces: ") == ["ok"]
     assert levels(findings, "too close to tell") == ["note"]
 

@@ -141,19 +141,17 @@ def test_pictures_that_are_not_embedded_say_how(here):
     assert "marc embed folder/photos --encoder" in outcome.err
 
 
-def test_weights_are_found_by_name_in_a_folder_or_alone(tmp_path):
-    (tmp_path / "dinov2-b.safetensors").touch()
-    (tmp_path / "clip-b16-text").mkdir()
-    names = ["clip-b16-text", "dinov2-b", "mini:pixels"]
-    given = [str(tmp_path)]
-    assert weights_of("dinov2-b", given, names) == str(tmp_path / "dinov2-b.safetensors")
-    assert weights_of("clip-b16-text", given, names) == str(tmp_path / "clip-b16-text")
-    assert weights_of("mini:pixels", given, names) is None
+def test_weights_are_named_or_lie_in_one_folder(tmp_path):
+    names, folder = ["clip-b16-text", "dinov2-b", "mini:pixels"], str(tmp_path)
+    assert weights_of("dinov2-b", [folder], names) == folder
+    assert weights_of("mini:pixels", [folder], names) is None
     assert weights_of("dinov2-b", [], names) is None
-    assert weights_of("dinov2-b", ["file.pt"], ["dinov2-b"]) == "file.pt"
-    assert weights_of("dinov2-b", ["dinov2-b=a=b.pt", *given], names) == "a=b.pt"
-    with pytest.raises(MarcError, match="--weights mae-b16=PATH"):
-        weights_of("mae-b16", given, [*names, "mae-b16"])
+    assert weights_of("dinov2-b", ["file.pt"], ["dinov2-b", "mini:pixels"]) == "file.pt"
+    assert weights_of("dinov2-b", ["dinov2-b=a=b.pt", folder], names) == "a=b.pt"
+    assert weights_of("clip-b16-text", ["dinov2-b=a=b.pt", folder], names) == folder
+    for unclear in (["file.pt"], [folder, "file.pt"]):
+        with pytest.raises(MarcError, match="--weights dinov2-b=PATH"):
+            weights_of("dinov2-b", unclear, names)
 
 
 SOCKETS_FORBIDDEN = """

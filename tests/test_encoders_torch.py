@@ -1,5 +1,7 @@
 """Small torch encoders: files of every kind, precision, batches, wrong weights."""
 
+import warnings
+
 import numpy as np
 import pytest
 from torch_towers import filled
@@ -56,6 +58,24 @@ def test_every_kind_of_file_gives_the_same(tower, weights, tmp_path):
         encoder = create(tmp_path / name)
         assert np.array_equal(encoder.encode(images()), expected)
         assert encoder.card.digest == state_digest(tower)
+
+
+def test_a_torchscript_archive_is_read_as_openai_published_clip(tower, weights, tmp_path):
+    holder = torch.nn.Module()
+    for name, value in tower.state_dict().items():
+        place = holder
+        for part in name.split(".")[:-1]:
+            if part not in dict(place.named_children()):
+                place.add_module(part, torch.nn.Module())
+            place = dict(place.named_children())[part]
+        place.register_buffer(name.split(".")[-1], value)
+    holder.register_buffer("input_resolution", torch.tensor(160))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(holder).save(tmp_path / "ViT.pt")
+    encoder = create(tmp_path / "ViT.pt")
+    assert encoder.card.digest == state_digest(tower)
+    assert np.array_equal(encoder.encode(images()), create(weights).encode(images()))
 
 
 def test_in_a_folder_the_right_file_is_found(weights, tmp_path):

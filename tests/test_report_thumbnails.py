@@ -1,11 +1,16 @@
 """Pictures for a page: found, read with care, and made small."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
+from embedding_trees import draw_lab_folder, embed_plan, make_plan
+from image_trees import bomb
 from PIL import Image
 from report_pages import LONG, make_stream
 
+import marc
+from marc.images.image_set import FileBytes
 from marc.lab.streams import plan_stream
 from marc.report import pictures_of
 from marc.report.thumbnails import LARGEST, read_picture, thumbnails
@@ -32,11 +37,23 @@ def test_pictures_of_the_lab_are_drawn_again():
     assert np.array_equal(picture, plan_stream("sketch-12").picture(5))
 
 
-def test_a_decompression_bomb_is_no_picture(tmp_path, monkeypatch):
-    Image.new("1", (400, 400)).save(tmp_path / "bomb.png")
-    for limit in (100_000, 50_000):  # warned about, and refused
-        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        assert read_picture(tmp_path / "bomb.png") is None
+def test_a_decompression_bomb_is_no_picture(tmp_path):
+    (tmp_path / "bomb.png").write_bytes(bomb())
+    assert read_picture(FileBytes(str(tmp_path / "bomb.png"))) is None
+
+
+def test_a_store_shows_the_pictures_it_was_embedded_from(tmp_path):
+    pictures = draw_lab_folder(tmp_path / "photos", count=6)
+    embed_plan(make_plan(pictures, tmp_path / "s", spaces=("mini:pixels",)))
+    source = f"store/{tmp_path / 's'}"
+    stream = marc.load_stream(source)
+    shown = pictures_of(stream, source)
+    with Image.open(pictures / stream.features.ids[0]) as first:
+        assert shown(0).shape == (first.height, first.width, 3)
+    (pictures / stream.features.ids[0]).unlink()
+    assert shown(0) is None
+    shutil.rmtree(pictures)
+    assert pictures_of(stream, source)(1) is None  # the features still work
 
 
 def test_thumbnails_keep_within_their_budget():

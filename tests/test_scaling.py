@@ -22,7 +22,7 @@ def test_two_ray_workers_write_the_bytes_of_a_serial_run(tmp_path):
         shared, load_jobs(shared), 2, on_progress=lambda what, n, total: seen.append((n, total))
     )
     assert (done.n_chunks, done.timing.images) == (3 * 4, 14)
-    assert [event for event in seen if event[1] == 14][0] == (0, 14)
+    assert next(event for event in seen if event[1] == 14) == (0, 14)
     assert seen[-1] == (14, 14)
     assert tree(shared.store) == tree(serial.store)
     again = embed_with_ray(shared, load_jobs(shared), 2)

@@ -10,7 +10,7 @@ from marc import MarcError
         ("pack.npz", "arrays/pack.npz"),
         ("data/pack.npz", "arrays/data/pack.npz"),
         ("/data/pack.npz", "arrays//data/pack.npz"),
-        ("folder/images", "lab/sketch-12"),
+        ("folders/images", "lab/sketch-12"),
         ("pack", "lab/sketch-12"),
         ("arrays", "arrays/FILE.npz"),
         ("arrays/", "arrays/FILE.npz"),
@@ -24,7 +24,7 @@ def test_another_spelling_of_a_source_gets_the_right_one(source, hint):
         marc.load_stream(source)
     message = str(refusal.value)
     assert message.startswith("a source is written type/name, and this type is not known.")
-    assert "allowed:  arrays/FILE.npz, lab/NAME" in message
+    assert "allowed:  arrays/FILE.npz, lab/NAME, store/DIR, folder/DIR" in message
     assert message.endswith(f"try:  {hint}")
 
 

@@ -46,16 +46,22 @@ def load_stream(source: str | os.PathLike[str], on_progress: OnProgress | None =
     """
     text = os.fspath(source)
     kind, _, name = text.partition("/")
-    if kind in IMAGE_KINDS or text in NAMED_SETS:
+    if is_pictures(text):
         return _open_embedded(text)
     if kind not in _KINDS or not name:
+        known = (*_KINDS.values(), *IMAGE_KINDS.values())
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
-            allowed=", ".join(spelling for spelling, _ in (*_KINDS.values(), *IMAGE_KINDS.values())),
+            allowed=", ".join(spelling for spelling, _ in known),
             hint=_spelling(text, kind),
         )
     return _KINDS[kind][1](name, on_progress)
+
+
+def is_pictures(source: str) -> bool:
+    """Whether a source is of pictures, which must be embedded before they are a stream."""
+    return source.partition("/")[0] in IMAGE_KINDS or source in NAMED_SETS
 
 
 def default_store(source: str) -> Path:
@@ -75,8 +81,9 @@ def _open_embedded(source: str) -> Stream:
             got=f"{source}: no store in {path}",
             hint=f"marc embed {source} --encoder dinov2-b, or store/DIR if the store is elsewhere",
         )
-    listed_by_itself = source.partition("/")[0] in ("folder", "hf", "wds")  # without a --root
-    if listed_by_itself and open_images(source).digest != FeatureStore(path).about["list"]:
+    about = FeatureStore(path).about
+    images = open_images(source, Path(about["root"]) if about["root"] else None)
+    if images.digest != about["list"]:
         raise MarcError(
             "the pictures of this source are not those that were embedded: some came or went",
             got=f"{source}, {path}",

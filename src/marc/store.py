@@ -194,7 +194,7 @@ def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool 
     if not is_store(path):
         raise MarcError("this path is not a feature store, so it is left alone", got=path)
     differing = differences(FeatureStore(path).about, _about(images, chunk))
-    differing = [each for each in differing if not each.startswith("source")]
+    differing = [each for each in differing if not each.startswith(("source:", "root:"))]
     if differing and not force:
         raise MarcError(
             "this store is of other pictures",
@@ -208,6 +208,7 @@ def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "source": images.name,
+        "root": images.root,
         "n_images": len(images),
         "list": images.digest,
         "upright": images.upright,

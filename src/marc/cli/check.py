@@ -16,12 +16,12 @@ import typer
 
 from marc.cache_folder import cache_folder
 from marc.cli import console
-from marc.cli.check_data import Finding, Level, OnProgress, check_data, has_pictures, open_data
+from marc.cli.check_data import Finding, Level, OnProgress, check_data, open_data
 from marc.cli.embed import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError
 from marc.golden import Verdict, check_golden
-from marc.sources import default_store
+from marc.sources import default_store, is_pictures
 
 _LOW = 5e9  # bytes of free disk that are worth a word
 _LIBRARIES = ("torch", "timm", "open_clip_torch", "onnxruntime", "pillow", "zarr")
@@ -168,7 +168,7 @@ def what_next(source: str, root: str, encoders: list[str], *, n_wrong: int) -> s
         return "mend what is wrong, then the same command again"
     if not source:
         return "marc check folder/DIR for your pictures, or marc demo"
-    if has_pictures(source):
+    if is_pictures(source):
         where = f" --root {root}" if root else ""
         embed = f"marc embed {source}{where} --encoder {' '.join(encoders or ['dinov2-b'])}"
         return f"{embed}\n  then: marc check store/{default_store(source)}, for the label order"

@@ -17,10 +17,11 @@ import numpy as np
 from marc.cli import console
 from marc.cli.sources import open_stream
 from marc.errors import MarcError
-from marc.images import IMAGE_KINDS, NAMED_SETS, ImageSet, content_duplicates, open_images
+from marc.images import NAMED_SETS, ImageSet, content_duplicates, open_images
 from marc.images.decoding import REASONS, Unreadable, read_picture
 from marc.images.image_set import Location
 from marc.label_order import check_label_order
+from marc.sources import is_pictures
 from marc.store import STATUS, FeatureStore
 from marc.stream import Stream
 
@@ -46,14 +47,9 @@ class Finding:
 say = partial(Finding, "data")
 
 
-def has_pictures(source: str) -> bool:
-    """Whether a source names pictures, not features."""
-    return source in NAMED_SETS or source.partition("/")[0] in IMAGE_KINDS
-
-
 def open_data(source: str, root: Path | None) -> ImageSet | Stream:
     """The pictures of a source, or its features as seen through one view."""
-    if has_pictures(source):
+    if is_pictures(source):
         return open_images(source, root)
     if root is not None:
         raise MarcError(
@@ -88,7 +84,7 @@ def check_pictures(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
             yield say("note", note)
     if images.passed_over:
         told = _reasons([reason for _, reason in images.passed_over])
-        text = f"{len(images.passed_over)} other files passed over ({told})"
+        text = f"{console.count(len(images.passed_over), 'other file')} passed over ({told})"
         examples = _examples([path for path, _ in images.passed_over])
         data = {"passed_over": [list(each) for each in images.passed_over]}
         yield say("note", f"{text}: {examples}", data=data)
@@ -148,7 +144,7 @@ def _readable(images: ImageSet, report: OnProgress) -> Finding:
     if not bad:
         return say("ok", "all pictures can be read")
     told = _reasons([*bad.values()])
-    text = f"{len(bad)} pictures cannot be read ({told}): {_examples([*bad])}"
+    text = f"not readable: {console.count(len(bad), 'picture')} ({told}): {_examples([*bad])}"
     fix = "replace or delete them; marc embed leaves them out and says so"
     return say("wrong", text, fix, {"unreadable": bad})
 
@@ -205,7 +201,7 @@ def _quarantine(path: Path) -> Iterator[Finding]:
     codes = [int(code) for code in store.get(STATUS) if code]
     if codes:
         told = _reasons([REASONS.get(code, f"code {code}") for code in codes])
-        text = f"{len(codes)} of {store.n_images:,} pictures are in quarantine ({told})"
+        text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({told})"
         yield say("note", text, f"marc check {store.about['source']} names them")
 
 

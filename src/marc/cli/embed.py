@@ -25,7 +25,6 @@ from marc.views import read_recipe
 
 PREDICTOR = "clip-b16-text"
 _FEW = 64  # pictures that are read sooner than a process starts
-_SUFFIXES = ("", ".safetensors", ".pt", ".pth", ".bin", ".onnx")
 
 
 def embed_pictures(
@@ -135,25 +134,23 @@ def check_workers(asked: int, n_images: int) -> int:
 
 
 def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
-    """Where the weights of an encoder lie, if anybody said."""
-    named = dict(each.split("=", 1) for each in given if each.split("=", 1)[0] in names)
-    if name in named:
-        return named[name]
-    plain = [Path(each) for each in given if each.split("=", 1)[0] not in names]
-    places = [place / f"{name}{end}" for place in plain for end in _SUFFIXES if place.is_dir()]
-    found = [place for place in places if place.exists()]
-    if found:
-        return str(found[0])
-    if len(plain) == 1 and len(names) == 1:
-        return str(plain[0])
-    if plain and not name.startswith(("mini:", "onnx:")):
+    """Where the weights of an encoder lie, if anybody said; a folder may hold those of several."""
+    named = [each.partition("=") for each in given]
+    for other, _, path in named:
+        if other == name:
+            return path
+    plain = [each for each in given if each.partition("=")[0] not in names]
+    if not plain or name.startswith(("mini:", "onnx:")):
+        return None  # these bring their weights
+    loaded = [other for other in names if not other.startswith(("mini:", "onnx:"))]
+    if len(plain) > 1 or (len(loaded) > 1 and not Path(plain[0]).is_dir()):
         raise MarcError(
-            f"no weights of {name} among those given",
-            got=", ".join(map(str, plain)),
-            allowed=f"a folder with {name}.safetensors or {name}/ in it",
+            f"it is not clear which weights are those of {name}",
+            got=", ".join(plain),
+            allowed=f"one folder with {name}.safetensors or {name}/ in it",
             hint=f"--weights {name}=PATH",
         )
-    return None
+    return plain[0]
 
 
 def tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ OPEN_CLIP_FILES = (
 )
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
+_NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers in CLIP's own files
 _SHOWN = 3
 
 
@@ -58,13 +61,15 @@ def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
             from safetensors.torch import load_file
 
             stored = load_file(path)
+        elif _is_script(path):
+            stored = _tensors_of_script(path)
         else:
             stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file fails in the ways of three formats
         raise MarcError(
             f"the weights of {card.name} cannot be read",
             got=f"{path}: {_first_line(error)}",
-            allowed="tensors by name, as safetensors or saved by torch, without other objects",
+            allowed="tensors by name and nothing else: safetensors, TorchScript, or torch.save",
         ) from None
     state = _unwrapped(stored)
     if not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
@@ -74,6 +79,24 @@ def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
             allowed="a state dict",
         )
     return state
+
+
+def _is_script(path: Path) -> bool:
+    """Whether a file is a TorchScript archive, which is how OpenAI published CLIP."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.endswith("/constants.pkl") for name in archive.namelist())
+
+
+def _tensors_of_script(path: Path) -> dict[str, Any]:
+    """The tensors of a TorchScript archive; its code is read and never run."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the format is, these files stay
+        stored = torch.jit.load(path, map_location="cpu").state_dict()
+    return {name: value for name, value in stored.items() if name not in _NOT_WEIGHTS}
 
 
 def misfit(card: EncoderCard, path: Path, error: Exception) -> MarcError:

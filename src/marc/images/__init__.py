@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from marc.errors import MarcError
@@ -70,6 +70,11 @@ def open_images(source: str, root: Path | None = None) -> ImageSet:
         root: for a published set, the folder that holds it; for `csv` and `coop`, the folder that
             paths start from.
     """
+    images = _open(source, root)
+    return images if root is None else replace(images, root=str(root))
+
+
+def _open(source: str, root: Path | None) -> ImageSet:
     if source in NAMED_SETS:
         return _open_named(source, root)
     kind, slash, name = source.partition("/")

@@ -58,6 +58,8 @@ class ImageSet:
     """What was found beside the pictures and is none: path and reason."""
     notes: tuple[str, ...] = ()
     """What a person should know: counts that differ from the published ones, renamed classes."""
+    root: str = ""
+    """The root folder that was named with it."""
 
     def __len__(self) -> int:
         return len(self.ids)

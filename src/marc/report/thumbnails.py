@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import struct
-import warnings
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.errors import MarcError
+from marc.images import open_images
+from marc.images.image_set import FileBytes, Location
+from marc.sources import default_store, is_pictures
+from marc.store import FeatureStore
 from marc.stream import Stream
 
 Pictures = Callable[[int], NDArray[np.uint8] | None]
@@ -25,23 +27,11 @@ BUDGET = 9_000_000
 """Bytes that all thumbnails of a page may take."""
 _RUNGS = ((LARGEST, 80), (LARGEST, 60), (72, 50), (48, 45), (32, 40))  # pixels, WebP quality
 
-# what Pillow raises on files that are damaged, of another kind, or too large to be meant kindly
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    IndexError,
-    MemoryError,
-    OverflowError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zlib.error,
-)
-
 
 def pictures_of(stream: Stream, source: str) -> Pictures:
     """Where the pictures of a source are found, by the source's type."""
+    if is_pictures(source):
+        return pictures_of_store(stream, str(default_store(source)))
     kind, _, name = source.partition("/")
     return _BY_TYPE.get(kind, no_pictures)(stream, name)
 
@@ -59,7 +49,7 @@ def pictures_of_files(stream: Stream, name: str) -> Pictures:
     def picture(row: int) -> NDArray[np.uint8] | None:
         for path in (beside / ids[row], Path(ids[row])):
             if _is_file(path):
-                return read_picture(path)
+                return read_picture(FileBytes(str(path)))
         return None
 
     return picture
@@ -73,27 +63,39 @@ def pictures_of_lab(stream: Stream, name: str) -> Pictures:
     return plan_stream(name).picture
 
 
+def pictures_of_store(stream: Stream, name: str) -> Pictures:
+    """A feature store: the pictures lie where they were embedded from, if they still do."""
+    about = FeatureStore(Path(name)).about
+    try:
+        images = open_images(about["source"], Path(about["root"]) if about["root"] else None)
+    except MarcError:
+        return no_pictures(stream, name)
+    places = dict(zip(images.ids, images.locations, strict=True))
+
+    def picture(row: int) -> NDArray[np.uint8] | None:
+        place = places.get(stream.features.ids[row])
+        return None if place is None else read_picture(place, upright=about["upright"])
+
+    return picture
+
+
 _BY_TYPE: Mapping[str, Callable[[Stream, str], Pictures]] = {
     "arrays": pictures_of_files,
     "lab": pictures_of_lab,
+    "store": pictures_of_store,
 }
 
 
-def read_picture(path: Path) -> NDArray[np.uint8] | None:
-    """A small copy of an image file; None if it is not one, is damaged, or is a bomb."""
-    from PIL import Image, ImageOps
+def read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] | None:
+    """A small copy of a picture; None if it cannot be read."""
+    from marc.images import decoding
 
-    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        try:
-            with Image.open(path) as image:
-                image.draft("RGB", (2 * LARGEST, 2 * LARGEST))  # a JPEG is then decoded small
-                image.thumbnail((LARGEST, LARGEST))
-                return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
-        except (*_UNREADABLE, *bombs):
-            return None
+    try:
+        picture = decoding.read_picture(place, upright=upright)
+    except decoding.Unreadable:
+        return None
+    picture.thumbnail((LARGEST, LARGEST))
+    return np.asarray(picture)
 
 
 def thumbnails(pictures: Pictures, rows: Iterable[int], budget: int = BUDGET) -> dict[int, str]:
