@@ -1,5 +1,6 @@
 import json
 import shutil
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_a_person_reads_one_finding_a_line_and_what_to_type_next(photos):
     assert "  ok     2 classes with 3 (cat) to 4 (dog) images each" in outcome.out
     assert "  ok     all pictures can be read" in outcome.out
     assert "  ok     no two pictures have the same bytes" in outcome.out
-    assert lines[-3] == "nothing is wrong"
+    assert lines[-3].startswith("nothing is wrong")  # without torch there is something to note
     assert lines[-2] == f"next: marc embed folder/{photos} --encoder mini:pixels"
     assert lines[-1].startswith("  then: marc check store/stores/")
 
@@ -97,6 +98,7 @@ def test_copies_are_a_note_and_under_two_labels_wrong(photos):
     assert levels(findings, "2 pictures have the same bytes, in") == ["note"]
 
 
+@pytest.mark.skipif(find_spec("timm") is None, reason="the class list comes with timm")
 def test_a_published_set_is_counted(tmp_path):
     for label in (0, 1, 10):
         draw(tmp_path / "imagenetv2-matched-frequency-format-val" / str(label) / "a.jpg", label)
