@@ -62,6 +62,10 @@ def test_another_encoder_joins_with_few_words(here):
     assert outcome.status == 0, outcome.err
     assert tree(here / "stores/folder-photos/predictor") == before
     assert marc.load_stream("folder/photos").spaces == ("crops", "pairs-small", "pixels")
+    assert outcome.out.endswith("next: marc select folder/photos\n")
+    refused = call("embed", "folder/photos", "--encoder", "mini:crops", "--views", "8")
+    assert refused.status == 2
+    assert "--predictor mini:captions" in refused.err
 
 
 def test_json_says_what_was_made_and_left_out(here):
@@ -70,7 +74,7 @@ def test_json_says_what_was_made_and_left_out(here):
     assert told["n_images"] == 11
     assert [reason for _, reason in told["quarantined"]] == ["truncated or damaged"]
     assert [path.split("/")[-1] for path, _ in told["passed_over"]] == ["notes.txt"]
-    assert told["arrays"]["spaces/pixels"]["card"]["name"] == "mini:pixels"
+    assert told["arrays"]["spaces/pixels"]["encoder"]["name"] == "mini:pixels"
     assert told["chunks_computed"] == 3
 
 
@@ -95,7 +99,8 @@ def test_views_are_stored_and_nested(here):
     assert (four.shape[1], two.shape[1]) == (4, 2)
     assert np.allclose(four[:, :2], two, atol=1e-3)
     made = FeatureStore(here / "four").attributes("predictor/views")["made"]
-    assert made["views"] == {"recipe": "VC", "n_views": 4, "seed": 0}
+    assert (made["views"]["id"], made["views"]["n_views"], made["views"]["seed"]) == ("VC", 4, 0)
+    assert made["views"]["scale"] == [0.5, 1.0]
     assert marc.load_stream("store/four").with_views(2).n_views == 2
 
 
@@ -106,6 +111,7 @@ def test_views_are_stored_and_nested(here):
         (("--predictor", "mini:pixels"), "mini:pixels"),
         (("--views", "3", "--recipe", "VX"), "'VX'"),
         (("--views", "0"), "views"),
+        (("--views", "4", "--recipe", "V0"), "V0 is one view"),
         (("--view-seed", "-1", "--views", "2"), "seed"),
         (("--prompts", "t2"), "t2"),
         (("--class-names", "nowhere.txt"), "nowhere.txt"),

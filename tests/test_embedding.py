@@ -14,7 +14,7 @@ from PIL import Image
 import marc
 from marc import MarcError
 from marc.embedding import cut_chunk
-from marc.embedding_plan import EncoderSpec, load_jobs
+from marc.embedding_plan import EncoderSpec, Job, load_jobs
 from marc.encoders import create_encoder, create_predictor
 from marc.encoders.preprocessing import crop_picture
 from marc.images.class_names import with_class_names
@@ -99,16 +99,57 @@ def test_the_bytes_do_not_depend_on_workers_or_on_what_came_before(pictures, emb
     assert tree(tmp_path / "s") == tree(embedded)
 
 
-@pytest.mark.parametrize("lost", ["spaces/pixels/c/2", "predictor/views/c/0", "images/status/c/1"])
-def test_a_lost_chunk_is_noticed(pictures, embedded, tmp_path, lost):
+@pytest.mark.parametrize("lost", ["spaces/pixels/c/2", "predictor/views/c/0"])
+def test_a_lost_chunk_is_noticed_and_computed_again_by_force(pictures, embedded, tmp_path, lost):
     shutil.copytree(embedded, tmp_path / "s")
-    place = tmp_path / "s" / lost
-    shutil.rmtree(place) if place.is_dir() else place.unlink()
-    stream = marc.load_stream(f"store/{tmp_path / 's'}") if "status" not in lost else None
-    if stream is not None:
-        space = "pixels" if "pixels" in lost else "predictor"
-        with pytest.raises(MarcError, match="is not what was written"):
-            stream.features.keys(space)
+    shutil.rmtree(tmp_path / "s" / lost)
+    stream = marc.load_stream(f"store/{tmp_path / 's'}")
+    with pytest.raises(MarcError, match="is not what was written"):
+        stream.features.keys("pixels" if "pixels" in lost else "predictor")
+    embed_plan(make_plan(pictures, tmp_path / "s", n_views=3), force=True)
+    assert tree(tmp_path / "s") == tree(embedded)
+
+
+def test_force_computes_again_what_is_named_and_leaves_the_rest(pictures, embedded, tmp_path):
+    shutil.copytree(embedded, tmp_path / "s")
+    plan = make_plan(pictures, tmp_path / "s", n_views=3, spaces=SPACES[:1], predictor=None)
+    done = embed_plan(plan, force=True)
+    assert done.n_chunks == 4
+    assert tree(tmp_path / "s") == tree(embedded)
+
+
+def test_a_repaired_picture_comes_out_of_quarantine_by_force(tmp_path):
+    folder = draw_lab_folder(tmp_path / "pictures", count=6)
+    victim = sorted(folder.rglob("*.png"))[2]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:50])
+    plan = make_plan(folder, tmp_path / "s")
+    assert len(embed_plan(plan).quarantined) == 1
+    victim.write_bytes(whole)
+    with pytest.raises(MarcError, match="not those that the store was made of"):
+        embed_plan(plan)
+    assert embed_plan(plan, force=True).quarantined == ()
+    assert len(marc.load_stream(f"store/{tmp_path / 's'}")) == 6
+
+
+@pytest.mark.parametrize("batch", [2, 5])
+def test_batches_do_not_depend_on_what_else_there_is_to_do(pictures, tmp_path, monkeypatch, batch):
+    """An encoder that shows its batches: each vector is of all pictures of its batch."""
+
+    def encode(self, images):
+        rows = images.reshape(len(images), -1)[:, :768].astype(np.float32) + 1
+        for start in range(0, len(rows), batch):
+            rows[start : start + batch] = rows[start : start + batch].sum(axis=0)
+        return unit(rows)
+
+    monkeypatch.setattr("marc.encoders.mini._Pixels.encode", encode)
+    for name in ("one", "two"):
+        plan = make_plan(pictures, tmp_path / name, n_views=30, spaces=SPACES[1:], chunk=9)
+        if name == "two":
+            embed_plan(replace(plan, spaces=()))
+            embed_plan(replace(plan, predictor=None))
+        embed_plan(plan)
+    assert tree(tmp_path / "one") == tree(tmp_path / "two")
 
 
 def test_another_recipe_precision_or_prompt_is_refused_by_name(pictures, embedded, tmp_path):
@@ -120,7 +161,7 @@ def test_another_recipe_precision_or_prompt_is_refused_by_name(pictures, embedde
     changes = {
         "views.seed: stored 0, now 1": replace(plan, views=ViewPlan("VC", 3, 1)),
         "views.n_views: stored 3, now 2": replace(plan, views=ViewPlan("VC", 2, 0)),
-        "views.recipe: stored VC, now VA": replace(plan, views=ViewPlan("VA", 3, 0)),
+        "views.id: stored VC, now VA": replace(plan, views=ViewPlan("VA", 3, 0)),
         "class_names": replace(plan, images=with_class_names(plan.images, words)),
     }
     for message, changed in changes.items():
@@ -133,13 +174,27 @@ def test_another_recipe_precision_or_prompt_is_refused_by_name(pictures, embedde
     assert names == ("arrow", "star", "heart")
 
 
-def test_a_picture_that_changed_is_noticed(pictures, tmp_path):
+def test_a_picture_that_changed_is_noticed(pictures, tmp_path, monkeypatch):
     folder = shutil.copytree(pictures, tmp_path / "pictures")
     plan = make_plan(folder, tmp_path / "s")
     embed_plan(replace(plan, spaces=plan.spaces[:1]))
     victim = sorted(folder.rglob("*.png"))[5]
     Image.new("RGB", (80, 80), "red").save(victim)
-    with pytest.raises(MarcError, match=r"have changed since.*\n.*" + victim.name):
+    with pytest.raises(MarcError, match=rf"not those that(.|\n)*{victim.name}"):
+        embed_plan(plan)
+    monkeypatch.setattr("marc.embedding_setup._SAMPLE", 1)  # not among those that are looked at
+    with pytest.raises(MarcError, match=rf"not those that(.|\n)*{victim.name}"):
+        embed_plan(plan)
+
+
+def test_other_pictures_of_the_same_names_are_not_taken_for_done(pictures, embedded, tmp_path):
+    shutil.copytree(embedded, tmp_path / "s")
+    other = shutil.copytree(pictures, tmp_path / "other")
+    plan = make_plan(other, tmp_path / "s", n_views=3)
+    assert embed_plan(plan).n_chunks == 0  # a moved folder is the same pictures
+    victim = sorted(other.rglob("*.png"))[7]
+    Image.new("RGB", (80, 80), "red").save(victim)
+    with pytest.raises(MarcError, match=victim.name):
         embed_plan(plan)
 
 
@@ -154,7 +209,7 @@ def test_a_space_that_is_not_whole_is_left_out_and_said(pictures, tmp_path):
     plan = make_plan(pictures, tmp_path / "s")
     embed_plan(plan)
     store = FeatureStore(tmp_path / "s", write=True)
-    store.prepare("spaces/half", (8,), "float32", {"card": "half"}, force=False)
+    store.prepare("spaces/half", (8,), "float32", made={"encoder": "half"})
     store.write("spaces/half", 0, np.ones((4, 8), np.float32))
     with pytest.warns(UserWarning, match="left out: half"):
         stream = marc.load_stream(f"store/{tmp_path / 's'}")
@@ -202,17 +257,24 @@ def test_nothing_to_embed_with_and_one_space_twice_are_refused(pictures, tmp_pat
         load_jobs(replace(plan, spaces=(EncoderSpec("mini:pixels"),) * 2))
 
 
-@pytest.mark.parametrize(("n_views", "batch"), [(1, 64), (1, 3), (8, 64), (64, 32)])
-def test_groups_cover_a_chunk_once_and_in_order(pictures, embedded, n_views, batch):
+@pytest.mark.parametrize(("n_views", "most"), [(1, 50), (8, 8), (64, 1)])
+def test_groups_cover_a_chunk_once_and_in_order(n_views, most):
     class Store:
         def rows(self, chunk):
             return range(chunk * 50, chunk * 50 + 50)
 
-    class Encoder:
-        pass
-
-    Encoder.batch = batch
-    job = type("Job", (), {"encoder": Encoder, "views": ViewPlan("VC", n_views, 0)})
-    groups = cut_chunk(Store(), 2, [job])
+    jobs = [Job("spaces/x", create_encoder(SPACES[1]))]
+    jobs.append(Job("predictor/views", create_encoder(PREDICTOR), ViewPlan("VC", n_views, 0)))
+    groups = cut_chunk(Store(), 2, jobs)
     assert [row for group in groups for piece in group for row in piece] == list(range(100, 150))
-    assert all(sum(map(len, group)) <= max(1, batch // n_views) for group in groups)
+    assert max(sum(map(len, group)) for group in groups) == most
+
+
+def test_new_prototypes_beside_old_views_are_refused(embedded, tmp_path):
+    shutil.copytree(embedded, tmp_path / "s")
+    store = FeatureStore(tmp_path / "s", write=True)
+    made = store.attributes("predictor/prototypes")["made"]
+    made["encoder"]["digest"] = "another"
+    store.put("predictor/prototypes", store.get("predictor/prototypes"), made)
+    with pytest.raises(MarcError, match="two predictors"):
+        marc.load_stream(f"store/{tmp_path / 's'}")

@@ -7,18 +7,11 @@ import pytest
 import zarr
 
 from marc import MarcError
+from marc.features import digest
 from marc.images.image_set import FileBytes, ImageSet
-from marc.store import (
-    CONTENT,
-    IDS,
-    LABELS,
-    STATUS,
-    FeatureStore,
-    create_store,
-    differences,
-    is_store,
-    writing,
-)
+from marc.new_store import create_store, replace_store, writing
+from marc.records import differences
+from marc.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
 
 
 def images(count=10, **changes):
@@ -31,7 +24,7 @@ def images(count=10, **changes):
 def store(tmp_path):
     create_store(tmp_path / "s", images(), chunk=4)
     opened = FeatureStore(tmp_path / "s", write=True)
-    opened.prepare("spaces/x", (2,), "float32", {"digest": "a"}, force=False)
+    opened.prepare("spaces/x", (2,), "float32", made={"digest": "a"})
     return opened
 
 
@@ -80,16 +73,27 @@ def test_readers_see_only_what_could_be_read(store):
     assert store.readable.tolist() == [True, False] + [True] * 8
 
 
-def test_an_array_made_otherwise_is_refused_by_name_and_replaced_by_force(store):
+def test_an_array_made_otherwise_is_refused_by_name(store):
     fill(store)
-    store.prepare("spaces/x", (2,), "float32", {"digest": "a"}, force=False)
-    assert store.is_complete("spaces/x")
+    assert store.holds("spaces/x", {"digest": "a"})
+    assert not store.holds("spaces/y", {"digest": "a"})
     with pytest.raises(MarcError, match="digest: stored a, now b"):
-        store.prepare("spaces/x", (2,), "float32", {"digest": "b"}, force=False)
-    assert store.is_complete("spaces/x")
-    store.prepare("spaces/x", (3,), "float32", {"digest": "b"}, force=True)
+        store.holds("spaces/x", {"digest": "b"})
+    assert not store.holds("spaces/x", {"digest": "b"}, force=True)
+    store.prepare("spaces/x", (3,), "float32", made={"digest": "b"})
     assert store.pending("spaces/x") == [0, 1, 2]
     assert store.shape("spaces/x") == (10, 3)
+
+
+def test_a_digest_is_of_what_readers_see(store):
+    fill(store)
+    store.write(STATUS, 1, np.array([0, 3, 0, 0], np.uint8))
+    store.write("spaces/x", 2, np.arange(4, dtype=np.float32).reshape(2, 2))
+    store.prepare("spaces/z", (2,), "float32", made={})
+    for chunk in range(3):
+        store.write("spaces/z", chunk, store.read_chunk("spaces/x", chunk))
+    store.finish("spaces/z")
+    assert store.attributes("spaces/z")["features"] == digest(store.read("spaces/z"))
 
 
 def test_a_store_of_other_pictures_is_refused_and_replaced_by_force(store):
@@ -148,6 +152,38 @@ def test_one_writer_at_a_time_and_leftovers_are_cleared(store):
         with pytest.raises(MarcError, match="another marc embed"), writing(store.path):
             pass
         FeatureStore(store.path).get(IDS)  # readers do not wait
+    with writing(store.path):
+        pass
+
+
+def test_a_store_is_not_replaced_under_a_writer(store):
+    with writing(store.path):
+        with pytest.raises(MarcError, match="another marc embed"):
+            create_store(store.path, images(9), chunk=4, force=True)
+        with pytest.raises(MarcError, match="another marc embed"):
+            replace_store(store.path, images(), chunk=4)
+    assert FeatureStore(store.path).n_images == 10
+
+
+@pytest.mark.parametrize("left", [(), ("zarr.0123.partial",)])
+def test_a_store_that_was_only_begun_is_begun_again(tmp_path, left):
+    begun = tmp_path / "s.new"
+    begun.mkdir()
+    for name in left:
+        (begun / name).touch()
+    create_store(tmp_path / "s", images())
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    (tmp_path / "t.new").mkdir()
+    (tmp_path / "t.new" / "mine.txt").touch()
+    with pytest.raises(FileExistsError):
+        create_store(tmp_path / "t", images())
+
+
+def test_a_file_system_without_locks_is_written_to_all_the_same(store, monkeypatch):
+    def refuse(handle, operation):
+        raise OSError("no locks here")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
     with writing(store.path):
         pass
 

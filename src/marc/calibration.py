@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, whole_number
 from marc.features import Features
-from marc.neighbors import Keys, OnProgress, Table, n_threads, thinned
+from marc.neighbors import Keys, Table, n_threads, thinned
+from marc.progress import OnProgress
 from marc.scores import Int
 from marc.stats import Z_95, Interval
 from marc.stream import Stream

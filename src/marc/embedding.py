@@ -10,24 +10,24 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.embedding_plan import EmbeddingPlan, Job, Jobs, wanted_by
+from marc.embedding_setup import other_picture, set_up
 from marc.errors import MarcError
 from marc.images.decoding import REASONS
 from marc.images.image_set import ImageSet
+from marc.new_store import writing
 from marc.preparing import Piece, Pixels, Prepared, Workers, join
-from marc.prompts import embed_prompts, read_prompt_set
+from marc.progress import OnProgress
 from marc.scores import unit
-from marc.store import CONTENT, IDS, STATUS, FeatureStore, create_store, writing
-from marc.stored_stream import PROTOTYPES
+from marc.store import CONTENT, IDS, STATUS, FeatureStore
 
-OnProgress = Callable[[str, int, int], None]
 _PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views
 QUARANTINE = "quarantine.csv"
 
@@ -80,65 +80,6 @@ def embed(
     return Embedded(store.n_images, quarantined, n_chunks, notes, timing)
 
 
-def set_up(
-    plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
-) -> tuple[str, ...]:
-    """Make the store, room in it for every array, and the text prototypes."""
-    check_words(plan, jobs)
-    create_store(plan.store, plan.images, chunk=plan.chunk, force=force)
-    with writing(plan.store):
-        store = FeatureStore(plan.store, write=True)
-        for job in jobs:  # refuse all that is refused before anything is replaced
-            store.holds(job.array, job.made, force=force)
-        notes = write_prototypes(store, plan, jobs, force=force, on_progress=on_progress)
-        for job in jobs:
-            store.prepare(job.array, job.shape, job.dtype, job.made, force=force)
-    return notes
-
-
-def check_words(plan: EmbeddingPlan, jobs: Jobs) -> None:
-    """A predictor needs words for its classes."""
-    if jobs.text and not plan.images.class_names:
-        raise MarcError(
-            "a predictor needs the names of the classes, and this source has none",
-            got=plan.images.name,
-            hint="--class-names FILE.txt (one a line), or --predictor none",
-        )
-
-
-def write_prototypes(
-    store: FeatureStore, plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
-) -> tuple[str, ...]:
-    """Text prototypes and the embedding of every prompt; prototypes last: they say it is whole."""
-    if jobs.text is None or jobs.predictor is None:
-        return ()
-    names = plan.prompts or jobs.text.card.prompts or plan.images.prompts
-    sets = [read_prompt_set(name) for name in names]
-    made = {
-        "card": jobs.predictor.made["card"],
-        "logit_scale": jobs.text.logit_scale,
-        "prompts": [[one.name, one.version, one.digest] for one in sets],
-        "class_names": list(plan.images.class_names),
-    }
-    if store.holds(PROTOTYPES, made, force=force):
-        return ()
-    told = embed_prompts(
-        jobs.text,
-        plan.images.class_names,
-        sets,
-        on_progress=lambda done, total: on_progress("prompts", done, total),
-    )
-    texts = np.array(told.texts, dtype=object)
-    for name, values in (
-        ("prompts", told.prompts),
-        ("prompt_class", told.prompt_class),
-        ("texts", texts),
-        ("prototypes", told.prototypes),
-    ):
-        store.put(f"predictor/{name}", values, made)
-    return told.notes
-
-
 def to_do(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
     """The jobs of each chunk that is not whole."""
     work: dict[int, list[Job]] = {}
@@ -155,10 +96,14 @@ def fill(
     workers: Workers,
     report: OnProgress,
 ) -> Timing:
-    """Compute and write chunks, one group of pictures at a time."""
+    """Compute and write chunks. Views are encoded as they come, squares when a chunk is whole.
+
+    So the batches of an array depend on its own encoder and chunk alone, not on what else there is
+    to do.
+    """
     timing, total = Timing(), sum(len(store.rows(chunk)) for chunk in work)
     groups = _groups(store, images, work, workers)
-    vectors: dict[str, list[NDArray[np.floating]]] = {}
+    views: list[NDArray[np.floating]] = []
     seen: list[Prepared] = []
     with ThreadPoolExecutor(1) as reader:  # gathers the next group while this one is encoded
         report("embedding", 0, total)
@@ -168,24 +113,39 @@ def fill(
             chunk, prepared, is_last = group
             upcoming = reader.submit(next, groups, None)
             timing.waiting += (ready := time.perf_counter()) - start
-            for job in work[chunk]:
-                vectors.setdefault(job.array, []).append(encode(job, prepared))
-            seen.append(Prepared(prepared.status, prepared.content, {}, None))
+            views += [encode(job, prepared) for job in work[chunk] if job.has_views]
+            seen.append(replace(prepared, views=None))
+            if is_last:
+                whole = join(seen)
+                vectors = {
+                    job.array: encode(job, whole) for job in work[chunk] if not job.has_views
+                }
+                vectors |= {
+                    job.array: np.concatenate(views) for job in work[chunk] if job.has_views
+                }
             timing.encoding += (start := time.perf_counter()) - ready
             if is_last:
                 _write_chunk(store, chunk, join(seen), vectors)
-                vectors, seen = {}, []
-                timing.writing += time.perf_counter() - start
-                start = time.perf_counter()
+                views, seen = [], []
+                timing.writing += (written := time.perf_counter()) - start
+                start = written
             timing.images += len(prepared.status)
             report("embedding", timing.images, total)
     return timing
 
 
+def _vectors(
+    jobs: Sequence[Job], seen: list[Prepared], views: list[NDArray[np.floating]]
+) -> dict[str, NDArray[np.floating]]:
+    """The features of a whole chunk by array."""
+    whole = join(seen)
+    return {j.array: np.concatenate(views) if j.has_views else encode(j, whole) for j in jobs}
+
+
 def _groups(
     store: FeatureStore, images: ImageSet, work: Mapping[int, Sequence[Job]], workers: Workers
 ) -> Iterator[tuple[int, Prepared, bool]]:
-    """Pictures as the encoders take them: many at a time, all of one chunk."""
+    """Pictures as they are encoded, all of a group from one chunk, and whether it is the last."""
     cut = [
         (chunk, group) for chunk, jobs in work.items() for group in cut_chunk(store, chunk, jobs)
     ]
@@ -198,10 +158,11 @@ def _groups(
 
 
 def cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[list[range]]:
-    """Groups of pieces of a chunk's rows: a group fills a batch of the hungriest encoder."""
+    """Groups of pieces of a chunk's rows: one group, or as many as make batches of views."""
     rows = store.rows(chunk)
-    n_views = max(job.views.n_views if job.views else 1 for job in jobs)
-    group = max(1, max(job.encoder.batch for job in jobs) // n_views)
+    viewed = next((job for job in jobs if job.has_views), None)
+    n_views = viewed.shape[0] if viewed else 1
+    group = max(1, viewed.encoder.batch // n_views) if viewed else len(rows)
     piece = min(group, max(1, _PIECE // n_views))
     return [
         [rows[start : min(start + piece, end)] for start in range(begin, end, piece)]
@@ -217,11 +178,7 @@ def _piece(images: ImageSet, rows: range) -> Piece:
 def encode(job: Job, prepared: Prepared) -> NDArray[np.floating]:
     """Unit features of a group; zeros where a picture could not be read."""
     card = job.encoder.card
-    if job.views is None or job.views.n_views == 1:
-        pixels: Pixels = prepared.squares[card.crop]
-    else:
-        assert prepared.views is not None
-        pixels = prepared.views.reshape(-1, *prepared.views.shape[2:])
+    pixels: Pixels = prepared.squares[card.crop] if not job.has_views else _as_one(prepared)
     vectors = unit(job.encoder.encode(pixels)).reshape(len(prepared.status), *job.shape)
     if not np.isfinite(vectors).all():
         raise MarcError(
@@ -233,11 +190,14 @@ def encode(job: Job, prepared: Prepared) -> NDArray[np.floating]:
     return vectors.astype(job.dtype)
 
 
+def _as_one(prepared: Prepared) -> Pixels:
+    """The views of all pictures one after the other."""
+    assert prepared.views is not None
+    return prepared.views.reshape(-1, *prepared.views.shape[2:])
+
+
 def _write_chunk(
-    store: FeatureStore,
-    chunk: int,
-    seen: Prepared,
-    vectors: Mapping[str, list[NDArray[np.floating]]],
+    store: FeatureStore, chunk: int, seen: Prepared, vectors: Mapping[str, NDArray[np.floating]]
 ) -> None:
     """What was seen first, then the features of it."""
     rows = store.rows(chunk)
@@ -248,13 +208,9 @@ def _write_chunk(
         differ = store.read_chunk(name, chunk) != values
         changed = np.flatnonzero(differ.reshape(len(rows), -1).any(axis=1))
         if len(changed):
-            raise MarcError(
-                "pictures have changed since the store was begun",
-                got=f"{store.get(IDS)[rows[changed[0]]]} and {len(changed) - 1} more in this chunk",
-                hint="bring them back, or start again in another -o STORE",
-            )
+            raise other_picture(store.get(IDS)[rows[changed[0]]])
     for name, parts in vectors.items():
-        store.write(name, chunk, np.concatenate(parts))
+        store.write(name, chunk, parts)
 
 
 def finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from marc.images.image_set import ImageSet
 from marc.preparing import ViewPlan, Wanted
 from marc.store import CHUNK
 from marc.stored_stream import SPACES, VIEWS
+from marc.views import read_recipe
+
+_DECISIVE = ("name", "library", "tag", "digest", "dim", "crop", "mean", "std", "pooling")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Job:
     """Of the predictor. None: one plain square a picture."""
 
     @property
+    def has_views(self) -> bool:
+        """Whether it sees more of a picture than the plain square."""
+        return self.views is not None and self.views.n_views > 1
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of one picture's features."""
         dim = self.encoder.card.dim
@@ -68,12 +76,23 @@ class Job:
 
     @property
     def made(self) -> dict[str, Any]:
-        """All that the features depend on, beside the picture."""
-        card = self.encoder.card
-        if card.library == "onnx":  # its tag is a path, and a file may be moved
-            card = replace(card, tag=Path(card.tag).name)
-        made = {"card": asdict(card), "precision": self.encoder.precision}
-        return made if self.views is None else {**made, "views": asdict(self.views)}
+        """All that the features depend on, beside the picture: they change if any of it does."""
+        card = asdict(self.encoder.card)
+        made: dict[str, Any] = {
+            "encoder": {name: card[name] for name in _DECISIVE},
+            "precision": self.encoder.precision,
+            "batch": self.encoder.batch,  # the last bits of a vector depend on it
+        }
+        if card["library"] == "onnx":  # its tag is a path, and a file may be moved
+            made["encoder"]["tag"] = Path(card["tag"]).name
+        return made if self.views is None else {**made, "views": _drawn(self.views)}
+
+
+def _drawn(plan: ViewPlan) -> dict[str, Any]:
+    """A recipe with its numbers, so that another meaning of its name is another recipe."""
+    recipe = asdict(read_recipe(plan.recipe))
+    numbers = {name: recipe[name] for name in recipe if name not in ("summary", "used_by")}
+    return {**numbers, "n_views": plan.n_views, "seed": plan.seed}
 
 
 @dataclass(frozen=True)
@@ -116,10 +135,7 @@ def space_name(encoder: str) -> str:
 
 def wanted_by(jobs: list[Job], upright: bool) -> Wanted:
     """What workers must make of each picture for these jobs."""
-    views = next((job for job in jobs if job.views is not None and job.views.n_views > 1), None)
-    plain = [job.encoder.card.crop for job in jobs if job is not views]
-    return Wanted(
-        tuple(dict.fromkeys(plain)),
-        None if views is None or views.views is None else (views.encoder.card.crop, views.views),
-        upright,
-    )
+    viewed = next((job for job in jobs if job.has_views), None)
+    plain = [job.encoder.card.crop for job in jobs if not job.has_views]
+    views = (viewed.encoder.card.crop, viewed.views) if viewed and viewed.views else None
+    return Wanted(tuple(dict.fromkeys(plain)), views, upright)

@@ -191,7 +191,17 @@ class Row(Mapping[str, NDArray[np.float32]]):
 def digest(array: Views) -> str:
     """Of an array's type, shape and numbers."""
     first: NDArray[Any] = array[:1]
-    known = hashlib.sha256(f"{first.dtype.str}{array.shape}".encode())
+    known = digest_of(first.dtype, array.shape)
     for start in range(0, array.shape[0], 1024):  # in pieces: views may be larger than what is free
         known.update(array[start : start + 1024].tobytes())
+    return end_digest(known)
+
+
+def digest_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> hashlib._Hash:
+    """A digest of an array, begun: its bytes are to follow."""
+    return hashlib.sha256(f"{dtype.str}{shape}".encode())
+
+
+def end_digest(known: hashlib._Hash) -> str:
+    """The digest of an array, as it is written down."""
     return known.hexdigest()[:16]

@@ -17,7 +17,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -27,12 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc import checks
 from marc.errors import MarcError, whole_number
+from marc.progress import OnProgress
 from marc.scores import unit
 
 Keys = NDArray[np.float32]
 Table = NDArray[np.int32]
-OnProgress = Callable[[str, int, int], None]
-"""Takes what is being done, how much of it is done, and of how much."""
 
 EXACT_UP_TO = 200_000
 """Points up to which whole streams are measured exactly; beyond, by faiss if it is installed.

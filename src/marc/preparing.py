@@ -63,6 +63,8 @@ class Prepared:
     """(n, M, size, size, 3)."""
 
 
+_NO_CONTENT = np.zeros(16, dtype=np.uint8)
+
 Piece = tuple[tuple[str, ...], tuple[Location, ...]]
 """Some pictures: their ids and where they lie."""
 
@@ -81,10 +83,10 @@ def prepare(piece: Piece, wanted: Wanted) -> Prepared:
 
 def _one(name: str, location: Location, wanted: Wanted) -> tuple[int, Any, list[Any], Any]:
     """Status, content, squares and views of one picture."""
-    content = np.zeros(16, dtype=np.uint8)
+    content = _NO_CONTENT
     try:
         data = read_bytes(location)
-        content = np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.uint8)
+        content = _digest(data)
         picture = decode(data, upright=wanted.upright)
     except Unreadable as reason:
         black = [np.zeros((crop.size, crop.size, 3), dtype=np.uint8) for crop in wanted.squares]
@@ -95,6 +97,18 @@ def _one(name: str, location: Location, wanted: Wanted) -> tuple[int, Any, list[
     crop, plan = wanted.views
     views = make_views(picture, crop, plan.recipe, plan.n_views, key=name, seed=plan.seed)
     return 0, content, squares, views
+
+
+def content_of(location: Location) -> NDArray[np.uint8]:
+    """Digest of an encoded picture, (16,); zeros if it is not there."""
+    try:
+        return _digest(read_bytes(location))
+    except Unreadable:
+        return _NO_CONTENT
+
+
+def _digest(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.uint8)
 
 
 def _no_views(wanted: Wanted) -> NDArray[np.uint8] | None:

@@ -37,6 +37,25 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two records, in words.
+
+    >>> differences({"card": {"dim": 8}}, {"card": {"dim": 9}})
+    ['card.dim: stored 8, now 9']
+    """
+    old, new = flatten(stored), flatten(now)
+    return [
+        f"{name}: stored {_short(old.get(name))}, now {_short(new.get(name))}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file."""
     try:

@@ -10,13 +10,19 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from marc.embedding import Embedded, OnProgress, Timing, fill, finish, set_up, to_do
-from marc.embedding_plan import EmbeddingPlan, Jobs, load_jobs
+from marc.embedding import Embedded, Timing, fill, finish, to_do
+from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Job, Jobs, load_jobs
+from marc.embedding_setup import set_up
 from marc.errors import MarcError
+from marc.new_store import writing
 from marc.preparing import Workers
-from marc.store import FeatureStore, writing
+from marc.progress import OnProgress
+from marc.store import FeatureStore
+
+FEW = 2  # workers where there is no GPU: each has a copy of the encoders in memory
 
 
 class _Filler:
@@ -26,6 +32,8 @@ class _Filler:
         self._plan = plan
         self._jobs = load_jobs(plan)
         self._store = FeatureStore(plan.store, write=True)
+        for job in self._jobs:  # this machine's weights and precision must be the store's
+            self._store.holds(job.array, job.made)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         counts = [self._fill(int(chunk)) for chunk in batch["chunk"]]
@@ -33,6 +41,8 @@ class _Filler:
 
     def _fill(self, chunk: int) -> int:
         jobs = [job for job in self._jobs if not self._store.has(job.array, chunk)]
+        if not jobs:  # a worker before this one wrote it and died
+            return len(self._store.rows(chunk))
         silent = lambda what, done, total: None  # noqa: E731
         return fill(self._store, self._plan.images, {chunk: jobs}, Workers(0), silent).images
 
@@ -45,7 +55,7 @@ def embed_with_ray(
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Embedded:
-    """What `embed` does, on `n_workers` Ray workers."""
+    """What `embed` does, on Ray workers; 0: one a GPU, or two. Each holds all encoders."""
     report = on_progress or (lambda what, done, total: None)
     timing = Timing()
     with _ray() as ray:
@@ -55,7 +65,7 @@ def embed_with_ray(
             work = to_do(store, jobs)
             total = sum(len(store.rows(chunk)) for chunk in work)
             report("embedding", 0, total)
-            for row in _map(ray, plan, list(work), n_workers) if work else ():
+            for row in _map(ray, settled(plan, jobs), list(work), n_workers) if work else ():
                 timing.images += int(row["n_images"])
                 report("embedding", timing.images, total)
             quarantined = finish(store, jobs)
@@ -63,18 +73,39 @@ def embed_with_ray(
     return Embedded(store.n_images, quarantined, n_chunks, notes, timing)
 
 
+def settled(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:
+    """The plan with what was chosen here, so that no worker chooses otherwise."""
+
+    def settle(spec: EncoderSpec, job: Job) -> EncoderSpec:
+        return replace(spec, precision=job.encoder.precision, batch=job.encoder.batch)
+
+    spaces = tuple(map(settle, plan.spaces, jobs.spaces))
+    has_both = plan.predictor is not None and jobs.predictor is not None
+    predictor = settle(plan.predictor, jobs.predictor) if has_both else None  # type: ignore[arg-type]
+    return replace(plan, spaces=spaces, predictor=predictor)
+
+
 def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> Any:
     """Results in any order: which worker takes which chunk does not matter."""
-    n_workers = min(n_workers, len(chunks))
     items = [{"chunk": chunk} for chunk in chunks]
     # a block a chunk from the start: a step that cuts blocks would want a core of its own
     data = ray.data.from_items(items, override_num_blocks=len(items))
-    gpus = {"num_gpus": 1} if ray.cluster_resources().get("GPU", 0) >= n_workers else {}
-    pool = ray.data.ActorPoolStrategy(size=n_workers)
+    gpus = int(ray.cluster_resources().get("GPU", 0)) if uses_gpus(plan) else 0
+    count = min(n_workers or gpus or FEW, gpus or n_workers or FEW, len(chunks))
     filled = data.map_batches(
-        _Filler, fn_constructor_args=(plan,), batch_size=1, compute=pool, **gpus
+        _Filler,
+        fn_constructor_args=(plan,),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=count),
+        **({"num_gpus": 1} if gpus else {}),
     )
     return filled.iter_rows()
+
+
+def uses_gpus(plan: EmbeddingPlan) -> bool:
+    """Whether any encoder may run on a GPU."""
+    specs = [*plan.spaces, *([plan.predictor] if plan.predictor else [])]
+    return any(spec.device != "cpu" for spec in specs)
 
 
 @contextmanager

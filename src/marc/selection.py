@@ -29,7 +29,8 @@ from marc.calibration import (
 from marc.errors import MarcError, one_of, whole_number
 from marc.features import Features
 from marc.geometry import agreement, antihub_fraction, chance, pseudo_labels
-from marc.neighbors import OnProgress, Table, count_duplicates, wide_table
+from marc.neighbors import Table, count_duplicates, wide_table
+from marc.progress import OnProgress
 from marc.rankings import TEST, TESTS, Candidate, Selection, Test
 from marc.scores import Int
 from marc.stream import Stream

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
+from marc.encoders.naming import safe_name
 from marc.errors import MarcError
 from marc.images import IMAGE_KINDS, NAMED_SETS, open_images
-from marc.lab.embedding import OnProgress, lab_stream
+from marc.lab.embedding import lab_stream
 from marc.lab.streams import list_lab_streams
 from marc.packs import read_pack
+from marc.progress import OnProgress
 from marc.store import FeatureStore, is_store
 from marc.stored_stream import read_store
 from marc.stream import Stream
@@ -70,7 +71,7 @@ def default_store(source: str) -> Path:
     >>> default_store("folder/holiday/photos").as_posix()
     'stores/folder-holiday-photos'
     """
-    return STORES / re.sub(r"[^A-Za-z0-9._-]+", "-", source).strip("-.")
+    return STORES / safe_name(source)
 
 
 def _open_embedded(source: str) -> Stream:
@@ -82,6 +83,12 @@ def _open_embedded(source: str) -> Stream:
             hint=f"marc embed {source} --encoder dinov2-b, or store/DIR if the store is elsewhere",
         )
     about = FeatureStore(path).about
+    if about["source"] != source:
+        raise MarcError(
+            "the store of that name is of another source",
+            got=f"{path}: {about['source']}",
+            hint=f"marc embed {source} --encoder dinov2-b -o DIR, then store/DIR",
+        )
     images = open_images(source, Path(about["root"]) if about["root"] else None)
     if images.digest != about["list"]:
         raise MarcError(

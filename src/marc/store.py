@@ -16,28 +16,23 @@ otherwise is never added to. A finished array carries the digest of its features
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, whole_number
-from marc.features import digest
-from marc.images.image_set import ImageSet
-from marc.records import flatten, versions
+from marc.errors import MarcError
+from marc.features import digest_of, end_digest
+from marc.records import differences, versions
 
 FORMAT = 1
 CHUNK = 256
 """Pictures in a chunk, unless someone says otherwise."""
 
 STATUS, CONTENT, IDS, LABELS = (f"images/{n}" for n in ("status", "content", "ids", "labels"))
-_MARK = "marc_store"
+MARK = "marc_store"
 _WROTE = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
 
 
@@ -55,7 +50,7 @@ class FeatureStore:
                 hint=f"marc embed folder/DIR --encoder dinov2-b -o {path}",
             )
         self._group = zarr.open_group(path, mode="r+" if write else "r")
-        about: Any = self._group.attrs[_MARK]
+        about: Any = self._group.attrs[MARK]
         if about["format"] != FORMAT:
             raise MarcError(
                 "this store was written by another version of marc",
@@ -100,12 +95,11 @@ class FeatureStore:
         rest = "/0" * (len(self.shape(name)) - 1)
         return (self.path / name / "c" / f"{chunk}{rest}").exists()
 
-    def prepare(
-        self, name: str, shape: tuple[int, ...], dtype: str, made: Mapping[str, Any], *, force: bool
-    ) -> None:
-        """Make room for the features of an encoder, or go on where an earlier call stopped."""
-        if self.holds(name, made, force=force):
-            return
+    def prepare(self, name: str, shape: tuple[int, ...], dtype: str, **about: Any) -> None:
+        """Make room for the features of an encoder, in place of an older array.
+
+        `about` are its attributes; `made` among them is all that the features depend on.
+        """
         self._group.create_array(
             name,
             shape=(self.n_images, *shape),
@@ -114,7 +108,7 @@ class FeatureStore:
             compressors=None,  # features do not compress; the files are the plain numbers
             fill_value=0,
             overwrite=True,
-            attributes={"made": dict(made), "versions": versions(*_WROTE)},
+            attributes={**about, "versions": versions(*_WROTE)},
         )
 
     def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
@@ -145,7 +139,17 @@ class FeatureStore:
     def finish(self, name: str) -> None:
         """Say that an array is whole, with the digest of what readers will see."""
         if not self.is_complete(name) and not self.pending(name):
-            self._array(name).attrs["features"] = digest(self.read(name))
+            self._array(name).attrs["features"] = self._digest(name)
+
+    def _digest(self, name: str) -> str:
+        """`marc.features.digest` of `read(name)`, of which one chunk at a time is held."""
+        array, readable = self._array(name), self.readable
+        shape = (int(readable.sum()), *array.shape[1:])
+        known = digest_of(array.dtype, shape)
+        for chunk in range(self.n_chunks):
+            kept = readable[self.rows(chunk)]
+            known.update(np.ascontiguousarray(self.read_chunk(name, chunk)[kept]).tobytes())
+        return end_digest(known)
 
     def put(self, name: str, values: NDArray[Any], made: Mapping[str, Any]) -> None:
         """Write a small array in one go, in place of an older one; what made it comes last."""
@@ -166,10 +170,16 @@ class FeatureStore:
 
     def read(self, name: str, n_views: int | None = None) -> NDArray[Any]:
         """The rows of all readable pictures; of views only the first, if so many are asked for."""
-        array = self._array(name)
-        stored = array[...] if n_views is None else array[:, :n_views]
-        readable = self.readable
-        return np.asarray(stored) if readable.all() else np.asarray(stored)[readable]
+        array, readable = self._array(name), self.readable
+        first = np.s_[:, :n_views] if n_views is not None else np.s_[:]
+        shape = array.shape[1:] if n_views is None else (n_views, *array.shape[2:])
+        rows = np.empty((int(readable.sum()), *shape), dtype=array.dtype)
+        end = 0
+        for chunk in range(self.n_chunks):
+            kept = self.read_chunk(name, chunk)[first][readable[self.rows(chunk)]]
+            rows[end : end + len(kept)] = kept
+            end += len(kept)
+        return rows
 
     @property
     def readable(self) -> NDArray[np.bool_]:
@@ -180,109 +190,9 @@ class FeatureStore:
         return self._group[name]
 
 
-def create_store(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> None:
-    """A store for a list of pictures; one that is there already must be of the same list."""
-    if not holds_list(path, images, chunk=chunk, force=force):
-        _create(path, images, _about(images, chunk))
-
-
-def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> bool:
-    """Whether a store is there for these pictures; of others, it is an error or replaced."""
-    whole_number("chunk", chunk, 1)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return False
-    if not is_store(path):
-        raise MarcError("this path is not a feature store, so it is left alone", got=path)
-    differing = differences(FeatureStore(path).about, _about(images, chunk))
-    differing = [each for each in differing if not each.startswith(("source:", "root:"))]
-    if differing and not force:
-        raise MarcError(
-            "this store is of other pictures",
-            got=f"{path}: {'; '.join(differing)}",
-            hint="another -o STORE, or --force to replace it",
-        )
-    return not differing
-
-
-def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "source": images.name,
-        "root": images.root,
-        "n_images": len(images),
-        "list": images.digest,
-        "upright": images.upright,
-        "chunk": chunk,
-    }
-
-
-def _create(path: Path, images: ImageSet, about: Mapping[str, Any]) -> None:
-    """Write the list beside, then put it in place: a store appears with its list."""
-    import zarr
-
-    fresh, old = (path.with_name(path.name + end) for end in (".new", ".old"))
-    for place in (fresh, old):
-        if is_store(place):
-            shutil.rmtree(place)
-    fresh.mkdir(parents=True)  # refuses what is not ours
-    zarr.create_group(fresh, zarr_format=3, attributes={_MARK: dict(about)})
-    store = FeatureStore(fresh, write=True)
-    store.put(IDS, np.array(images.ids, dtype=object), {})
-    if images.labels is not None:
-        store.put(LABELS, np.array(images.labels, dtype=np.int64), {})
-    store.prepare(STATUS, (), "uint8", {}, force=False)
-    store.prepare(CONTENT, (16,), "uint8", {}, force=False)
-    if path.exists():
-        path.rename(old)
-    fresh.rename(path)
-    if is_store(old):
-        shutil.rmtree(old)
-
-
 def is_store(path: Path) -> bool:
     """Whether a folder is one of ours."""
     try:
-        return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
+        return MARK in json.loads((path / "zarr.json").read_text())["attributes"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two records, in words.
-
-    >>> differences({"card": {"dim": 8}}, {"card": {"dim": 9}})
-    ['card.dim: stored 8, now 9']
-    """
-    old, new = flatten(stored), flatten(now)
-    return [
-        f"{name}: stored {_short(old.get(name))}, now {_short(new.get(name))}"
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Be the only `marc embed` that fills a store, and clear away what a killed one left.
-
-    The lock is on the folder itself: no file stays behind, and the system gives it back when its
-    holder dies, however it dies. Windows cannot lock a folder; there, two writers do double work.
-    """
-    with ExitStack() as stack:
-        if sys.platform != "win32":
-            import fcntl
-
-            handle = os.open(path, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise MarcError("another marc embed is filling this store", got=path) from error
-        for left in path.rglob("*.partial"):
-            left.unlink()
-        yield

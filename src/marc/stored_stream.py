@@ -29,6 +29,9 @@ def read_store(path: Path) -> Stream:
         raise MarcError("this store has no predictor", got=path, hint=hint)
     if not store.is_complete(VIEWS) or "made" not in store.attributes(PROTOTYPES):
         raise MarcError("the predictor's features are not all there", got=path, hint=again)
+    views, words = (store.attributes(name)["made"] for name in (VIEWS, PROTOTYPES))
+    if views["encoder"] != words["encoder"]:
+        raise MarcError("views and prototypes are of two predictors", got=path, hint=again)
     names = store.names(SPACES)
     whole = [name for name in names if store.is_complete(f"{SPACES}/{name}")]
     if left := [name for name in names if name not in whole]:
@@ -39,19 +42,14 @@ def read_store(path: Path) -> Stream:
         raise MarcError("no picture of this store could be read", got=path)
     features = Features(
         views=LazyViews(partial(_views, store), (n_images, *store.shape(VIEWS)[1:])),  # type: ignore[arg-type]
-        predictor=_predictor(store),
+        predictor=Predictor(unit(store.get(PROTOTYPES)), float(words["logit_scale"])),
         spaces=LazySpaces({name: partial(_space, store, name) for name in whole}),
-        class_names=tuple(store.attributes(PROTOTYPES)["made"]["class_names"]),
+        class_names=tuple(words["class_names"]),
         ids=tuple(store.get(IDS)[readable].tolist()),
         known=_digests(store, whole),
     )
     labels = store.get(LABELS)[readable] if store.attributes(LABELS) else None
     return Stream(features, np.arange(n_images), labels, name=path.name)
-
-
-def _predictor(store: FeatureStore) -> Predictor:
-    made = store.attributes(PROTOTYPES)["made"]
-    return Predictor(unit(store.get(PROTOTYPES)), float(made["logit_scale"]))
 
 
 def _views(store: FeatureStore, n_views: int) -> Float:
@@ -72,7 +70,7 @@ def _sound(store: FeatureStore, name: str, values: NDArray[np.floating]) -> NDAr
         raise MarcError(
             f"{name} is not what was written: files were changed or lost",
             got=store.path / name,
-            hint="call marc embed with --force, after removing this folder",
+            hint="the same marc embed with --force",
         )
     return values
 

@@ -16,11 +16,12 @@ import typer
 
 from marc.cache_folder import cache_folder
 from marc.cli import console
-from marc.cli.check_data import Finding, Level, OnProgress, check_data, open_data
+from marc.cli.check_data import Finding, Level, check_data, open_data
 from marc.cli.embed import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError
 from marc.golden import Verdict, check_golden
+from marc.progress import OnProgress
 from marc.sources import default_store, is_pictures
 
 _LOW = 5e9  # bytes of free disk that are worth a word

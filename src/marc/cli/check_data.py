@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +21,12 @@ from marc.images import NAMED_SETS, ImageSet, content_duplicates, open_images
 from marc.images.decoding import REASONS, Unreadable, read_picture
 from marc.images.image_set import Location
 from marc.label_order import check_label_order
+from marc.progress import OnProgress
 from marc.sources import is_pictures
 from marc.store import STATUS, FeatureStore
 from marc.stream import Stream
 
 Level = Literal["ok", "note", "wrong"]
-OnProgress = Callable[[str, int, int], None]
 
 _SHOWN = 3  # examples in a line
 

@@ -23,7 +23,7 @@ from marc.store import CHUNK, FeatureStore, is_store
 from marc.stored_stream import VIEWS
 from marc.views import read_recipe
 
-PREDICTOR = "clip-b16-text"
+PREDICTOR, RECIPE = "clip-b16-text", "VC"
 _FEW = 64  # pictures that are read sooner than a process starts
 
 
@@ -38,7 +38,7 @@ def embed_pictures(
     ),
     class_names: str = typer.Option("", help="A file with what to call the classes."),
     views: int = typer.Option(1, help="Views of each picture, the plain one included."),
-    recipe: str = typer.Option("VC", help="How views are drawn if there are several: VA to VD."),
+    recipe: str = typer.Option(RECIPE, help="How views are drawn if there are several: VA to VD."),
     view_seed: int = typer.Option(0, help="The seed of the views."),
     root: str = typer.Option("", help="Where a named data set lies."),
     weights: list[str] = typer.Option(
@@ -48,11 +48,15 @@ def embed_pictures(
     device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
     precision: str = typer.Option("auto", help="auto, float32 or bfloat16."),
     batch: int = typer.Option(0, help="Pictures in a batch; 0 chooses by device."),
-    workers: int = typer.Option(-1, help="Processes that read pictures; -1: one a core."),
+    workers: int = typer.Option(
+        -1, help="Processes that read pictures, one a core; with --ray: one a GPU, or two."
+    ),
     chunk: int = typer.Option(0, help=f"Pictures in a chunk; {CHUNK}, or what the store has."),
     ray: bool = typer.Option(False, "--ray", help="Spread the chunks over Ray workers."),
     output: str = typer.Option("", "-o", "--output", help="Folder of the store."),
-    force: bool = typer.Option(False, "--force", help="Replace what was made otherwise."),
+    force: bool = typer.Option(
+        False, "--force", help="Replace what was made otherwise; if nothing was, compute it again."
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -66,7 +70,8 @@ def embed_pictures(
     if class_names:
         images = with_class_names(images, Path(class_names))
     store = Path(output) if output else default_store(source)
-    names, zero_shot = choose(store, encoder, predictor)
+    for_predictor = [views > 1, recipe != RECIPE, view_seed, prompts, class_names]
+    names, zero_shot = choose(store, encoder, predictor, wanted=any(for_predictor))
     specs = {
         name: EncoderSpec(name, weights_of(name, weights, names), offline, device, precision, batch)
         for name in names
@@ -91,7 +96,7 @@ def embed_pictures(
         elif ray:
             from marc.scaling import embed_with_ray
 
-            done = embed_with_ray(plan, jobs, max(1, count), force=force, on_progress=report)
+            done = embed_with_ray(plan, jobs, max(0, workers), force=force, on_progress=report)
         else:
             done = embed(plan, jobs, pool, force=force, on_progress=report)
     if dry_run:
@@ -100,9 +105,18 @@ def embed_pictures(
         tell(plan, jobs, done, json=json)
 
 
-def choose(store: Path, encoders: list[str], predictor: str) -> tuple[list[str], str]:
+def choose(
+    store: Path, encoders: list[str], predictor: str, *, wanted: bool
+) -> tuple[list[str], str]:
     """All encoders by name, and which of them predicts: none if the store has one already."""
     has_one = is_store(store) and FeatureStore(store).is_complete(VIEWS)
+    if has_one and wanted and not predictor:
+        known = FeatureStore(store).attributes(VIEWS)["card"]["name"]
+        raise MarcError(
+            "the store has a predictor, and these options are for one",
+            got="--views, --recipe, --view-seed, --prompts or --class-names",
+            hint=f"--predictor {known} to change it, or none of these to leave it as it is",
+        )
     chosen = predictor or ("none" if has_one else PREDICTOR)
     names = [*encoders] if chosen == "none" else [chosen, *encoders]
     return names, chosen
@@ -122,9 +136,13 @@ def check_prompts(names: list[str]) -> tuple[str, ...]:
 
 def check_views(recipe: str, n_views: int, seed: int) -> ViewPlan:
     """What the predictor sees of each picture."""
-    read_recipe(recipe)
+    known = read_recipe(recipe).id
     whole_number("view-seed", seed, 0)
-    return ViewPlan(recipe, n_views, seed) if whole_number("views", n_views, 1) > 1 else ViewPlan()
+    if whole_number("views", n_views, 1) == 1:
+        return ViewPlan()
+    if known == ViewPlan.recipe:
+        raise MarcError(f"{known} is one view", got=f"--views {n_views}", hint="--recipe VC")
+    return ViewPlan(known, n_views, seed)
 
 
 def check_workers(asked: int, n_images: int) -> int:
@@ -197,7 +215,8 @@ def tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None
         console.say("everything was there already")
     source = plan.images.name
     source = source if plan.store == default_store(source) else f"store/{plan.store}"
-    console.say(f"next: marc select {source}" if jobs.predictor else "next: add a --predictor")
+    can_predict = FeatureStore(plan.store).is_complete(VIEWS)
+    console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
 
 
 def heading(plan: EmbeddingPlan) -> None:

@@ -14,7 +14,8 @@ from marc.cli.measuring import IMAGES, for_each, mind, sample, with_error
 from marc.cli.sources import describe, open_stream
 from marc.cli.sweep import check_spaces
 from marc.geometry import Geometry, Measures, chance, measure, pseudo_labels
-from marc.neighbors import OnProgress, check_kappas
+from marc.neighbors import check_kappas
+from marc.progress import OnProgress
 from marc.stats import Interval
 from marc.stream import Stream
 

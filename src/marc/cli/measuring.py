@@ -12,7 +12,8 @@ import typer
 
 from marc.calibration import sampled
 from marc.cli import console
-from marc.neighbors import EXACT_UP_TO, OnProgress, has_index
+from marc.neighbors import EXACT_UP_TO, has_index
+from marc.progress import OnProgress
 from marc.stats import Interval
 from marc.stream import Stream
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
 
 from marc.images.image_set import FileBytes, ImageSet, Location
-
-OnProgress = Callable[[str, int, int], None]
+from marc.progress import OnProgress
 
 
 def content_duplicates(images: ImageSet, on_progress: OnProgress | None = None) -> list[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -58,7 +58,7 @@ class ImageSet:
     """What was found beside the pictures and is none: path and reason."""
     notes: tuple[str, ...] = ()
     """What a person should know: counts that differ from the published ones, renamed classes."""
-    root: str = ""
+    root: str = field(default="", compare=False)
     """The root folder that was named with it."""
 
     def __len__(self) -> int:

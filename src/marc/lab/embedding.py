@@ -22,10 +22,8 @@ from marc.errors import MarcError
 from marc.lab.raster import SIDE
 from marc.lab.streams import StreamPlan, plan_stream
 from marc.lab.world import VERSION
+from marc.progress import OnProgress
 from marc.stream import Stream
-
-OnProgress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 _PORTION = 250  # pictures between two reports of progress
 _NAME = "array"
