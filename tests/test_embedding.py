@@ -106,6 +106,11 @@ def test_a_lost_chunk_is_noticed_and_computed_again_by_force(pictures, embedded,
     stream = marc.load_stream(f"store/{tmp_path / 's'}")
     with pytest.raises(MarcError, match="is not what was written"):
         stream.features.keys("pixels" if "pixels" in lost else "predictor")
+    # a lost chunk is computed again, an altered one by force
+    embed_plan(make_plan(pictures, tmp_path / "s", n_views=3))
+    assert tree(tmp_path / "s") == tree(embedded)
+    chunk = next(path for path in (tmp_path / "s" / lost).rglob("*") if path.is_file())
+    chunk.write_bytes(bytes(len(chunk.read_bytes())))
     embed_plan(make_plan(pictures, tmp_path / "s", n_views=3), force=True)
     assert tree(tmp_path / "s") == tree(embedded)
 
@@ -185,6 +190,7 @@ def test_a_picture_that_changed_is_noticed(pictures, tmp_path, monkeypatch):
     monkeypatch.setattr("marc.embedding_setup._SAMPLE", 1)  # not among those that are looked at
     with pytest.raises(MarcError, match=rf"not those that(.|\n)*{victim.name}"):
         embed_plan(plan)
+    assert FeatureStore(tmp_path / "s").read("spaces/pairs-small") is not None
 
 
 def test_other_pictures_of_the_same_names_are_not_taken_for_done(pictures, embedded, tmp_path):

@@ -9,7 +9,7 @@ import zarr
 from marc import MarcError
 from marc.features import digest
 from marc.images.image_set import FileBytes, ImageSet
-from marc.new_store import create_store, replace_store, writing
+from marc.new_store import LOCK, create_store, holds_list, writing
 from marc.records import differences
 from marc.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
 
@@ -20,21 +20,26 @@ def images(count=10, **changes):
     return ImageSet("folder/x", ids, tuple(map(FileBytes, ids)), **{**facts, **changes})
 
 
+def make(path, pictures, chunk=4):
+    with writing(path):
+        return create_store(path, pictures, chunk=chunk)
+
+
 @pytest.fixture
 def store(tmp_path):
-    create_store(tmp_path / "s", images(), chunk=4)
-    opened = FeatureStore(tmp_path / "s", write=True)
+    opened = make(tmp_path / "s", images())
     opened.prepare("spaces/x", (2,), "float32", made={"digest": "a"})
     return opened
 
 
-def fill(store, name="spaces/x", value=1.0):
+def fill(store, name="spaces/x", value=1.0, finish=True):
     for chunk in range(store.n_chunks):
         rows = store.rows(chunk)
         store.write(STATUS, chunk, np.zeros(len(rows), np.uint8))
         store.write(CONTENT, chunk, np.zeros((len(rows), 16), np.uint8))
         store.write(name, chunk, np.full((len(rows), 2), value, np.float32))
-    store.finish(name)
+    if finish:
+        store.finish(name)
 
 
 def test_a_store_is_a_plain_zarr_group_that_names_its_pictures(store):
@@ -48,7 +53,7 @@ def test_a_store_is_a_plain_zarr_group_that_names_its_pictures(store):
 
 
 def test_an_unlabelled_list_has_no_labels(tmp_path):
-    create_store(tmp_path / "s", images(labels=None, class_names=()))
+    make(tmp_path / "s", images(labels=None, class_names=()))
     assert FeatureStore(tmp_path / "s").attributes(LABELS) == {}
 
 
@@ -61,10 +66,11 @@ def test_a_chunk_of_zeros_is_a_chunk(store):
     fill(store)
     assert store.pending("spaces/x") == []
     assert store.is_complete("spaces/x")
+    assert store.is_sound("spaces/x")
 
 
 def test_readers_see_only_what_could_be_read(store):
-    fill(store)
+    fill(store, finish=False)
     store.write(STATUS, 0, np.array([0, 3, 0, 0], np.uint8))
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
     store.write("spaces/x", 0, values)
@@ -97,34 +103,46 @@ def test_a_digest_is_of_what_readers_see(store):
 
 
 def test_a_store_of_other_pictures_is_refused_and_replaced_by_force(store):
-    create_store(store.path, images(), chunk=4)  # the same list: nothing happens
-    fill(store)
+    assert holds_list(store.path, images(), chunk=4)
     for others, word in ((images(9), "n_images"), (images(labels=(0,) * 10), "list")):
-        with pytest.raises(MarcError, match=word):
-            create_store(store.path, others, chunk=4)
-    with pytest.raises(MarcError, match="chunk: stored 4, now 5"):
-        create_store(store.path, images(), chunk=5)
-    assert FeatureStore(store.path).is_complete("spaces/x")
-    create_store(store.path, images(9), chunk=4, force=True)
-    assert FeatureStore(store.path).n_images == 9
-    assert [path.name for path in store.path.parent.iterdir()] == ["s"]
+        with pytest.raises(MarcError, match=f"other pictures(.|\n)*{word}"):
+            holds_list(store.path, others, chunk=4)
+    with pytest.raises(MarcError, match=r"other chunks(.|\n)*chunk: stored 4, now 5"):
+        holds_list(store.path, images(), chunk=5)
+    assert not holds_list(store.path, images(9), chunk=4, force=True)
+    assert make(store.path, images(9)).n_images == 9
+    assert FeatureStore(store.path).names("spaces") == []
 
 
 def test_other_words_for_the_classes_are_the_same_pictures(store):
-    create_store(store.path, images(class_names=("x", "y", "z")), chunk=4)
+    assert holds_list(store.path, images(class_names=("x", "y", "z")), chunk=4)
 
 
 @pytest.mark.parametrize("force", [True, False])
 def test_a_foreign_folder_is_left_alone(tmp_path, force):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "thesis.txt").write_text("years of work")
-    with pytest.raises(MarcError, match="left alone"):
-        create_store(tmp_path / "s", images(), force=force)
-    assert (tmp_path / "s" / "thesis.txt").read_text() == "years of work"
     other = zarr.create_group(tmp_path / "other")
     other.attrs["theirs"] = 1
-    with pytest.raises(MarcError, match="left alone"):
-        create_store(tmp_path / "other", images(), force=force)
+    for name in ("s", "other"):
+        with pytest.raises(MarcError, match="left alone"):
+            holds_list(tmp_path / name, images(), force=force)
+        with pytest.raises(MarcError, match="left alone"), writing(tmp_path / name):
+            pass
+        assert not (tmp_path / name / LOCK).exists()
+    assert (tmp_path / "s" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("moment", ["put", "prepare", "mark"])
+def test_a_store_killed_in_the_making_is_made_again(store, monkeypatch, moment):
+    """Neither the old nor a half-made one is taken for a store."""
+    monkeypatch.setattr(FeatureStore, moment, lambda *words, **more: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        make(store.path, images(9))
+    assert not is_store(store.path)
+    monkeypatch.undo()
+    assert not holds_list(store.path, images(9), chunk=4)
+    assert make(store.path, images(9)).get(IDS).tolist() == list(images(9).ids)
 
 
 def test_what_is_no_store_says_how_to_make_one(tmp_path):
@@ -156,29 +174,6 @@ def test_one_writer_at_a_time_and_leftovers_are_cleared(store):
         pass
 
 
-def test_a_store_is_not_replaced_under_a_writer(store):
-    with writing(store.path):
-        with pytest.raises(MarcError, match="another marc embed"):
-            create_store(store.path, images(9), chunk=4, force=True)
-        with pytest.raises(MarcError, match="another marc embed"):
-            replace_store(store.path, images(), chunk=4)
-    assert FeatureStore(store.path).n_images == 10
-
-
-@pytest.mark.parametrize("left", [(), ("zarr.0123.partial",)])
-def test_a_store_that_was_only_begun_is_begun_again(tmp_path, left):
-    begun = tmp_path / "s.new"
-    begun.mkdir()
-    for name in left:
-        (begun / name).touch()
-    create_store(tmp_path / "s", images())
-    assert [path.name for path in tmp_path.iterdir()] == ["s"]
-    (tmp_path / "t.new").mkdir()
-    (tmp_path / "t.new" / "mine.txt").touch()
-    with pytest.raises(FileExistsError):
-        create_store(tmp_path / "t", images())
-
-
 def test_a_file_system_without_locks_is_written_to_all_the_same(store, monkeypatch):
     def refuse(handle, operation):
         raise OSError("no locks here")
@@ -194,10 +189,34 @@ def test_a_small_array_says_what_made_it_last(store, monkeypatch):
     assert np.array_equal(store.get("predictor/prototypes"), np.eye(3))
     with pytest.raises(MarcError, match="prompts: stored t1, now t2"):
         store.holds("predictor/prototypes", {"prompts": "t2"})
-    monkeypatch.setattr("marc.store.versions", lambda *names: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        store.put("predictor/prototypes", np.eye(3, dtype=np.float32), {"prompts": "t2"})
+    with monkeypatch.context() as patch:
+        patch.setattr("marc.store.versions", lambda *names: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.put("predictor/prototypes", np.eye(3, dtype=np.float32), {"prompts": "t2"})
     assert not store.holds("predictor/prototypes", {"prompts": "t2"})
+
+
+@pytest.mark.parametrize("name", [IDS, LABELS, STATUS, "spaces/x"])
+@pytest.mark.parametrize("harm", ["cut", "altered", "lost", "no array"])
+def test_a_damaged_store_says_what_and_what_to_do(store, name, harm):
+    fill(store)
+    store.write(STATUS, 0, np.array([0, 0, 0, 3], np.uint8))
+    store.finish(STATUS)
+    files = sorted((store.path / name / "c").rglob("*"))
+    chunk = next(path for path in files if path.is_file())
+    if harm == "cut":
+        chunk.write_bytes(chunk.read_bytes()[:-3])
+    elif harm == "altered":
+        data = bytearray(chunk.read_bytes())
+        data[-1] ^= 1
+        chunk.write_bytes(data)
+    elif harm == "lost":
+        chunk.unlink()
+    else:
+        (store.path / name / "zarr.json").write_text("{")
+    again = FeatureStore(store.path)
+    with pytest.raises(MarcError, match=f"{name} is not what was written(.|\n)*--force"):
+        again.read(name) if name == "spaces/x" else again.get(name)
 
 
 def test_differences_are_short_and_named():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.embedding_plan import EmbeddingPlan, Job, Jobs, wanted_by
-from marc.embedding_setup import other_picture, set_up
+from marc.embedding_setup import carry_out, other_picture, take_order
 from marc.errors import MarcError
 from marc.images.decoding import REASONS
 from marc.images.image_set import ImageSet
@@ -56,6 +56,8 @@ class Embedded:
     """Pictures that could not be read, and why."""
     n_chunks: int
     """Chunks that this call computed, all arrays together."""
+    n_classes: int
+    """Classes whose prototypes it computed."""
     notes: tuple[str, ...]
     timing: Timing
 
@@ -70,21 +72,48 @@ def embed(
 ) -> Embedded:
     """Do what a plan asks and has not been done yet."""
     report = on_progress or (lambda what, done, total: None)
-    notes = set_up(plan, jobs, force=force, on_progress=report)
+
+    def fill_all(store: FeatureStore, work: Mapping[int, Sequence[Job]]) -> Timing:
+        return fill(store, plan.images, work, workers, report)
+
+    return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
+
+
+def embed_by(
+    fill_all: Callable[[FeatureStore, Mapping[int, Sequence[Job]]], Timing],
+    plan: EmbeddingPlan,
+    jobs: Jobs,
+    *,
+    force: bool,
+    on_progress: OnProgress,
+) -> Embedded:
+    """Embed with whoever fills the chunks."""
+    order = take_order(plan, jobs, force=force, on_progress=on_progress)
     with writing(plan.store):
-        store = FeatureStore(plan.store, write=True)
+        store = carry_out(plan, order)
         work = to_do(store, jobs)
-        timing = fill(store, plan.images, work, workers, report)
+        try:
+            timing = fill_all(store, work)
+        except MarcError:
+            for job in order.fresh:  # nothing of it was written: leave no empty room behind
+                if len(store.pending(job.array)) == store.n_chunks:
+                    store.drop(job.array)
+            raise
         quarantined = finish(store, jobs)
+    told = order.prototypes
+    notes = told.notes if told else ()
+    if order.lost:
+        notes += (f"the store was replaced; no longer in it: {', '.join(order.lost)}",)
+    n_classes = len(told.prototypes) if told else 0
     n_chunks = sum(map(len, work.values()))
-    return Embedded(store.n_images, quarantined, n_chunks, notes, timing)
+    return Embedded(store.n_images, quarantined, n_chunks, n_classes, notes, timing)
 
 
 def to_do(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
     """The jobs of each chunk that is not whole."""
     work: dict[int, list[Job]] = {}
     for job in jobs:
-        for chunk in [] if store.is_complete(job.array) else store.pending(job.array):
+        for chunk in store.pending(job.array):
             work.setdefault(chunk, []).append(job)
     return dict(sorted(work.items()))
 
@@ -215,8 +244,8 @@ def _write_chunk(
 
 def finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
     """Say which arrays are whole, and write the list of pictures that could not be read."""
-    for job in jobs:
-        store.finish(job.array)
+    for name in (STATUS, CONTENT, *(job.array for job in jobs)):
+        store.finish(name)
     status, ids = store.get(STATUS), store.get(IDS)
     rows = [(str(ids[row]), REASONS[int(status[row])]) for row in np.flatnonzero(status)]
     text = io.StringIO()

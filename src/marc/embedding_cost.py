@@ -10,7 +10,6 @@ import numpy as np
 
 from marc.embedding import encode, to_do
 from marc.embedding_plan import EmbeddingPlan, Job, Jobs, wanted_by
-from marc.embedding_setup import check_words
 from marc.new_store import holds_list
 from marc.preparing import prepare
 from marc.store import FeatureStore
@@ -40,7 +39,6 @@ class Foreseen:
 
 def foresee(plan: EmbeddingPlan, jobs: Jobs, n_workers: int, *, force: bool = False) -> Foreseen:
     """Count the work of a plan, and time a few pictures of it. Nothing is written."""
-    check_words(plan, jobs)
     pending = _pending(plan, jobs, force=force)
     n_chunks = math.ceil(len(plan.images) / plan.chunk)
     rows = {name: _n_rows(plan, chunks) for name, chunks in pending.items()}

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from marc.encoders import create_encoder, create_predictor
+from marc.encoders import create_encoder, create_predictor, encoder_card
 from marc.encoders.cards import Encoder, TextEncoder
 from marc.errors import MarcError
 from marc.images.image_set import ImageSet
 from marc.preparing import ViewPlan, Wanted
+from marc.prompts import PromptSet, prompts_of, read_prompt_set
 from marc.store import CHUNK
 from marc.stored_stream import SPACES, VIEWS
 from marc.views import read_recipe
@@ -47,6 +48,28 @@ class EmbeddingPlan:
     """Prompt sets by name or path; none: those of the data set."""
     views: ViewPlan = ViewPlan()  # noqa: RUF009 (frozen)
     chunk: int = CHUNK
+
+    def prompt_sets(self) -> list[PromptSet]:
+        """Those that were asked for, or the predictor's only ones, or those of the data set."""
+        only = encoder_card(self.predictor.name).prompts if self.predictor else ()
+        return [read_prompt_set(name) for name in self.prompts or only or self.images.prompts]
+
+    def check(self) -> None:
+        """Refuse all that can be refused before weights are fetched, which may take long."""
+        specs = [*self.spaces, *([self.predictor] if self.predictor else [])]
+        if not specs:
+            raise MarcError("there is nothing to embed with", hint="--encoder dinov2-b")
+        for spec in specs:
+            encoder_card(spec.name)
+        if self.predictor is None:
+            return
+        if not self.images.class_names:
+            raise MarcError(
+                "a predictor needs the names of the classes, and this source has none",
+                got=self.images.name,
+                hint="--class-names FILE.txt (one a line), or --predictor none",
+            )
+        prompts_of(self.images.class_names, self.prompt_sets())
 
 
 @dataclass(frozen=True)
@@ -109,8 +132,7 @@ class Jobs:
 
 def load_jobs(plan: EmbeddingPlan) -> Jobs:
     """Load every encoder of a plan."""
-    if not plan.spaces and plan.predictor is None:
-        raise MarcError("there is nothing to embed with", hint="--encoder dinov2-b")
+    plan.check()
     spec = plan.predictor
     text = None if spec is None else create_predictor(spec.name, **spec.options())
     predictor = Job(VIEWS, text, plan.views) if text else None

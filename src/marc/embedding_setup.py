@@ -3,70 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from marc.embedding_plan import EmbeddingPlan, Jobs
-from marc.encoders.cards import TextEncoder
+from marc.embedding_plan import EmbeddingPlan, Job, Jobs
 from marc.errors import MarcError
 from marc.images.image_set import ImageSet
-from marc.new_store import create_store, replace_store, writing
+from marc.new_store import create_store, holds_list
 from marc.preparing import content_of
 from marc.progress import OnProgress
-from marc.prompts import PromptSet, embed_prompts, read_prompt_set
-from marc.store import CONTENT, FeatureStore
+from marc.prompts import Prototypes, embed_prompts
+from marc.store import CONTENT, FeatureStore, is_store
 from marc.stored_stream import PROTOTYPES, SPACES, VIEWS
 
 _SAMPLE = 64  # pictures that are read again before a store is added to
 
 
-def set_up(
-    plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
-) -> tuple[str, ...]:
-    """Make the store, room in it for every array, and the text prototypes; notes on the words.
+@dataclass(frozen=True)
+class Order:
+    """What a call is going to do to a store, found out before anything is touched."""
+
+    fresh: tuple[Job, ...]
+    """Jobs whose arrays are made anew."""
+    prototypes: Prototypes | None
+    """To be written, if the store has none of these words."""
+    words: Mapping[str, Any]
+    replaces: bool
+    """Whether the whole store is made anew."""
+    lost: tuple[str, ...]
+    """Arrays of the old store that nobody named."""
+
+
+def take_order(plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress) -> Order:
+    """Refuse what is refused, and embed the prompts; nothing is written.
 
     With `force`, what was made otherwise is replaced; if nothing was, all is computed again.
     """
-    check_words(plan, jobs)
-    create_store(plan.store, plan.images, chunk=plan.chunk, force=force)
-    words, every = words_of(plan, jobs), list(jobs)
-    with writing(plan.store):
-        store = FeatureStore(plan.store, write=True)
-        # all that is refused is refused before anything is replaced
-        there = [job for job in every if store.holds(job.array, job.made, force=force)]
-        said = not words or store.holds(PROTOTYPES, words, force=force)
-        again = force and said and there == every
-        if not again:
-            check_content(store, plan.images)
-    if again and {job.array for job in every} >= feature_arrays(store):
-        replace_store(plan.store, plan.images, chunk=plan.chunk)
-    with writing(plan.store):
-        store = FeatureStore(plan.store, write=True)
-        for job in every if again else [job for job in every if job not in there]:
-            # views before prototypes: new prototypes never stand beside whole, old views
-            card = asdict(job.encoder.card)
-            store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
-        if said and not again:
-            return ()
-        return write_prototypes(store, plan, jobs, words, on_progress)
+    every, words = tuple(jobs), words_of(plan, jobs)
+    if not holds_list(plan.store, plan.images, chunk=plan.chunk, force=force):
+        told = embed_words(plan, jobs, on_progress)
+        gone = feature_arrays(FeatureStore(plan.store)) if is_store(plan.store) else set()
+        lost = sorted(gone - {job.array for job in every})
+        return Order(every, told, words, True, tuple(lost))
+    store = FeatureStore(plan.store)
+    there = [job for job in every if store.holds(job.array, job.made, force=force)]
+    said = not words or store.holds(PROTOTYPES, words, force=force)
+    again = force and said and len(there) == len(every)
+    if not again:
+        check_content(store, plan.images)
+    fresh = every if again else tuple(job for job in every if job not in there)
+    told = None if said and not again else embed_words(plan, jobs, on_progress)
+    all_named = {job.array for job in every} >= feature_arrays(store)
+    return Order(fresh, told, words, again and all_named, ())
+
+
+def carry_out(plan: EmbeddingPlan, order: Order) -> FeatureStore:
+    """Make the store, room in it for every array, and write the prototypes; under the lock."""
+    if order.replaces:
+        create_store(plan.store, plan.images, chunk=plan.chunk)
+    store = FeatureStore(plan.store, write=True)
+    for job in order.fresh:  # views before prototypes: new words never stand beside old views
+        card = asdict(job.encoder.card)
+        store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
+    if order.prototypes is not None:
+        write_prototypes(store, order.prototypes, order.words)
+    return store
 
 
 def feature_arrays(store: FeatureStore) -> set[str]:
     """Names of the arrays that encoders filled."""
     spaces = {f"{SPACES}/{name}" for name in store.names(SPACES)}
     return spaces | ({VIEWS} if store.attributes(VIEWS) else set())
-
-
-def check_words(plan: EmbeddingPlan, jobs: Jobs) -> None:
-    """A predictor needs words for its classes."""
-    if jobs.text and not plan.images.class_names:
-        raise MarcError(
-            "a predictor needs the names of the classes, and this source has none",
-            got=plan.images.name,
-            hint="--class-names FILE.txt (one a line), or --predictor none",
-        )
 
 
 def words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
@@ -76,47 +86,38 @@ def words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
     return {
         "encoder": jobs.predictor.made["encoder"],
         "logit_scale": jobs.text.logit_scale,
-        "prompts": [[one.name, one.version, one.digest] for one in prompt_sets(plan, jobs.text)],
+        "prompts": [[one.name, one.version, one.digest] for one in plan.prompt_sets()],
         "class_names": list(plan.images.class_names),
     }
 
 
-def prompt_sets(plan: EmbeddingPlan, text: TextEncoder) -> list[PromptSet]:
-    """Those that were asked for, or the predictor's only ones, or those of the data set."""
-    names = plan.prompts or text.card.prompts or plan.images.prompts
-    return [read_prompt_set(name) for name in names]
-
-
-def write_prototypes(
-    store: FeatureStore,
-    plan: EmbeddingPlan,
-    jobs: Jobs,
-    words: Mapping[str, Any],
-    on_progress: OnProgress,
-) -> tuple[str, ...]:
-    """Text prototypes and the embedding of every prompt; prototypes last: they say it is whole."""
+def embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
+    """The prototypes of a plan, if it has a predictor."""
     if jobs.text is None:
-        return ()
-    told = embed_prompts(
+        return None
+    return embed_prompts(
         jobs.text,
         plan.images.class_names,
-        prompt_sets(plan, jobs.text),
+        plan.prompt_sets(),
         on_progress=lambda done, total: on_progress("prompts", done, total),
     )
-    texts = np.array(told.texts, dtype=object)
+
+
+def write_prototypes(store: FeatureStore, told: Prototypes, words: Mapping[str, Any]) -> None:
+    """Text prototypes and the embedding of every prompt; prototypes last: they say it is whole."""
     for name, values in (
         ("prompts", told.prompts),
         ("prompt_class", told.prompt_class),
-        ("texts", texts),
+        ("texts", np.array(told.texts, dtype=object)),
         ("prototypes", told.prototypes),
     ):
         store.put(f"predictor/{name}", values, words)
-    return told.notes
 
 
 def check_content(store: FeatureStore, images: ImageSet) -> None:
     """Refuse other pictures of the same names: all are read if from elsewhere, else some."""
-    moved = (store.about["source"], store.about["root"]) != (images.name, images.root)
+    came_from = [store.about[name] for name in ("source", "root", "folder")]
+    moved = came_from != [images.name, images.root, str(Path.cwd())]
     count = store.n_images if moved else min(store.n_images, _SAMPLE)
     rows = np.unique(np.linspace(0, store.n_images - 1, count).astype(int))
     stored = store.get(CONTENT)

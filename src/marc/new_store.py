@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from marc.errors import MarcError, whole_number
 from marc.images.image_set import ImageSet
 from marc.records import differences
-from marc.store import CHUNK, CONTENT, FORMAT, IDS, LABELS, MARK, STATUS, FeatureStore, is_store
+from marc.store import CHUNK, CONTENT, FORMAT, IDS, LABELS, STATUS, FeatureStore, is_store
 
-
-def create_store(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> None:
-    """A store for a list of pictures; one that is there already must be of the same list."""
-    if not holds_list(path, images, chunk=chunk, force=force):
-        replace_store(path, images, chunk=chunk)
+LOCK = ".lock"
+_NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
 
 
 def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> bool:
     """Whether a store is there for these pictures; of others, it is an error or replaced."""
     whole_number("chunk", chunk, 1)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return False
+    _refuse_foreign(path)
     if not is_store(path):
-        raise MarcError("this path is not a feature store, so it is left alone", got=path)
-    differing = differences(FeatureStore(path).about, _about(images, chunk))
-    differing = [each for each in differing if not each.startswith(("source:", "root:"))]
+        return False
+    found = differences(FeatureStore(path).about, _about(images, chunk))
+    differing = [each for each in found if not each.startswith(_NOT_IDENTITY)]
     if differing and not force:
+        other = any(not each.startswith("chunk:") for each in differing)
         raise MarcError(
-            "this store is of other pictures",
+            "this store is of other pictures" if other else "this store has other chunks",
             got=f"{path}: {'; '.join(differing)}",
-            hint="another -o STORE, or --force to replace it",
+            hint="another -o STORE, or --force to replace all of it",
         )
     return not differing
+
+
+def create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
+    """An empty store in place of what is there, under the lock of `writing`.
+
+    The mark goes first and comes last: killed in between, there is no store but a folder of ours.
+    """
+    (path / "zarr.json").unlink(missing_ok=True)
+    for left in path.iterdir():
+        if left.name != LOCK:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    store = FeatureStore(path, begin=_about(images, chunk))
+    store.put(IDS, np.array(images.ids, dtype=object), {})
+    if images.labels is not None:
+        store.put(LABELS, np.array(images.labels, dtype=np.int64), {})
+    store.prepare(STATUS, (), "uint8", made={})
+    store.prepare(CONTENT, (16,), "uint8", made={})
+    store.mark()
+    return store
 
 
 def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
@@ -47,6 +62,7 @@ def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
         "format": FORMAT,
         "source": images.name,
         "root": images.root,
+        "folder": str(Path.cwd()),  # where a relative source starts
         "n_images": len(images),
         "list": images.digest,
         "upright": images.upright,
@@ -54,59 +70,37 @@ def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
     }
 
 
-def replace_store(path: Path, images: ImageSet, *, chunk: int) -> None:
-    """An empty store, in place of what is there; never under the hands of another writer."""
-    with writing(path) if is_store(path) else nullcontext():
-        _create(path, images, _about(images, chunk))
-
-
-def _create(path: Path, images: ImageSet, about: Mapping[str, Any]) -> None:
-    """Write the list beside, then put it in place: a store appears with its list."""
-    import zarr
-
-    fresh, old = (path.with_name(path.name + end) for end in (".new", ".old"))
-    for place in (fresh, old):
-        if is_store(place) or _is_begun(place):
-            shutil.rmtree(place)
-    fresh.mkdir(parents=True)  # refuses what is not ours
-    zarr.create_group(fresh, zarr_format=3, attributes={MARK: dict(about)})
-    store = FeatureStore(fresh, write=True)
-    store.put(IDS, np.array(images.ids, dtype=object), {})
-    if images.labels is not None:
-        store.put(LABELS, np.array(images.labels, dtype=np.int64), {})
-    store.prepare(STATUS, (), "uint8", made={})
-    store.prepare(CONTENT, (16,), "uint8", made={})
-    if path.exists():
-        path.rename(old)
-    fresh.rename(path)
-    if is_store(old):
-        shutil.rmtree(old)
-
-
-def _is_begun(path: Path) -> bool:
-    """Whether a folder is one that a killed call had just begun to write."""
-    return path.is_dir() and all(file.name.startswith("zarr.") for file in path.iterdir())
+def _refuse_foreign(path: Path) -> None:
+    """Never touch what is not ours; an empty folder may be filled."""
+    is_folder = path.is_dir()
+    empty = not path.exists() or (is_folder and not any(path.iterdir()))
+    if not empty and not is_store(path) and not (is_folder and (path / LOCK).exists()):
+        raise MarcError("this path is not a feature store, so it is left alone", got=path)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Be the only `marc embed` that fills a store, and clear away what a killed one left.
 
-    The lock is on the folder itself: no file stays behind, and the system gives it back when its
-    holder dies, however it dies. Windows cannot lock a folder; there, two writers do double work.
+    The system gives the lock back when its holder dies, however it dies.
     """
-    with ExitStack() as stack:
-        if sys.platform != "win32":
-            import fcntl
-
-            handle = os.open(path, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise MarcError("another marc embed is filling this store", got=path) from error
-            except OSError:
-                pass  # some shared file systems cannot lock a folder either
+    _refuse_foreign(path)
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / LOCK).open("w") as file:
+        _lock(file, path)
         for left in path.rglob("*.partial"):
             left.unlink()
         yield
+
+
+def _lock(file: IO[str], path: Path) -> None:
+    if sys.platform == "win32":
+        return  # it has no such locks: there, two writers do double work
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise MarcError("another marc embed is filling this store", got=path) from error
+    except OSError:
+        pass  # nor have some shared file systems

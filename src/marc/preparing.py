@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import Crop
 from marc.encoders.preprocessing import crop_picture
+from marc.errors import MarcError, whole_number
 from marc.images.decoding import Unreadable, decode, read_bytes
 from marc.images.image_set import Location
-from marc.views import make_views
+from marc.views import make_views, read_recipe
 
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
 
@@ -36,6 +37,12 @@ class ViewPlan:
     recipe: str = "V0"
     n_views: int = 1
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_recipe(self.recipe)
+        whole_number("the seed of views", self.seed, 0)
+        if whole_number("views", self.n_views, 1) > 1 and self.recipe.upper() == "V0":
+            raise MarcError("V0 is one view", got=f"{self.n_views} views", hint="--recipe VC")
 
 
 @dataclass(frozen=True)
@@ -171,4 +178,4 @@ class Workers:
 
     def __exit__(self, *problem: object) -> None:
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=problem[0] is None, cancel_futures=True)

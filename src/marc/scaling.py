@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from marc.embedding import Embedded, Timing, fill, finish, to_do
+from marc.embedding import Embedded, Timing, embed_by, fill
 from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Job, Jobs, load_jobs
-from marc.embedding_setup import set_up
 from marc.errors import MarcError
-from marc.new_store import writing
 from marc.preparing import Workers
 from marc.progress import OnProgress
 from marc.store import FeatureStore
@@ -57,20 +55,17 @@ def embed_with_ray(
 ) -> Embedded:
     """What `embed` does, on Ray workers; 0: one a GPU, or two. Each holds all encoders."""
     report = on_progress or (lambda what, done, total: None)
-    timing = Timing()
+
+    def fill_all(store: FeatureStore, work: Mapping[int, Sequence[Job]]) -> Timing:
+        timing, total = Timing(), sum(len(store.rows(chunk)) for chunk in work)
+        report("embedding", 0, total)
+        for row in _map(ray, settled(plan, jobs), list(work), n_workers) if work else ():
+            timing.images += int(row["n_images"])
+            report("embedding", timing.images, total)
+        return timing
+
     with _ray() as ray:
-        notes = set_up(plan, jobs, force=force, on_progress=report)
-        with writing(plan.store):
-            store = FeatureStore(plan.store, write=True)
-            work = to_do(store, jobs)
-            total = sum(len(store.rows(chunk)) for chunk in work)
-            report("embedding", 0, total)
-            for row in _map(ray, settled(plan, jobs), list(work), n_workers) if work else ():
-                timing.images += int(row["n_images"])
-                report("embedding", timing.images, total)
-            quarantined = finish(store, jobs)
-    n_chunks = sum(map(len, work.values()))
-    return Embedded(store.n_images, quarantined, n_chunks, notes, timing)
+        return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
 
 
 def settled(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:

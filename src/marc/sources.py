@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 
 from marc.encoders.naming import safe_name
 from marc.errors import MarcError
@@ -23,12 +25,12 @@ STORES = Path("stores")
 
 def _open_pack(name: str, on_progress: OnProgress | None) -> Stream:
     del on_progress  # a pack is read in one piece
-    return read_pack(Path(name))
+    return read_pack(Path(name).expanduser())
 
 
 def _open_store(name: str, on_progress: OnProgress | None) -> Stream:
     del on_progress  # a store is read when it is used
-    return read_store(Path(name))
+    return read_store(Path(name).expanduser())
 
 
 _KINDS: dict[str, tuple[str, Callable[[str, OnProgress | None], Stream]]] = {
@@ -66,12 +68,17 @@ def is_pictures(source: str) -> bool:
 
 
 def default_store(source: str) -> Path:
-    """Where `marc embed` puts the features of a source.
+    """Where `marc embed` puts the features of a source; each source has a name of its own.
 
+    >>> default_store("folder/photos").as_posix(), default_store("imagenet-a").as_posix()
+    ('stores/folder-photos', 'stores/imagenet-a')
     >>> default_store("folder/holiday/photos").as_posix()
-    'stores/folder-holiday-photos'
+    'stores/folder-holiday-photos-60b883'
     """
-    return STORES / safe_name(source)
+    name = safe_name(source)
+    if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
+        name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
+    return STORES / name
 
 
 def _open_embedded(source: str) -> Stream:
@@ -80,23 +87,28 @@ def _open_embedded(source: str) -> Stream:
         raise MarcError(
             "these pictures are not embedded yet",
             got=f"{source}: no store in {path}",
-            hint=f"marc embed {source} --encoder dinov2-b, or store/DIR if the store is elsewhere",
+            hint=f"{embed_again(source)} --encoder dinov2-b, or store/DIR if it is elsewhere",
         )
     about = FeatureStore(path).about
     if about["source"] != source:
         raise MarcError(
             "the store of that name is of another source",
             got=f"{path}: {about['source']}",
-            hint=f"marc embed {source} --encoder dinov2-b -o DIR, then store/DIR",
+            hint=f"{embed_again(source)} --encoder dinov2-b -o DIR, then store/DIR",
         )
     images = open_images(source, Path(about["root"]) if about["root"] else None)
     if images.digest != about["list"]:
         raise MarcError(
             "the pictures of this source are not those that were embedded: some came or went",
             got=f"{source}, {path}",
-            hint=f"store/{path} for the old ones, or marc embed {source} ... --force",
+            hint=f"store/{path} for the old ones, or {embed_again(source)} ... --force",
         )
     return read_store(path)
+
+
+def embed_again(source: str) -> str:
+    """The beginning of the command that embeds a source, as it can be typed."""
+    return f"marc embed {quote(source)}" + (" --root DIR" if source in NAMED_SETS else "")
 
 
 def _spelling(text: str, kind: str) -> str:
@@ -107,4 +119,6 @@ def _spelling(text: str, kind: str) -> str:
         return f"lab/{text}"
     if is_store(Path(text)):
         return f"store/{text}"
+    if text and Path(text).is_dir():
+        return f"folder/{text}"
     return _KINDS[kind][0] if kind in _KINDS else "lab/sketch-12"

@@ -15,8 +15,10 @@ otherwise is never added to. A finished array carries the digest of its features
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.features import digest_of, end_digest
+from marc.features import digest, digest_of, end_digest
 from marc.records import differences, versions
 
 FORMAT = 1
@@ -37,12 +39,19 @@ _WROTE = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
 
 
 class FeatureStore:
-    """A store on disk. Reading needs no lock; writers hold `writing(path)`."""
+    """A store on disk. Reading needs no lock; writers hold `marc.new_store.writing`."""
 
-    def __init__(self, path: Path, *, write: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, write: bool = False, begin: Mapping[str, Any] | None = None
+    ) -> None:
+        """Open a store; `begin` one with these facts, which nobody takes for one until `mark`."""
         import zarr
 
         self.path = path
+        if begin is not None:
+            self._group = zarr.create_group(path, zarr_format=3)
+            self.about = dict(begin)
+            return
         if not is_store(path):
             raise MarcError(
                 "there is no feature store here",
@@ -50,16 +59,27 @@ class FeatureStore:
                 hint=f"marc embed folder/DIR --encoder dinov2-b -o {path}",
             )
         self._group = zarr.open_group(path, mode="r+" if write else "r")
-        about: Any = self._group.attrs[MARK]
-        if about["format"] != FORMAT:
+        self.about = dict(self._group.attrs[MARK])  # type: ignore[arg-type]
+        if self.about["format"] != FORMAT:
             raise MarcError(
                 "this store was written by another version of marc",
-                got=f"format {about['format']}",
+                got=f"format {self.about['format']}",
                 allowed=f"format {FORMAT}",
             )
-        self.about: dict[str, Any] = about
-        self.n_images: int = about["n_images"]
-        self.chunk: int = about["chunk"]
+
+    def mark(self) -> None:
+        """Say that a store that was begun is one: its list of pictures is there."""
+        self._group.attrs[MARK] = self.about
+
+    @property
+    def n_images(self) -> int:
+        """How many pictures were listed."""
+        return int(self.about["n_images"])
+
+    @property
+    def chunk(self) -> int:
+        """How many pictures a chunk has."""
+        return int(self.about["chunk"])
 
     @property
     def n_chunks(self) -> int:
@@ -76,11 +96,12 @@ class FeatureStore:
 
     def attributes(self, name: str) -> dict[str, Any]:
         """What made an array; empty if there is none."""
-        return dict(self._group[name].attrs) if name in self._group else {}
+        with self._mending(name):
+            return dict(self._group[name].attrs) if name in self._group else {}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Of an array, without reading it."""
-        return self._array(name).shape
+        return tuple(self._array(name).shape)
 
     def is_complete(self, name: str) -> bool:
         """Whether all of an array is there."""
@@ -134,18 +155,23 @@ class FeatureStore:
     def read_chunk(self, name: str, chunk: int) -> NDArray[Any]:
         """One chunk, unreadable pictures and all."""
         rows = self.rows(chunk)
-        return np.asarray(self._array(name)[rows.start : rows.stop])
+        with self._mending(name):
+            return np.asarray(self._array(name)[rows.start : rows.stop])
 
     def finish(self, name: str) -> None:
         """Say that an array is whole, with the digest of what readers will see."""
         if not self.is_complete(name) and not self.pending(name):
             self._array(name).attrs["features"] = self._digest(name)
 
+    def is_sound(self, name: str) -> bool:
+        """Whether an array that is whole is what was written."""
+        return self._digest(name) == self.attributes(name)["features"]
+
     def _digest(self, name: str) -> str:
-        """`marc.features.digest` of `read(name)`, of which one chunk at a time is held."""
-        array, readable = self._array(name), self.readable
-        shape = (int(readable.sum()), *array.shape[1:])
-        known = digest_of(array.dtype, shape)
+        """`marc.features.digest` of what `read` gives, of which one chunk at a time is held."""
+        array = self._array(name)
+        readable = self.readable if not name.startswith("images/") else np.ones(self.n_images, bool)
+        known = digest_of(array.dtype, (int(readable.sum()), *array.shape[1:]))
         for chunk in range(self.n_chunks):
             kept = readable[self.rows(chunk)]
             known.update(np.ascontiguousarray(self.read_chunk(name, chunk)[kept]).tobytes())
@@ -162,14 +188,23 @@ class FeatureStore:
             overwrite=True,
         )
         array[...] = values
-        array.attrs.update({"made": dict(made), "versions": versions(*_WROTE)})
+        facts: dict[str, Any] = {"made": dict(made), "features": _digest_small(values)}
+        array.attrs.update({**facts, "versions": versions(*_WROTE)})
 
     def get(self, name: str) -> NDArray[Any]:
-        """A small array, whole."""
-        return np.asarray(self._array(name)[...])
+        """A small array, whole, if it is what was written."""
+        with self._mending(name):
+            values = np.asarray(self._array(name)[...])
+        known = self.attributes(name).get("features")
+        if known not in (None, _digest_small(values)):
+            raise self._damaged(name)
+        return values
 
     def read(self, name: str, n_views: int | None = None) -> NDArray[Any]:
-        """The rows of all readable pictures; of views only the first, if so many are asked for."""
+        """The rows of all readable pictures; of views only the first, if so many are asked for.
+
+        An array that is read whole must be what was written.
+        """
         array, readable = self._array(name), self.readable
         first = np.s_[:, :n_views] if n_views is not None else np.s_[:]
         shape = array.shape[1:] if n_views is None else (n_views, *array.shape[2:])
@@ -179,6 +214,9 @@ class FeatureStore:
             kept = self.read_chunk(name, chunk)[first][readable[self.rows(chunk)]]
             rows[end : end + len(kept)] = kept
             end += len(kept)
+        known = self.attributes(name).get("features")
+        if rows.shape[1:] == array.shape[1:] and known not in (None, digest(rows)):
+            raise self._damaged(name)
         return rows
 
     @property
@@ -186,12 +224,39 @@ class FeatureStore:
         """Which pictures could be read, (N,)."""
         return self.get(STATUS) == 0
 
+    def drop(self, name: str) -> None:
+        """Take an array away."""
+        del self._group[name]
+
     def _array(self, name: str) -> Any:
-        return self._group[name]
+        with self._mending(name):
+            return self._group[name]
+
+    @contextmanager
+    def _mending(self, name: str) -> Iterator[None]:
+        """Say what to do about a store whose files were changed or lost."""
+        try:
+            yield
+        except (KeyError, OSError, TypeError, ValueError) as error:
+            raise self._damaged(name) from error
+
+    def _damaged(self, name: str) -> MarcError:
+        return MarcError(
+            f"{name} is not what was written: files were changed or lost",
+            got=self.path / name,
+            hint="the marc embed that made it, with --force",
+        )
+
+
+def _digest_small(values: NDArray[Any]) -> str:
+    if values.dtype.kind not in "OUT":
+        return digest(values)
+    text = "\0".join(map(str, values.reshape(-1).tolist()))
+    return end_digest(hashlib.sha256(text.encode()))
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is one of ours."""
+    """Whether a folder is a store of ours, with its list of pictures."""
     try:
         return MARK in json.loads((path / "zarr.json").read_text())["attributes"]
     except (OSError, ValueError, KeyError, TypeError):

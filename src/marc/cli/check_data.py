@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import numpy as np
 
 from marc.cli import console
 from marc.cli.sources import open_stream
+from marc.embedding_setup import feature_arrays
 from marc.errors import MarcError
 from marc.images import NAMED_SETS, ImageSet, content_duplicates, open_images
 from marc.images.decoding import REASONS, Unreadable, read_picture
@@ -65,7 +67,7 @@ def check_data(source: str, data: ImageSet | Stream) -> Iterator[Finding]:
             yield from check_pictures(data, console.reporter(bar))
         return
     if source.startswith("store/"):
-        yield from _quarantine(Path(source.removeprefix("store/")))
+        yield from _store(Path(source.removeprefix("store/")))
     yield from check_features(data)
 
 
@@ -196,13 +198,20 @@ def _told(
             yield Finding("data", level, text, fix, {"copies": named})  # type: ignore[arg-type]
 
 
-def _quarantine(path: Path) -> Iterator[Finding]:
+def _store(path: Path) -> Iterator[Finding]:
     store = FeatureStore(path)
     codes = [int(code) for code in store.get(STATUS) if code]
     if codes:
         told = _reasons([REASONS.get(code, f"code {code}") for code in codes])
         text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({told})"
-        yield say("note", text, f"marc check {store.about['source']} names them")
+        yield say("note", text, f"marc check {quote(store.about['source'])} names them")
+    whole = [name for name in feature_arrays(store) if store.is_complete(name)]
+    broken = sorted(name for name in whole if not store.is_sound(name))
+    if broken:
+        text = f"not what was written: {', '.join(broken)}"
+        yield say("wrong", text, "the marc embed that made it, with --force", {"broken": broken})
+    else:
+        yield say("ok", f"{console.count(len(whole), 'array')} as they were written")
 
 
 def _reasons(reasons: Sequence[str]) -> str:

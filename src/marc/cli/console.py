@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -133,6 +134,16 @@ def as_json(value: Mapping[str, Any]) -> None:
 def complain(error: MarcError) -> None:
     """An error as a person wants to read it."""
     err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+
+
+@contextmanager
+def notes() -> Iterator[None]:
+    """Print what the library warns of as notes, each once, when the work is done."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(each.message) for each in told):
+        err.print(f"note: {text}", soft_wrap=True, markup=False)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -66,10 +67,11 @@ def embed_pictures(
 
     Without a network:  marc embed folder/photos --encoder dinov2-b --weights models --offline
     """
-    images = open_images(source, Path(root) if root else None)
+    images = open_images(source, Path(root).expanduser() if root else None)
     if class_names:
-        images = with_class_names(images, Path(class_names))
-    store = Path(output) if output else default_store(source)
+        images = with_class_names(images, Path(class_names).expanduser())
+    store = Path(output).expanduser() if output else default_store(source)
+    whole_number("views", views, 1)
     for_predictor = [views > 1, recipe != RECIPE, view_seed, prompts, class_names]
     names, zero_shot = choose(store, encoder, predictor, wanted=any(for_predictor))
     specs = {
@@ -82,7 +84,7 @@ def embed_pictures(
         spaces=tuple(specs[name] for name in encoder),
         predictor=specs.get(zero_shot),
         prompts=check_prompts(prompts),
-        views=check_views(recipe, views, view_seed),
+        views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
         chunk=whole_number("chunk", chunk, 0) or stored_chunk(store),
     )
     count = check_workers(workers, len(images))
@@ -134,17 +136,6 @@ def check_prompts(names: list[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_views(recipe: str, n_views: int, seed: int) -> ViewPlan:
-    """What the predictor sees of each picture."""
-    known = read_recipe(recipe).id
-    whole_number("view-seed", seed, 0)
-    if whole_number("views", n_views, 1) == 1:
-        return ViewPlan()
-    if known == ViewPlan.recipe:
-        raise MarcError(f"{known} is one view", got=f"--views {n_views}", hint="--recipe VC")
-    return ViewPlan(known, n_views, seed)
-
-
 def check_workers(asked: int, n_images: int) -> int:
     """How many processes read: one a core, but none for a handful of pictures."""
     usual = min(os.cpu_count() or 1, n_images // _FEW)
@@ -158,9 +149,11 @@ def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
         if other == name:
             return path
     plain = [each for each in given if each.partition("=")[0] not in names]
-    if not plain or name.startswith(("mini:", "onnx:")):
-        return None  # these bring their weights
     loaded = [other for other in names if not other.startswith(("mini:", "onnx:"))]
+    if plain and not loaded:
+        raise MarcError("no encoder here takes weights", got=", ".join(plain))
+    if not plain or name not in loaded:
+        return None  # those not loaded bring their weights
     if len(plain) > 1 or (len(loaded) > 1 and not Path(plain[0]).is_dir()):
         raise MarcError(
             f"it is not clear which weights are those of {name}",
@@ -208,13 +201,13 @@ def tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None
         told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         where = plan.store / QUARANTINE
         console.say(f"quarantined: {count(len(done.quarantined), 'picture')} ({told}); see {where}")
-    if done.n_chunks:
-        what = count(done.timing.images, "picture")
-        console.say(f"computed: {count(done.n_chunks, 'chunk')} of features, {what}")
-    else:
-        console.say("everything was there already")
+    made = [count(done.n_chunks, "chunk") + " of features"] if done.n_chunks else []
+    made += [f"prototypes of {done.n_classes} classes"] if done.n_classes else []
+    console.say(f"computed: {', '.join(made)}" if made else "everything was there already")
+    if len(done.quarantined) == done.n_images:
+        raise MarcError("no picture could be read", got=plan.images.name)
     source = plan.images.name
-    source = source if plan.store == default_store(source) else f"store/{plan.store}"
+    source = quote(source if plan.store == default_store(source) else f"store/{plan.store}")
     can_predict = FeatureStore(plan.store).is_complete(VIEWS)
     console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
 

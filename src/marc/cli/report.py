@@ -28,7 +28,7 @@ def report(
 
     Example:  marc report runs/photos sweeps/photos -o report.html
     """
-    with console.progress() as bar:
+    with console.notes(), console.progress() as bar:
         task = bar.add_task("report", total=None, note="")
         written = write_report(
             folders,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import typer
@@ -15,11 +14,8 @@ from marc.stream import Stream
 
 def open_stream(source: str, views: int) -> Stream:
     """The stream of a source, seen through its first `views` views; 0 takes all."""
-    with warnings.catch_warnings(record=True) as told, console.progress() as bar:
-        warnings.simplefilter("always", UserWarning)
+    with console.notes(), console.progress() as bar:
         stream = load_stream(source, console.reporter(bar))
-    for text in dict.fromkeys(str(each.message) for each in told):
-        console.err.print(f"note: {text}", soft_wrap=True, markup=False)
     return stream.with_views(views) if views else stream
 
 

@@ -71,7 +71,7 @@ def spoken(name: str) -> str:
     >>> spoken("great_white_shark")
     'great white shark'
     """
-    return printable(name).replace("_", " ")
+    return printable(name).replace("_", " ").strip()
 
 
 def made_distinct(ids: Iterable[str]) -> tuple[tuple[str, ...], int]:

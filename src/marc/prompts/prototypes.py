@@ -31,8 +31,6 @@ class Prototypes:
     prompt_class: NDArray[np.int64]
     """(P,)"""
     texts: tuple[str, ...]
-    sets: tuple[tuple[str, str, str], ...]
-    """Name, version and digest of each prompt set."""
     notes: tuple[str, ...]
     """What a person should know: classes of one name, sentences that were not used."""
 
@@ -83,7 +81,6 @@ def embed_prompts(
         prompts=vectors[np.concatenate(rows)],
         prompt_class=np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64),
         texts=tuple(chain.from_iterable(by_class)),
-        sets=tuple((one.name, one.version, one.digest) for one in sets),
         notes=(*_notes_on_twins(class_names, by_class), *(note for note in notes if note)),
     )
 
@@ -93,7 +90,7 @@ def _check_classes(class_names: Sequence[str]) -> None:
         raise MarcError(
             "prototypes need at least two classes",
             got=repr(class_names) if isinstance(class_names, str) else f"{list(class_names)}",
-            hint='["cat", "dog"]',
+            hint="a folder for each class, or --class-names FILE with one name a line",
         )
     nameless = [n for n, name in enumerate(class_names) if not str(name).strip()]
     if nameless:

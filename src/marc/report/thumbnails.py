@@ -65,9 +65,13 @@ def pictures_of_lab(stream: Stream, name: str) -> Pictures:
 
 def pictures_of_store(stream: Stream, name: str) -> Pictures:
     """A feature store: the pictures lie where they were embedded from, if they still do."""
-    about = FeatureStore(Path(name)).about
+    about = FeatureStore(Path(name).expanduser()).about
+    kind, slash, path = about["source"].partition("/")
+    source = f"{kind}/{Path(about['folder'], Path(path).expanduser())}" if slash else kind
     try:
-        images = open_images(about["source"], Path(about["root"]) if about["root"] else None)
+        images = open_images(
+            source, Path(about["folder"], about["root"]) if about["root"] else None
+        )
     except MarcError:
         return no_pictures(stream, name)
     places = dict(zip(images.ids, images.locations, strict=True))
