@@ -116,7 +116,7 @@ def test_unknown_weights_are_stored_and_then_compared(unknown, tmp_path):
     first = golden.check_golden(unknown, folder)
     assert (first.status, first.largest) == ("stored", 0.0)
     [path] = folder.iterdir()
-    assert path.name == f"onnx_my_own.onnx@{'a' * 16}-1.npz"
+    assert path.name == f"onnx-my-own.onnx@{'a' * 16}-1.npz"
     second = golden.check_golden(unknown, folder)
     assert (second.status, second.largest) == ("same", 0.0)
     changed = golden.check_golden(Altered(unknown, with_crop(unknown.card, resized=80)), folder)

@@ -12,8 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import platform
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,10 +23,11 @@ from numpy.typing import NDArray
 from marc.arrays import read_arrays, write_arrays
 from marc.cache_folder import cache_folder
 from marc.encoders.cards import Encoder
+from marc.encoders.naming import safe_name
 from marc.encoders.preprocessing import crop_picture
 from marc.errors import MarcError
 from marc.golden_pictures import VERSION, golden_pictures
-from marc.records import flatten, versions
+from marc.records import changed, versions
 
 SHIPPED = Path(__file__).with_name("golden.npz")
 
@@ -158,7 +158,7 @@ def _compare_stored(encoder: Encoder, now: Known, folder: Path) -> Verdict:
         return _compare(
             name, now, known, "the vectors of its first check", f"to accept them, rm '{path}'"
         )
-    others = sorted(folder.glob(f"{_plain(name)}@*-{VERSION}.npz"))
+    others = sorted(folder.glob(f"{safe_name(name)}@*-{VERSION}.npz"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_arrays(path, now.as_arrays())
@@ -185,26 +185,18 @@ def _differences(now: Known, known: Known) -> str:
     """What differs beside the vectors, in words."""
     changes = [
         f"{name} is {new!r}, was {old!r}"
-        for name, new, old in _changed(now.card, known.card)
+        for name, old, new in changed(known.card, now.card)
         if name not in ("summary", "licence", "paper")
     ]
     if changes:
         return "on its card " + ", ".join(changes)
     changes = [
         f"{name} {new or 'not there'}, was {old or 'not there'}"
-        for name, new, old in _changed(now.versions, known.versions)
+        for name, old, new in changed(known.versions, now.versions)
     ]
     if now.precision != known.precision:
         changes.insert(0, f"computed in {now.precision}, was {known.precision}")
     return "same card, other vectors" + ("; " + ", ".join(changes) if changes else "")
-
-
-def _changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Name, new and old value of what differs between two descriptions."""
-    new, old = flatten(now), flatten(then)
-    for name in {**old, **new}:
-        if new.get(name) != old.get(name):
-            yield name, new.get(name), old.get(name)
 
 
 def _describe(encoder: Encoder, vectors: NDArray[Any]) -> Known:
@@ -234,16 +226,7 @@ def _tolerance(precision: str, vectors: NDArray[Any]) -> float:
 
 def _key(encoder: Encoder) -> str:
     """A file name for an encoder with these weights."""
-    return f"{_plain(encoder.card.name)}@{encoder.card.digest[:16] or 'plain'}"
-
-
-def _plain(name: str) -> str:
-    """A name without what file systems refuse.
-
-    >>> _plain("open_clip:ViT-B-16/openai")
-    'open_clip_ViT-B-16_openai'
-    """
-    return re.sub(r"[^\w.-]+", "_", name)
+    return f"{safe_name(encoder.card.name)}@{encoder.card.digest[:16] or 'plain'}"
 
 
 def _digest_in(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,18 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     >>> differences({"card": {"dim": 8}}, {"card": {"dim": 9}})
     ['card.dim: stored 8, now 9']
     """
-    old, new = flatten(stored), flatten(now)
     return [
-        f"{name}: stored {_short(old.get(name))}, now {_short(new.get(name))}"
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
+        f"{name}: stored {_short(old)}, now {_short(new)}"
+        for name, old, new in changed(stored, now)
     ]
+
+
+def changed(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Name, old and new value of what differs between two records."""
+    old, new = flatten(stored), flatten(now)
+    for name in {**old, **new}:
+        if old.get(name) != new.get(name):
+            yield name, old.get(name), new.get(name)
 
 
 def _short(value: object) -> str:
