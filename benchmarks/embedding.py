@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from PIL import Image
 from benchmarks.words import table
 from marc.embedding import embed
 from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, wanted_by
+from marc.encoders import create_encoder
+from marc.golden import distances
 from marc.images import open_images
 from marc.preparing import ViewPlan, Workers, prepare
 
@@ -92,6 +95,20 @@ def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, f
     return rates
 
 
+def distances_to_float32(plan: EmbeddingPlan, jobs: Jobs) -> list[list[str]]:
+    """How far the vectors are from those of float32 on the CPU: 1 - cosine, at most."""
+    specs = {spec.name: replace(spec, device="cpu", precision="float32") for spec in plan.spaces}
+    piece = plan.images.ids[:16], plan.images.locations[:16]
+    squares = prepare(piece, wanted_by(list(jobs), True)).squares
+    rows = []
+    for job in jobs.spaces:
+        name, pixels = job.encoder.card.name, squares[job.encoder.card.crop]
+        exact = create_encoder(name, **specs[name].options()).encode(pixels)
+        largest = distances(job.encoder.encode(pixels), exact).max()
+        rows.append([f"{name}: largest 1 - cosine to float32 on the CPU", f"{largest:.1e}", ""])
+    return rows
+
+
 def reading_rates(plan: EmbeddingPlan, jobs: Jobs, workers: Workers, n_images: int) -> list[float]:
     """Pictures a second read, decoded and cropped: in one process, and in all workers."""
     wanted = wanted_by(list(jobs), True)
@@ -119,6 +136,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
         jobs = load_jobs(plan)
         one, all_workers = reading_rates(plan, jobs, workers, arguments.images)
         alone = encoder_rates(plan, jobs, arguments.images)
+        apart = distances_to_float32(plan, jobs)
         rows = [
             ["read, decode and crop, one process", f"{one:,.0f}", ""],
             [f"the same, {arguments.workers} processes", f"{all_workers:,.0f}", ""],
@@ -136,7 +154,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
             rows.append(
                 [f"`marc embed` from JPEG files{label}", f"{each:,.0f}", f"{timing.busy:.0%}"]
             )
-    return rows
+    return rows + apart
 
 
 def main() -> None:

@@ -229,3 +229,10 @@ def test_equal_pictures_in_other_places_are_found(tmp_path):
     )
     images = ImageSet("x", ("a", "b", "c", "d", "e"), places)
     assert content_duplicates(images) == [["a", "b"]]
+
+
+def test_one_file_by_two_paths_is_listed_twice(tmp_path):
+    trees.tree(tmp_path, "a/1.png")
+    (tmp_path / "list.csv").write_text("path,label\na/1.png,ant\na/../a/1.png,bee\n")
+    with pytest.raises(MarcError, match="listed twice"):
+        open_images(f"csv/{tmp_path / 'list.csv'}")

@@ -105,7 +105,7 @@ def _path(written: str, place: str, file: Path) -> str:
     """A path with forward slashes, so that two spellings of one file are known as one."""
     if not written.strip() or "\0" in written:
         raise MarcError("a path is missing", got=f"{file}: {place}: {written!r}")
-    return Path(written.strip()).as_posix()
+    return Path(os.path.normpath(written.strip())).as_posix()
 
 
 def _refuse_repeats(file: Path, paths: list[str], places: list[str]) -> None:
