@@ -128,6 +128,15 @@ def test_bad_use_is_refused_before_anything_is_written(here, words, message):
     assert not (here / "stores").exists()
 
 
+def test_words_that_cannot_be_said_leave_nothing_behind(here):
+    (here / "cupl.json").write_text('{"cat": ["a cat"]}')
+    for words in (("--prompts", "cupl.json"), ("--class-names", "odd.txt")):
+        (here / "odd.txt").write_text("arrow\nwombat\n")
+        outcome = embed(*words)
+        assert outcome.status == 2
+        assert not (here / "stores" / "folder-photos").exists()
+
+
 def test_a_folder_that_has_changed_is_not_taken_for_its_store(here):
     embed()
     draw_lab_folder(here / "photos", count=12)

@@ -1,6 +1,6 @@
 """Every published architecture, with random weights, through every way to load it."""
 
-from torch_towers import filled, picture  # first: it makes the libraries work
+from torch_towers import filled, picture, save_as_script  # first: it makes the libraries work
 
 # isort: split
 import shutil
@@ -56,7 +56,7 @@ def vectors(model, card):
 def test_a_space_is_the_same_through_every_path(name, tmp_path):
     card = encoder_card(name)
     model = filled(lambda: build_tower(card))
-    expected, digest = vectors(model, card), state_digest(model)
+    expected, digest = vectors(model, card), state_digest(model.state_dict())
     folder = tmp_path / "folder"
     folder.mkdir()
     file = tmp_path / f"{name}-mine.safetensors"
@@ -79,7 +79,7 @@ def test_a_space_is_the_same_through_every_path(name, tmp_path):
 def test_a_predictor_is_the_same_through_every_path(name, tmp_path):
     card = encoder_card(name)
     model = filled(lambda: open_clip.create_model(card.tag.partition("/")[0]))
-    expected, digest = vectors(model.encode_image, card), state_digest(model)
+    expected, digest = vectors(model.encode_image, card), state_digest(model.state_dict())
     tokens = open_clip.get_tokenizer("ViT-B-16-quickgelu")(CLASSES)
     with torch.inference_mode():
         texts = unit(model.encode_text(tokens).numpy())
@@ -135,3 +135,31 @@ def test_a_dinov2_file_for_518_pixels_loads_at_224(tmp_path):
         pretrained_cfg_overlay={"file": str(tmp_path / "dinov2-s.safetensors")},
     ).eval()
     assert np.abs(found - vectors(by_timm, card)).max() <= 1e-6
+    assert encoder.card.digest == state_digest(large.state_dict())
+
+
+OPENAI = {
+    "ViT-B-16-quickgelu": ("clip-b16-text", "clip-b16"),
+    "RN50-quickgelu": ("clip-rn50-text",),
+}
+
+
+@pytest.mark.parametrize("architecture", OPENAI)
+def test_a_file_as_openai_published_it_loads_into_every_tower(architecture, tmp_path):
+    model = filled(lambda: open_clip.create_model(architecture)).half().float()
+    state = model.state_dict()
+    half = {name: each.half() if each.is_floating_point() else each for name, each in state.items()}
+    numbers = {"input_resolution": 224, "context_length": 77, "vocab_size": 49408}
+    save_as_script(half, tmp_path / "OpenAI.pt", **numbers)
+    with torch.inference_mode():
+        texts = unit(model.encode_text(open_clip.get_tokenizer(architecture)(CLASSES)).numpy())
+    for name in OPENAI[architecture]:
+        card = encoder_card(name)
+        encoder = marc.create_encoder(name, weights=tmp_path, offline=True, device="cpu")
+        found = encoder.encode(crop_picture(picture(), card.crop)[None])
+        assert np.abs(found - vectors(model.encode_image, card)).max() <= 1e-5
+        assert encoder.card.digest == state_digest(state)
+        if card.has_text:
+            assert np.abs(encoder.encode_text(CLASSES) - texts).max() <= 1e-6
+            scale = model.logit_scale.exp().item()
+            assert encoder.logit_scale == pytest.approx(scale, rel=1e-6)

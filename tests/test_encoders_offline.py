@@ -8,6 +8,7 @@ import pytest
 from torch_towers import filled
 
 # isort: split
+import open_clip
 from safetensors.torch import save_file
 
 import marc
@@ -31,7 +32,10 @@ import numpy as np, marc
 name, weights, offline = sys.argv[1:]
 try:
     encoder = marc.create_encoder(name, weights=weights or None, offline=offline == "offline")
-    print(encoder.encode(np.zeros((1, 160, 160, 3), dtype=np.uint8)).shape)
+    size = encoder.card.crop.size
+    print(encoder.encode(np.zeros((1, size, size, 3), dtype=np.uint8)).shape)
+    if encoder.card.has_text:
+        print("texts", encoder.encode_text(["a photo of a mug", "a heron"]).shape)
 except marc.MarcError as error:
     print(error)
 print("tried" if tried else "never tried")
@@ -59,6 +63,16 @@ def without_sockets(home, name, weights="", offline="offline"):
 def test_offline_with_weights_works_and_never_tries_the_network(weights, tmp_path):
     said = without_sockets(tmp_path, NAME, weights)
     assert "(1, 64)" in said
+    assert "never tried" in said
+
+
+def test_a_predictor_with_its_tokenizer_never_tries_the_network(tmp_path):
+    model = filled(lambda: open_clip.create_model("RN50-quickgelu"))
+    save_file(model.half().state_dict(), tmp_path / "clip-rn50-text.safetensors")
+    said = without_sockets(tmp_path, "clip-rn50-text", tmp_path)
+    (tmp_path / "clip-rn50-text.safetensors").unlink()  # it is large, and pytest would keep it
+    assert "(1, 1024)" in said
+    assert "texts (2, 1024)" in said
     assert "never tried" in said
 
 

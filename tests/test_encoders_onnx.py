@@ -95,7 +95,7 @@ def test_what_is_no_graph_or_has_no_card_is_refused(graph, tmp_path):
     with pytest.raises(MarcError, match="no such ONNX file"):
         encoder_card(f"onnx:{tmp_path}/none.onnx")
     (tmp_path / "tower.json").write_text("[1, 2")
-    with pytest.raises(MarcError, match="cannot be read"):
+    with pytest.raises(MarcError, match="not JSON"):
         encoder_card(f"onnx:{graph}")
     graph.write_text("not a graph")
     with pytest.raises(MarcError, match="no ONNX graph"):
@@ -106,8 +106,8 @@ def test_what_is_no_graph_or_has_no_card_is_refused(graph, tmp_path):
     ("choice", "words"),
     [
         ({"weights": "elsewhere"}, "has its weights"),
-        ({"device": "cuda"}, "another device"),
-        ({"precision": "bfloat16"}, "another precision"),
+        ({"device": "abacus"}, "unknown device"),
+        ({"precision": "float7"}, "unknown precision"),
         ({"batch": -1}, "batch"),
     ],
 )
@@ -115,6 +115,16 @@ def test_choices_that_a_graph_does_not_have_are_refused(graph, choice, words):
     for name in (write(graph), "mini:pairs-small", "mini:pixels", "mini:captions"):
         with pytest.raises(MarcError, match=words):
             marc.create_encoder(name, **choice)
+
+
+@pytest.mark.parametrize(
+    "choice", [{"device": "cuda"}, {"device": "cuda:1"}, {"precision": "bfloat16"}]
+)
+def test_choices_for_the_torch_encoders_of_a_call_pass(graph, choice):
+    for name in (write(graph), "mini:pairs-small", "mini:pixels", "mini:captions"):
+        encoder = marc.create_encoder(name, **choice)
+        assert encoder.precision == "float32"
+        assert np.array_equal(encoder.encode(images()), marc.create_encoder(name).encode(images()))
 
 
 def test_a_graph_is_no_predictor(graph):

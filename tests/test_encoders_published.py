@@ -8,12 +8,16 @@ from torch_towers import picture  # noqa: F401  # it makes the libraries work
 
 # isort: split
 import open_clip
+import timm
+import torch
 from timm.models import get_pretrained_cfg
 from typer.testing import CliRunner
 
 from marc import MarcError
 from marc.cli.app import app
 from marc.encoders import create_predictor, encoder_card, list_encoders
+from marc.encoders.empty_weights import without_drawing
+from marc.encoders.from_timm import build_tower, projects
 from marc.encoders.published import PREDICTORS, PUBLISHED, SPACES, WITH_TEXT
 
 
@@ -76,6 +80,37 @@ def test_any_model_of_timm_has_a_card():
     assert (projects.dim, projects.pooling) == (512, "CLS + projection")
     tuned = encoder_card("timm:vit_base_patch32_clip_224.laion2b_ft_in1k")
     assert tuned.dim == 768
+
+
+OTHER = "the library's default + projection"
+
+
+@pytest.mark.parametrize(
+    ("tag", "dim", "pooling"),
+    [
+        ("convnext_base.clip_laion2b", 640, OTHER),
+        ("fastvit_mci0.apple_mclip", 512, OTHER),
+        ("resnet50_clip.openai", 1024, OTHER),  # it pools by attention
+        ("resnet50_clip_gap.openai", 2048, "the library's default"),
+        ("vit_pe_core_tiny_patch16_384.fb", 512, OTHER),
+        ("vit_xsmall_patch16_clip_224.tinyclip_yfcc15m", 512, "CLS + projection"),
+    ],
+)
+def test_a_tower_of_a_clip_gives_the_vector_on_its_card(tag, dim, pooling):
+    card = encoder_card(f"timm:{tag}")
+    assert (card.dim, card.pooling) == (dim, pooling)
+    with without_drawing():
+        tower = build_tower(card)
+    pixels = torch.zeros(1, 3, card.crop.size, card.crop.size)
+    with torch.inference_mode():
+        assert tower.eval()(pixels).shape == (1, dim)
+
+
+def test_a_projection_is_never_taken_for_labels_nor_labels_for_a_projection():
+    labels = {0, 1000, 11221, 11821, 19168, 21841, 21842, 21843}
+    for tag in timm.list_pretrained():
+        n_classes = get_pretrained_cfg(tag).num_classes
+        assert projects(tag, n_classes) == (n_classes not in labels), tag
 
 
 def test_any_model_of_open_clip_has_a_card():

@@ -145,6 +145,13 @@ def test_a_store_killed_in_the_making_is_made_again(store, monkeypatch, moment):
     assert make(store.path, images(9)).get(IDS).tolist() == list(images(9).ids)
 
 
+def test_where_no_store_comes_of_it_no_folder_stays(tmp_path):
+    with pytest.raises(ZeroDivisionError), writing(tmp_path / "s"):
+        assert (tmp_path / "s" / LOCK).exists()
+        raise ZeroDivisionError
+    assert not (tmp_path / "s").exists()
+
+
 def test_what_is_no_store_says_how_to_make_one(tmp_path):
     with pytest.raises(MarcError, match="marc embed"):
         FeatureStore(tmp_path / "nothing")

@@ -1,5 +1,6 @@
 """What the tests of the torch encoders share: libraries, a picture, random weights."""
 
+import warnings
 from importlib.util import find_spec
 
 import numpy as np
@@ -38,3 +39,20 @@ def filled(build):
             elif parameter.ndim == 1:
                 parameter.uniform_(0.5, 1.5, generator=generator)
     return model.eval()
+
+
+def save_as_script(state, file, **numbers):
+    """Tensors by name as a TorchScript archive, with numbers beside them as OpenAI has them."""
+    holder = torch.nn.Module()
+    for name, value in state.items():
+        place = holder
+        for part in name.split(".")[:-1]:
+            if part not in dict(place.named_children()):
+                place.add_module(part, torch.nn.Module())
+            place = dict(place.named_children())[part]
+        place.register_buffer(name.split(".")[-1], value)
+    for name, value in numbers.items():
+        holder.register_buffer(name, torch.tensor(value))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(holder).save(file)

@@ -88,8 +88,8 @@ def embed_by(
     on_progress: OnProgress,
 ) -> Embedded:
     """Embed with whoever fills the chunks."""
-    order = take_order(plan, jobs, force=force, on_progress=on_progress)
     with writing(plan.store):
+        order = take_order(plan, jobs, force=force, on_progress=on_progress)
         store = carry_out(plan, order)
         work = to_do(store, jobs)
         try:

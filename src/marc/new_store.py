@@ -82,7 +82,8 @@ def _refuse_foreign(path: Path) -> None:
 def writing(path: Path) -> Iterator[None]:
     """Be the only `marc embed` that fills a store, and clear away what a killed one left.
 
-    The system gives the lock back when its holder dies, however it dies.
+    The system gives the lock back when its holder dies, however it dies. Where no store came of it,
+    no folder stays behind.
     """
     _refuse_foreign(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -90,7 +91,12 @@ def writing(path: Path) -> Iterator[None]:
         _lock(file, path)
         for left in path.rglob("*.partial"):
             left.unlink()
-        yield
+        try:
+            yield
+        finally:
+            if [left.name for left in path.iterdir()] == [LOCK]:
+                (path / LOCK).unlink()
+                path.rmdir()
 
 
 def _lock(file: IO[str], path: Path) -> None:

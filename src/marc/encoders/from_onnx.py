@@ -10,14 +10,13 @@ These are needed. May be left out: `resized` (the size: pixels of the short side
 is cut out), `resize` ("short", or "squash"), `interpolation` ("bicubic", or "bilinear"), `pooling`
 and `licence` (words for people), `paper` and `summary`.
 
-The graph takes normalised float32 pixels (n, 3, size, size) with n free, and gives (n, dim).
+The graph takes normalised float32 pixels (n, 3, size, size) with n free, and gives (n, dim). Files
+that it keeps its weights in (`tower.onnx.data`) lie beside it and count for its digest.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import Crop, EncoderCard, Triple
-from marc.encoders.loading import Loading, check_images, refuse_choices
+from marc.encoders.loading import Loading, check_choices, check_images
 from marc.encoders.naming import safe_name
+from marc.encoders.onnx_files import external_files, graph_digest
 from marc.encoders.preprocessing import check_crop, normalise
+from marc.encoders.reasons import reason
 from marc.errors import MarcError, number, whole_number
+from marc.records import read_json
 from marc.scores import unit
 
 BATCH = 64
@@ -61,7 +63,7 @@ class OnnxEncoder:
         try:
             output = self._session.run(None, {self._input: pixels})[0]
         except Exception as error:  # onnxruntime has its own family of errors
-            raise _not_as_said(self.card, str(error).strip().splitlines()[0][:200]) from error
+            raise _not_as_said(self.card, reason(error)) from error
         if output.shape != (len(pixels), self.card.dim):
             raise _not_as_said(self.card, f"output {output.shape}")
         rows: NDArray[np.float32] = output
@@ -70,7 +72,7 @@ class OnnxEncoder:
 
 def load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
     """The encoder of `onnx:FILE`."""
-    refuse_choices(card, loading)
+    check_choices(card, loading)
     encoder = OnnxEncoder(card, Path(card.tag), loading.batch)
     size = card.crop.size
     encoder.encode(np.zeros((1, size, size, 3), dtype=np.uint8))  # refused here, not hours later
@@ -91,16 +93,11 @@ def onnx_card(file: str) -> EncoderCard:
             allowed=" or ".join(each.name for each in beside),
             hint='{"name": "NAME", "dim": 512, "size": 224, "mean": [...], "std": [...]}',
         )
-    return _parse(_read_object(card), card, path)
+    return _parse(_entries(card), card, path)
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise MarcError("the card of an ONNX file cannot be read", got=f"{path}: {error}") from None
-    if not isinstance(stored, dict):
-        raise MarcError("the card of an ONNX file must be a JSON object", got=str(path))
+def _entries(path: Path) -> dict[str, Any]:
+    stored = read_json(path)
     unknown = [name for name in stored if name not in (*_NEEDED, *_FREE)]
     missing = [name for name in _NEEDED if name not in stored]
     if unknown or missing:
@@ -144,7 +141,7 @@ def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
         pooling=words["pooling"] or "unknown",
         licence=words["licence"] or "unknown",
         paper=words["paper"],
-        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+        digest=graph_digest(path, path.read_bytes()),
     )
 
 
@@ -164,13 +161,13 @@ def _not_as_said(card: EncoderCard, got: str) -> MarcError:
 
 
 def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
-    """A session, and the digest of the file."""
+    """A session, and the digest of the graph."""
     import onnxruntime
 
     if not path.is_file():
         raise MarcError(f"the weights of {card.name} are not there", got=path)
-    weights = path.read_bytes()
-    digest = hashlib.sha256(weights).hexdigest()
+    graph = path.read_bytes()
+    digest = graph_digest(path, graph)
     if card.digest and digest != card.digest:
         raise MarcError(
             f"the weights of {card.name} are not the ones on its card",
@@ -180,9 +177,12 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
         )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors only
+    # Other files are found from the graph's path alone. A graph without them is opened from what
+    # was hashed: if it has one after all, that is an error and not a part outside the digest.
+    source = str(path.absolute()) if external_files(graph) else graph
     try:
-        session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has its own family of errors
-        why = str(error).strip().splitlines()[0][:200]
-        raise MarcError(f"{path} is no ONNX graph that can be run", got=why) from error
+        problem = f"{path} is no ONNX graph that can be run"
+        raise MarcError(problem, got=reason(error)) from error
     return session, digest

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +14,11 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import Crop, EncoderCard
 from marc.encoders.empty_weights import without_drawing
-from marc.encoders.hub import hub_file, network, url_file
+from marc.encoders.hub import Published, network, weights_file
 from marc.encoders.loading import Loading
 from marc.encoders.naming import safe_name, square
+from marc.encoders.published import DEFAULT
+from marc.encoders.reasons import reason
 from marc.encoders.torch_runtime import (
     Running,
     encode_images,
@@ -23,7 +27,7 @@ from marc.encoders.torch_runtime import (
     settle,
     state_digest,
 )
-from marc.encoders.weight_files import OPEN_CLIP_FILES, find_weights, misfit, read_state
+from marc.encoders.weight_files import OPEN_CLIP_FILES, misfit, read_state
 from marc.errors import MarcError
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ class OpenClipEncoder:
         tokenize: Callable[[list[str]], Tensor],
         running: Running,
     ) -> None:
-        self.card = dataclasses.replace(card, digest=state_digest(model))
+        self.card = card
         self.precision = running.precision
         self.batch = running.batch
         self._running = running
@@ -70,29 +74,71 @@ def load_open_clip(card: EncoderCard, loading: Loading) -> OpenClipEncoder:
     """The predictor of a card, from a file, a folder, the hub's cache or the network."""
     import_libraries("open_clip")
     running = settle(loading)
-    with network(loading.offline):
-        path = (
-            find_weights(card, loading.weights) if loading.weights else _hub_weights(card, loading)
-        )
-        model = fill_towers(card, path)
-        return OpenClipEncoder(card, model, _tokenizer(card), running)
+    path = weights_file(card, loading, _published)
+    with network(loading.offline):  # some towers and tokenizers are described on the hub
+        model, digest = fill_towers(card, path)
+        tokenizer = _tokenizer(card)
+    return OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
 
 
-def fill_towers(card: EncoderCard, path: Path) -> nn.Module:
-    """The two towers of a card with the weights of a file, all of them or none."""
+def fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
+    """The two towers of a card with the weights of a file, all of them or none, and their digest.
+
+    open_clip would read the file itself, but it does not read OpenAI's own, and on an error of one
+    kind it tries again without its guard against code in the file.
+    """
     import open_clip
 
-    # open_clip reads the file itself, but on an error of one kind it tries again without its guard
-    # against code in the file. What is read here first holds tensors alone.
-    read_state(card, path)
+    state = read_state(card, path)
+    digest = state_digest(state)
     try:
-        with without_drawing():
-            model: nn.Module = open_clip.create_model(
-                _architecture(card), pretrained=str(path.resolve()), weights_only=True
-            )
+        with without_drawing(), _without_complaint():
+            model: nn.Module = open_clip.create_model(_architecture(card), pretrained_text=False)
+        model.load_state_dict(translated(state, model), strict=True)
     except Exception as error:  # translating the file of another model fails in many ways
         raise misfit(card, path, error) from error
-    return model
+    return model, digest
+
+
+def translated(state: dict[str, Any], model: Any) -> dict[str, Any]:
+    """Weights under the names and in the shapes of a model, as open_clip does with its own files.
+
+    They may be those of MobileCLIP's authors, from before the text tower had a name of its own, or
+    for another size of pictures.
+    """
+    from open_clip.convert import convert_state_dict
+    from open_clip.model import (
+        convert_to_custom_text_state_dict,
+        resize_pos_embed,
+        resize_text_pos_embed,
+    )
+
+    state = dict(convert_state_dict(model, dict(state)))
+    if "positional_embedding" in state and not hasattr(model, "positional_embedding"):
+        state = dict(convert_to_custom_text_state_dict(state))
+    for name in ("logit_scale", "logit_bias"):  # numbers, or lists of one
+        if name in state and getattr(model, name, None) is not None:
+            state[name] = state[name].reshape(getattr(model, name).shape)
+    # older versions of transformers kept the numbers 0, 1, 2 ... among the weights
+    state.pop("text.transformer.embeddings.position_ids", None)
+    resize_pos_embed(state, model)
+    resize_text_pos_embed(state, model)
+    return state
+
+
+@contextmanager
+def _without_complaint() -> Iterator[None]:
+    """open_clip warns of towers without weights; here they get theirs a moment later."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return "No pretrained weights" not in record.getMessage()
+
+    logger = logging.getLogger()
+    logger.addFilter(other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(other)
 
 
 def open_clip_card(name: str) -> EncoderCard:
@@ -135,7 +181,7 @@ def open_clip_card(name: str) -> EncoderCard:
         crop=Crop(size, size, "short", interpolation),
         mean=tuple(known["mean"]),
         std=tuple(known["std"]),
-        pooling="the library's default",
+        pooling=DEFAULT,
         licence="unknown",
         has_text=True,
     )
@@ -153,22 +199,20 @@ def _tokenizer(card: EncoderCard) -> Callable[[list[str]], Tensor]:
     except Exception as error:  # those of some models are in yet another library, or on the hub
         raise MarcError(
             f"the tokenizer of {card.name} cannot be loaded",
-            got=str(error).strip().splitlines()[0] if str(error).strip() else repr(error),
+            got=reason(error),
             hint="pip install transformers, and load it once with the network",
         ) from error
     return tokenizer
 
 
-def _hub_weights(card: EncoderCard, loading: Loading) -> Path:
+def _published(card: EncoderCard) -> Published:
     import open_clip
 
     architecture, _, tag = card.tag.rpartition("/")
     known = open_clip.get_pretrained_cfg(architecture, tag)
-    place = known.get("hf_hub", "")
-    if place:
-        repository, _, name = place.rpartition("/")
-        safe = str(Path(name).with_suffix(".safetensors")) if name else ""
-        names = (safe, name) if name else OPEN_CLIP_FILES
-        return hub_file(card, repository, names, offline=loading.offline)
+    repository, _, name = known.get("hf_hub", "").rpartition("/")
+    safe = str(Path(name).with_suffix(".safetensors")) if name else ""
     folder = Path.home() / ".cache" / "clip"  # where open_clip keeps them
-    return url_file(card, known["url"], folder, offline=loading.offline)
+    return Published(
+        repository, (safe, name) if name else OPEN_CLIP_FILES, known.get("url", ""), folder
+    )

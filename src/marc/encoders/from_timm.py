@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import Crop, EncoderCard
 from marc.encoders.empty_weights import without_drawing
-from marc.encoders.hub import hub_file, network, url_file
+from marc.encoders.hub import Published, weights_file
 from marc.encoders.loading import Loading
 from marc.encoders.naming import safe_name, square
-from marc.encoders.published import CLS, PROJECTION
+from marc.encoders.published import CLS, DEFAULT, DEFAULT_PROJECTION, PROJECTION
 from marc.encoders.torch_runtime import (
     Running,
     encode_images,
@@ -22,21 +23,20 @@ from marc.encoders.torch_runtime import (
     settle,
     state_digest,
 )
-from marc.encoders.weight_files import TIMM_FILES, find_weights, misfit, read_state
+from marc.encoders.weight_files import TIMM_FILES, misfit, read_state
 from marc.errors import MarcError
 
 if TYPE_CHECKING:
     from torch import nn
 
-DEFAULT = "the library's default"
-"""Pooling of a model that is not on one of our own cards."""
+_PROJECTING = (PROJECTION, DEFAULT_PROJECTION)
 
 
 class TimmEncoder:
     """A tower of timm; the vector is the one that its card names."""
 
     def __init__(self, card: EncoderCard, model: nn.Module, running: Running) -> None:
-        self.card = dataclasses.replace(card, digest=state_digest(model))
+        self.card = card
         self.precision = running.precision
         self.batch = running.batch
         self._running = running
@@ -53,18 +53,15 @@ def load_timm(card: EncoderCard, loading: Loading) -> TimmEncoder:
     """The encoder of a card, from a file, a folder, timm's cache or the network."""
     import_libraries("timm")
     running = settle(loading)
-    with network(loading.offline):
-        path = (
-            find_weights(card, loading.weights) if loading.weights else _hub_weights(card, loading)
-        )
-    return TimmEncoder(card, fill_tower(card, path), running)
+    model, digest = fill_tower(card, weights_file(card, loading, _published))
+    return TimmEncoder(dataclasses.replace(card, digest=digest), model, running)
 
 
 def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     """The tower of a card; random weights unless `more` says otherwise."""
     import timm
 
-    arguments: dict[str, Any] = {} if card.pooling == PROJECTION else {"num_classes": 0}
+    arguments: dict[str, Any] = {} if card.pooling in _PROJECTING else {"num_classes": 0}
     if card.pooling == CLS:
         arguments["global_pool"] = "token"
     known = _known(card.tag)
@@ -74,16 +71,17 @@ def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     return model
 
 
-def fill_tower(card: EncoderCard, path: Path) -> nn.Module:
-    """The tower of a card with the weights of a file, all of them or none.
+def fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
+    """The tower of a card with the weights of a file, all of them or none, and their digest.
 
     timm translates what it knows: files of open_clip and of a model's authors, and positions that
     were learned at another size. It also leaves out a classifier that the tower does not have, but
     then it no longer minds what else is missing. So the classifier is taken out here, before.
     """
     state = read_state(card, path)
-    if card.pooling != PROJECTION:
+    if card.pooling not in _PROJECTING:
         state = {name: value for name, value in state.items() if name not in _head_keys(card)}
+    digest = state_digest(state)  # before timm changes anything
     overlay = {"state_dict": state, "custom_load": False, "classifier": None}
     try:
         with without_drawing():
@@ -92,7 +90,7 @@ def fill_tower(card: EncoderCard, path: Path) -> nn.Module:
         raise misfit(card, path, error) from error
     model.pretrained_cfg = None  # type: ignore[assignment]  # it holds a second copy of the weights
     model.default_cfg = None  # type: ignore[assignment]
-    return model
+    return model, digest
 
 
 def timm_card(tag: str) -> EncoderCard:
@@ -109,13 +107,14 @@ def timm_card(tag: str) -> EncoderCard:
             got=tag,
             hint=f"timm:{tag.replace('_clip_', '_clip_quickgelu_')}",
         )
-    # an image tower of a CLIP ends in a projection, which timm keeps where a classifier would be
-    projects = "clip" in architecture and "ft_" not in known.tag and known.num_classes > 0
-    dim = known.num_classes
-    if not projects:
-        with torch.device("meta"):  # shapes alone
-            model = timm.create_model(tag, num_classes=0)
-        dim = getattr(model, "head_hidden_size", None) or model.num_features
+    projecting = projects(tag, known.num_classes)
+    with torch.device("meta"):  # shapes alone
+        model: Any = timm.create_model(tag, num_classes=known.num_classes if projecting else 0)
+    pooling, dim = DEFAULT, getattr(model, "head_hidden_size", None) or model.num_features
+    if projecting:
+        # a ResNet of CLIP calls it a token too, but has none: it pools by attention
+        has_token = getattr(model, "cls_token", None) is not None and model.global_pool == "token"
+        pooling, dim = PROJECTION if has_token else DEFAULT_PROJECTION, known.num_classes
     size = square(tag, known.input_size[1:])
     interpolation = "bilinear" if known.interpolation == "bilinear" else "bicubic"
     return EncoderCard(
@@ -127,9 +126,18 @@ def timm_card(tag: str) -> EncoderCard:
         crop=Crop(size, size, "short", interpolation),
         mean=known.mean,
         std=known.std,
-        pooling=PROJECTION if projects else DEFAULT,
+        pooling=pooling,
         licence=known.license or "unknown",
     )
+
+
+def projects(tag: str, n_classes: int) -> bool:
+    """Whether what timm keeps where a classifier would be is the projection of a CLIP.
+
+    It is not where the tower was tuned on the labels of ImageNet afterwards. PE Core is a CLIP too.
+    """
+    paired = re.search(r"clip|pe_core", tag) and not re.search(r"_in\d+k", tag)
+    return bool(paired) and n_classes > 0
 
 
 def _known(tag: str) -> Any:
@@ -160,13 +168,11 @@ def _head_keys(card: EncoderCard) -> set[str]:
     return {f"{name}.{kind}" for name in names for kind in ("weight", "bias")}
 
 
-def _hub_weights(card: EncoderCard, loading: Loading) -> Path:
+def _published(card: EncoderCard) -> Published:
     import torch
 
     known = _known(card.tag)
-    if known.hf_hub_id:
-        names = (known.hf_hub_filename,) if known.hf_hub_filename else TIMM_FILES
-        return hub_file(card, known.hf_hub_id, names, offline=loading.offline)
-    url = known.url if isinstance(known.url, str) else known.url[0]
+    names = (known.hf_hub_filename,) if known.hf_hub_filename else TIMM_FILES
+    url = known.url if isinstance(known.url, str) or not known.url else known.url[0]
     folder = Path(torch.hub.get_dir()) / "checkpoints"
-    return url_file(card, url, folder, offline=loading.offline)
+    return Published(known.hf_hub_id or "", names, url or "", folder)

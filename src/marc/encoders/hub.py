@@ -1,16 +1,49 @@
-"""Weights from the network, or from where an earlier download left them. Offline: never tried."""
+"""Which file an encoder's weights are in: one that is named, one that is kept, or a download.
+
+Offline the network is never tried.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from marc.encoders.cards import EncoderCard
+from marc.encoders.loading import Loading
+from marc.encoders.reasons import reason
+from marc.encoders.weight_files import find_weights
 from marc.errors import MarcError
 
 _SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where a library says that the weights of an encoder are: on the hub, or at an address."""
+
+    repository: str
+    """Of the Hugging Face hub. Empty: `url` it is."""
+    names: Sequence[str]
+    """Files of the repository, the best first."""
+    url: str
+    folder: Path
+    """Where the library keeps what it downloads from an address."""
+
+
+def weights_file(
+    card: EncoderCard, loading: Loading, published: Callable[[EncoderCard], Published]
+) -> Path:
+    """The file with an encoder's weights: the one that was named, a kept one, or a download."""
+    if loading.weights is not None:
+        return find_weights(card, loading.weights)
+    place = published(card)
+    with network(loading.offline):
+        if place.repository:
+            return hub_file(card, place.repository, place.names, offline=loading.offline)
+        return url_file(card, place.url, place.folder, offline=loading.offline)
 
 
 @contextmanager
@@ -59,11 +92,11 @@ def hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offlin
                 return Path(found)
             except LocalEntryNotFoundError as error:
                 if not kept_only:  # the network is not there
-                    raise _no_weights(card, repository, offline, _reason(error)) from error
+                    raise _no_weights(card, repository, offline, reason(error)) from error
             except EntryNotFoundError:
                 continue  # the repository has no file of this name
             except Exception as error:  # whatever goes wrong on the way, the advice is the same
-                raise _no_weights(card, repository, offline, _reason(error)) from error
+                raise _no_weights(card, repository, offline, reason(error)) from error
     raise _no_weights(card, repository, offline, f"none of {', '.join(names)}")
 
 
@@ -80,7 +113,7 @@ def url_file(card: EncoderCard, url: str, folder: Path, *, offline: bool) -> Pat
         folder.mkdir(parents=True, exist_ok=True)
         download_url_to_file(url, str(target), progress=False)
     except Exception as error:  # as above
-        raise _no_weights(card, url, offline, _reason(error)) from error
+        raise _no_weights(card, url, offline, reason(error)) from error
     return target
 
 
@@ -97,10 +130,3 @@ def _no_weights(card: EncoderCard, place: str, offline: bool, why: str) -> MarcE
         allowed=f"a file or folder with the weights of {card.tag} ({card.library})",
         hint="--weights PATH",
     )
-
-
-def _reason(error: BaseException) -> str:
-    while error.__cause__ is not None:  # the first cause is the one that can be mended
-        error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard
-from marc.errors import MarcError
+from marc.errors import MarcError, one_of
+
+PRECISIONS = ("auto", "bfloat16", "float32")
 
 
 @dataclass(frozen=True)
@@ -26,22 +29,32 @@ class Loading:
     """Images at a time. 0: chosen by device."""
 
 
-def refuse_choices(card: EncoderCard, loading: Loading) -> None:
-    """Refuse what an encoder that runs in ONNX or NumPy on the CPU cannot do."""
+def check_device(asked: str) -> str:
+    """The name of a device, which may be elsewhere; refused if no machine has such a thing."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
+        raise MarcError("unknown device", got=repr(asked), allowed="auto, cpu, cuda, cuda:N")
+    return asked
+
+
+def check_precision(asked: str) -> str:
+    """One of `PRECISIONS`."""
+    return one_of("precision", asked, PRECISIONS)
+
+
+def check_choices(card: EncoderCard, loading: Loading) -> None:
+    """The choices for an encoder that has none: it runs in ONNX or NumPy on the CPU in float32.
+
+    Device and precision are meant for the torch encoders of the same call and pass; what it
+    computes in, an encoder says itself. Weights are meant for this one and are refused.
+    """
+    check_device(loading.device)
+    check_precision(loading.precision)
     if loading.weights is not None:
         raise MarcError(
             f"{card.name} has its weights already",
             got=f"weights {loading.weights}",
             hint="no weights, or onnx:FILE for a graph of your own",
         )
-    for what, asked, able in (
-        ("device", loading.device, "cpu"),
-        ("precision", loading.precision, "float32"),
-    ):
-        if asked not in ("auto", able):
-            raise MarcError(
-                f"{card.name} does not run on another {what}", got=asked, allowed=f"auto, {able}"
-            )
 
 
 def check_images(card: EncoderCard, images: NDArray[np.uint8] | NDArray[np.float32]) -> None:

@@ -20,7 +20,7 @@ from marc.arrays import read_arrays
 from marc.core import Predictor
 from marc.encoders.cards import Crop, Encoder, EncoderCard, Training
 from marc.encoders.from_onnx import OnnxEncoder
-from marc.encoders.loading import Loading, check_images, refuse_choices
+from marc.encoders.loading import Loading, check_choices, check_images
 from marc.errors import MarcError, whole_number
 from marc.scores import unit
 
@@ -57,7 +57,7 @@ def mini_cards() -> dict[str, EncoderCard]:
 def load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     """The encoder of a card."""
     loading = loading or Loading()
-    refuse_choices(card, loading)
+    check_choices(card, loading)
     if card is _PIXELS:
         return _Pixels(loading.batch)
     encoder = OnnxEncoder(card, _WEIGHTS / card.tag, loading.batch)

@@ -15,7 +15,10 @@ from types import MappingProxyType
 
 from marc.encoders.cards import Crop, EncoderCard, Triple
 
+DEFAULT = "the library's default"
+"""Pooling of a model that is not on one of our own cards."""
 PROJECTION = "CLS + projection"
+DEFAULT_PROJECTION = f"{DEFAULT} + projection"
 CLS = "CLS"
 AVERAGE = "average"
 AVERAGE_AND_NORM = "average + norm"

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard
-from marc.encoders.loading import Loading, check_images
-from marc.errors import MarcError, one_of, whole_number
+from marc.encoders.loading import Loading, check_device, check_images, check_precision
+from marc.errors import MarcError, whole_number
 from marc.scores import unit
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
 
-PRECISIONS = ("auto", "bfloat16", "float32")
 CPU_BATCH = 32
 CUDA_BATCH = 256
 _OPERATORS = ("nms", "qnms")
@@ -79,15 +78,14 @@ def choose_device(asked: str) -> str:
 
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     devices = ["cpu", *(["cuda"] if there else []), *(f"cuda:{number}" for number in range(there))]
-    if asked == "auto":
+    if check_device(asked) == "auto":
         return "cuda" if there else "cpu"
     if asked not in devices:
-        known = asked.startswith("cuda")
         raise MarcError(
-            "torch finds no such GPU here" if known else "unknown device",
+            "torch finds no such GPU here",
             got=repr(asked),
             allowed=", ".join(["auto", *devices]),
-            hint="--device auto" if known else None,
+            hint="--device auto",
         )
     return asked
 
@@ -96,20 +94,27 @@ def choose_precision(asked: str, device: str) -> str:
     """What to compute in; `auto` is bfloat16 on a GPU that has it, float32 elsewhere."""
     import torch
 
-    if one_of("precision", asked, PRECISIONS) != "auto":
+    if check_precision(asked) != "auto":
         return asked
-    return "bfloat16" if device != "cpu" and torch.cuda.is_bf16_supported() else "float32"
+    # older GPUs compute it by way of float32, more slowly than float32 itself
+    able = device != "cpu" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if able else "float32"
 
 
-def state_digest(model: nn.Module) -> str:
-    """SHA-256 of a model's names, kinds, shapes and numbers: the same from any file format."""
+def state_digest(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, kinds, shapes and numbers of weights, in whatever order they come.
+
+    It is taken of what a file holds, before a library translates it or fits it to another size: so
+    it names the weights and not the version of the code that did so. It is the same from any
+    format of file. Weights under other names, or rounded to half precision, are other weights.
+    """
     import torch
 
     digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
+    for name, value in sorted(state.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         plain = value.detach().cpu().contiguous().reshape(-1)
-        digest.update(plain.view(torch.uint8).numpy())
+        digest.update(plain.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from marc.encoders.cards import EncoderCard
+from marc.encoders.reasons import reason
+from marc.encoders.script_archives import is_script, read_script
 from marc.errors import MarcError
 
 TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
@@ -19,7 +19,6 @@ OPEN_CLIP_FILES = (
 )
 ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
-_NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers in CLIP's own files
 _SHOWN = 3
 
 
@@ -53,7 +52,10 @@ def find_weights(card: EncoderCard, path: Path) -> Path:
 
 
 def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
-    """Tensors by name. A file that holds other objects is refused: it could run code."""
+    """Tensors by name. A file that holds other objects is refused: it could run code.
+
+    Half precision becomes float32, in which everything is loaded; no number changes by it.
+    """
     import torch
 
     try:
@@ -61,14 +63,14 @@ def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
             from safetensors.torch import load_file
 
             stored = load_file(path)
-        elif _is_script(path):
-            stored = _tensors_of_script(path)
+        elif is_script(path):
+            stored = read_script(path)
         else:
             stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file fails in the ways of three formats
         raise MarcError(
             f"the weights of {card.name} cannot be read",
-            got=f"{path}: {_first_line(error)}",
+            got=f"{path}: {reason(error)}",
             allowed="tensors by name and nothing else: safetensors, TorchScript, or torch.save",
         ) from None
     state = _unwrapped(stored)
@@ -78,32 +80,15 @@ def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
             got=f"{path}: {type(stored).__name__}",
             allowed="a state dict",
         )
-    return state
-
-
-def _is_script(path: Path) -> bool:
-    """Whether a file is a TorchScript archive, which is how OpenAI published CLIP."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
-
-
-def _tensors_of_script(path: Path) -> dict[str, Any]:
-    """The tensors of a TorchScript archive; its code is read and never run."""
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the format is, these files stay
-        stored = torch.jit.load(path, map_location="cpu").state_dict()
-    return {name: value for name, value in stored.items() if name not in _NOT_WEIGHTS}
+    half = (torch.float16, torch.bfloat16)
+    return {name: each.float() if each.dtype in half else each for name, each in state.items()}
 
 
 def misfit(card: EncoderCard, path: Path, error: Exception) -> MarcError:
     """The error to raise where weights are those of another model."""
     return MarcError(
         f"the weights do not fit {card.name}",
-        got=f"{path}: {'; '.join(_differences(str(error))) or _first_line(error)}",
+        got=f"{path}: {'; '.join(_differences(str(error))) or reason(error)}",
         allowed=f"the weights of {card.tag} ({card.library})",
         hint=f"marc list encoders --card {card.name}",
     )
@@ -137,8 +122,3 @@ def _differences(message: str) -> list[str]:
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
