@@ -15,7 +15,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +23,6 @@ from PIL import Image
 from benchmarks.words import table
 from marc.embedding import embed
 from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, wanted_by
-from marc.encoders import create_encoder
-from marc.golden import distances
 from marc.images import open_images
 from marc.preparing import ViewPlan, Workers, prepare
 
@@ -72,6 +69,11 @@ def save_random_weights(folder: Path) -> None:
         save_file(tensors, folder / f"{name}.safetensors")
 
 
+def shown(each: float) -> str:
+    """A rate as a person reads it."""
+    return f"{each:,.0f}" if each >= 10 else f"{each:.1f}"
+
+
 def rate(count: int, work: Callable[[], object]) -> float:
     """Things done a second; the first call warms up."""
     work()
@@ -93,20 +95,6 @@ def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, f
         )
     rates["both"] = 1 / sum(1 / each for each in rates.values())
     return rates
-
-
-def distances_to_float32(plan: EmbeddingPlan, jobs: Jobs) -> list[list[str]]:
-    """How far the vectors are from those of float32 on the CPU: 1 - cosine, at most."""
-    specs = {spec.name: replace(spec, device="cpu", precision="float32") for spec in plan.spaces}
-    piece = plan.images.ids[:16], plan.images.locations[:16]
-    squares = prepare(piece, wanted_by(list(jobs), True)).squares
-    rows = []
-    for job in jobs.spaces:
-        name, pixels = job.encoder.card.name, squares[job.encoder.card.crop]
-        exact = create_encoder(name, **specs[name].options()).encode(pixels)
-        largest = distances(job.encoder.encode(pixels), exact).max()
-        rows.append([f"{name}: largest 1 - cosine to float32 on the CPU", f"{largest:.1e}", ""])
-    return rows
 
 
 def reading_rates(plan: EmbeddingPlan, jobs: Jobs, workers: Workers, n_images: int) -> list[float]:
@@ -136,11 +124,10 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
         jobs = load_jobs(plan)
         one, all_workers = reading_rates(plan, jobs, workers, arguments.images)
         alone = encoder_rates(plan, jobs, arguments.images)
-        apart = distances_to_float32(plan, jobs)
         rows = [
-            ["read, decode and crop, one process", f"{one:,.0f}", ""],
-            [f"the same, {arguments.workers} processes", f"{all_workers:,.0f}", ""],
-            *([f"{name} from decoded squares", f"{each:,.0f}", ""] for name, each in alone.items()),
+            ["read, decode and crop, one process", shown(one), ""],
+            [f"the same, {arguments.workers} processes", shown(all_workers), ""],
+            *([f"{name} from decoded squares", shown(each), ""] for name, each in alone.items()),
         ]
         many = [(f", {n} views (VC)", ViewPlan("VC", n, 0)) for n in arguments.views]
         for label, views in [("", ViewPlan()), *many]:
@@ -151,10 +138,8 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
             start = time.perf_counter()
             timing = embed(plan, jobs, workers).timing
             each = timing.images / (time.perf_counter() - start)
-            rows.append(
-                [f"`marc embed` from JPEG files{label}", f"{each:,.0f}", f"{timing.busy:.0%}"]
-            )
-    return rows + apart
+            rows.append([f"`marc embed` from JPEG files{label}", shown(each), f"{timing.busy:.0%}"])
+    return rows
 
 
 def main() -> None:
