@@ -48,7 +48,7 @@ def test_without_words_everything_that_ships_is_checked():
     assert [each["data"]["name"] for each in encoders] == list_encoders("mini:*")
     assert {each["data"]["status"] for each in encoders} == {"same"}
     program = data["findings"][0]
-    assert program["data"]["versions"]["marc"] in program["text"]
+    assert program["data"]["versions"]["marc-clip"] in program["text"]
     assert program["data"]["versions"]["numpy"] == np.__version__
 
 

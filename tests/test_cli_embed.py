@@ -111,6 +111,8 @@ def test_views_are_stored_and_nested(here):
         (("--predictor", "mini:pixels"), "mini:pixels"),
         (("--views", "3", "--recipe", "VX"), "'VX'"),
         (("--views", "0"), "views"),
+        (("--predictor", "none", "--views", "2"), "for a predictor"),
+        (("--predictor", "none", "--prompts", "t1"), "for a predictor"),
         (("--views", "4", "--recipe", "V0"), "V0 is one view"),
         (("--view-seed", "-1", "--views", "2"), "seed"),
         (("--prompts", "t2"), "t2"),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.embedding_plan import EmbeddingPlan, Job, Jobs, wanted_by
-from marc.embedding_setup import carry_out, other_picture, take_order
+from marc.embedding_setup import find_changes, make_changes, other_picture
 from marc.errors import MarcError
 from marc.images.decoding import REASONS
 from marc.images.image_set import ImageSet
@@ -89,21 +89,21 @@ def embed_by(
 ) -> Embedded:
     """Embed with whoever fills the chunks."""
     with writing(plan.store):
-        order = take_order(plan, jobs, force=force, on_progress=on_progress)
-        store = carry_out(plan, order)
+        changes = find_changes(plan, jobs, force=force, on_progress=on_progress)
+        store = make_changes(plan, changes)
         work = to_do(store, jobs)
         try:
             timing = fill_all(store, work)
         except MarcError:
-            for job in order.fresh:  # nothing of it was written: leave no empty room behind
+            for job in changes.fresh:  # nothing of it was written: leave no empty room behind
                 if len(store.pending(job.array)) == store.n_chunks:
                     store.drop(job.array)
             raise
         quarantined = finish(store, jobs)
-    told = order.prototypes
+    told = changes.prototypes
     notes = told.notes if told else ()
-    if order.lost:
-        notes += (f"the store was replaced; no longer in it: {', '.join(order.lost)}",)
+    if changes.lost:
+        notes += (f"the store was replaced; no longer in it: {', '.join(changes.lost)}",)
     n_classes = len(told.prototypes) if told else 0
     n_chunks = sum(map(len, work.values()))
     return Embedded(store.n_images, quarantined, n_chunks, n_classes, notes, timing)
@@ -144,17 +144,11 @@ def fill(
             timing.waiting += (ready := time.perf_counter()) - start
             views += [encode(job, prepared) for job in work[chunk] if job.has_views]
             seen.append(replace(prepared, views=None))
-            if is_last:
-                whole = join(seen)
-                vectors = {
-                    job.array: encode(job, whole) for job in work[chunk] if not job.has_views
-                }
-                vectors |= {
-                    job.array: np.concatenate(views) for job in work[chunk] if job.has_views
-                }
+            whole = join(seen) if is_last else None
+            vectors = {} if whole is None else _vectors(work[chunk], whole, views)
             timing.encoding += (start := time.perf_counter()) - ready
-            if is_last:
-                _write_chunk(store, chunk, join(seen), vectors)
+            if whole is not None:
+                _write_chunk(store, chunk, whole, vectors)
                 views, seen = [], []
                 timing.writing += (written := time.perf_counter()) - start
                 start = written
@@ -164,10 +158,9 @@ def fill(
 
 
 def _vectors(
-    jobs: Sequence[Job], seen: list[Prepared], views: list[NDArray[np.floating]]
+    jobs: Sequence[Job], whole: Prepared, views: list[NDArray[np.floating]]
 ) -> dict[str, NDArray[np.floating]]:
     """The features of a whole chunk by array."""
-    whole = join(seen)
     return {j.array: np.concatenate(views) if j.has_views else encode(j, whole) for j in jobs}
 
 

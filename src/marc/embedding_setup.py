@@ -23,7 +23,7 @@ _SAMPLE = 64  # pictures that are read again before a store is added to
 
 
 @dataclass(frozen=True)
-class Order:
+class Changes:
     """What a call is going to do to a store, found out before anything is touched."""
 
     fresh: tuple[Job, ...]
@@ -37,7 +37,9 @@ class Order:
     """Arrays of the old store that nobody named."""
 
 
-def take_order(plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress) -> Order:
+def find_changes(
+    plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
+) -> Changes:
     """Refuse what is refused, and embed the prompts; nothing is written.
 
     With `force`, what was made otherwise is replaced; if nothing was, all is computed again.
@@ -47,7 +49,7 @@ def take_order(plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnP
         told = embed_words(plan, jobs, on_progress)
         gone = feature_arrays(FeatureStore(plan.store)) if is_store(plan.store) else set()
         lost = sorted(gone - {job.array for job in every})
-        return Order(every, told, words, True, tuple(lost))
+        return Changes(every, told, words, True, tuple(lost))
     store = FeatureStore(plan.store)
     there = [job for job in every if store.holds(job.array, job.made, force=force)]
     said = not words or store.holds(PROTOTYPES, words, force=force)
@@ -57,19 +59,19 @@ def take_order(plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnP
     fresh = every if again else tuple(job for job in every if job not in there)
     told = None if said and not again else embed_words(plan, jobs, on_progress)
     all_named = {job.array for job in every} >= feature_arrays(store)
-    return Order(fresh, told, words, again and all_named, ())
+    return Changes(fresh, told, words, again and all_named, ())
 
 
-def carry_out(plan: EmbeddingPlan, order: Order) -> FeatureStore:
+def make_changes(plan: EmbeddingPlan, changes: Changes) -> FeatureStore:
     """Make the store, room in it for every array, and write the prototypes; under the lock."""
-    if order.replaces:
+    if changes.replaces:
         create_store(plan.store, plan.images, chunk=plan.chunk)
     store = FeatureStore(plan.store, write=True)
-    for job in order.fresh:  # views before prototypes: new words never stand beside old views
+    for job in changes.fresh:  # views before prototypes: new words never stand beside old views
         card = asdict(job.encoder.card)
         store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
-    if order.prototypes is not None:
-        write_prototypes(store, order.prototypes, order.words)
+    if changes.prototypes is not None:
+        write_prototypes(store, changes.prototypes, changes.words)
     return store
 
 

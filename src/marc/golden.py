@@ -27,7 +27,7 @@ from marc.encoders.naming import safe_name
 from marc.encoders.preprocessing import crop_picture
 from marc.errors import MarcError
 from marc.golden_pictures import VERSION, golden_pictures
-from marc.records import changed, versions
+from marc.records import ENCODING, changed, versions
 
 SHIPPED = Path(__file__).with_name("golden.npz")
 
@@ -44,7 +44,6 @@ picture, colour order, pooling, 6e-2 and more. So bfloat16 may hide what float32
 `marc check` asks for float32. `pytest -rP tests/test_golden.py` prints such a table.
 """
 
-_LIBRARIES = ("pillow", "torch", "timm", "open_clip_torch", "onnxruntime")
 _UNIT = 1e-3  # how far from 1 the length of a unit vector may be
 
 Status = Literal["same", "stored", "changed", "failed"]
@@ -200,7 +199,7 @@ def _differences(now: Known, known: Known) -> str:
 
 
 def _describe(encoder: Encoder, vectors: NDArray[Any]) -> Known:
-    computed = versions(*_LIBRARIES) | {"machine": platform.machine()}
+    computed = versions(*ENCODING) | {"machine": platform.machine()}
     card = json.loads(json.dumps(dataclasses.asdict(encoder.card)))  # tuples as they are read back
     return Known(vectors, card, encoder.precision, computed)
 

@@ -128,6 +128,8 @@ def _no_views(wanted: Wanted) -> NDArray[np.uint8] | None:
 def join(parts: list[Prepared]) -> Prepared:
     """Consecutive pieces as one."""
     first = parts[0]
+    if len(parts) == 1:
+        return first
     return Prepared(
         np.concatenate([part.status for part in parts]),
         np.concatenate([part.content for part in parts]),

@@ -12,6 +12,9 @@ from typing import Any
 
 from marc.errors import MarcError
 
+ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
+"""Libraries that features of pictures come through."""
+
 
 def versions(*more: str) -> dict[str, str]:
     """What computed a result: this package, the libraries under it, and `more` if installed."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.features import digest, digest_of, end_digest
-from marc.records import differences, versions
+from marc.records import ENCODING, differences, versions
 
 FORMAT = 1
 CHUNK = 256
@@ -35,7 +35,6 @@ CHUNK = 256
 
 STATUS, CONTENT, IDS, LABELS = (f"images/{n}" for n in ("status", "content", "ids", "labels"))
 MARK = "marc_store"
-_WROTE = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
 
 
 class FeatureStore:
@@ -129,7 +128,7 @@ class FeatureStore:
             compressors=None,  # features do not compress; the files are the plain numbers
             fill_value=0,
             overwrite=True,
-            attributes={**about, "versions": versions(*_WROTE)},
+            attributes={**about, "versions": versions(*ENCODING)},
         )
 
     def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
@@ -189,7 +188,7 @@ class FeatureStore:
         )
         array[...] = values
         facts: dict[str, Any] = {"made": dict(made), "features": _digest_small(values)}
-        array.attrs.update({**facts, "versions": versions(*_WROTE)})
+        array.attrs.update({**facts, "versions": versions(*ENCODING)})
 
     def get(self, name: str) -> NDArray[Any]:
         """A small array, whole, if it is what was written."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from marc.core import Predictor
 from marc.errors import MarcError
 from marc.features import Features, LazySpaces, LazyViews
-from marc.scores import Float, unit
+from marc.scores import unit
 from marc.store import IDS, LABELS, FeatureStore
 from marc.stream import Stream
 
@@ -41,7 +41,7 @@ def read_store(path: Path) -> Stream:
     if not n_images:
         raise MarcError("no picture of this store could be read", got=path)
     features = Features(
-        views=LazyViews(partial(_views, store), (n_images, *store.shape(VIEWS)[1:])),  # type: ignore[arg-type]
+        views=LazyViews(partial(store.read, VIEWS), (n_images, *store.shape(VIEWS)[1:])),  # type: ignore[arg-type]
         predictor=Predictor(unit(store.get(PROTOTYPES)), float(words["logit_scale"])),
         spaces=LazySpaces({name: partial(_space, store, name) for name in whole}),
         class_names=tuple(words["class_names"]),
@@ -50,10 +50,6 @@ def read_store(path: Path) -> Stream:
     )
     labels = store.get(LABELS)[readable] if store.attributes(LABELS) else None
     return Stream(features, np.arange(n_images), labels, name=path.name)
-
-
-def _views(store: FeatureStore, n_views: int) -> Float:
-    return store.read(VIEWS, n_views)
 
 
 def _space(store: FeatureStore, name: str) -> NDArray[np.float32]:

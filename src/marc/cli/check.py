@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import platform
 import shutil
 import warnings
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,10 +21,10 @@ from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError
 from marc.golden import Verdict, check_golden
 from marc.progress import OnProgress
+from marc.records import ENCODING, versions
 from marc.sources import default_store, is_pictures
 
 _LOW = 5e9  # bytes of free disk that are worth a word
-_LIBRARIES = ("torch", "timm", "open_clip_torch", "onnxruntime", "pillow", "zarr")
 _LEVELS: dict[str, Level] = {"same": "ok", "stored": "note", "changed": "wrong", "failed": "wrong"}
 
 
@@ -67,14 +66,9 @@ def check(
 
 def check_program() -> Iterator[Finding]:
     """Versions, found without importing anything."""
-    versions = {"marc": version("marc-clip"), "python": platform.python_version()}
-    for library in ("numpy", *_LIBRARIES):
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    text = ", ".join(f"{name} {number}" for name, number in versions.items())
-    yield Finding("program", "ok", text, data={"versions": versions})
+    found = versions(*ENCODING)
+    text = ", ".join(f"{name} {number}" for name, number in found.items())
+    yield Finding("program", "ok", text, data={"versions": found})
     missing = [name for name in ("torch", "timm", "open_clip") if find_spec(name) is None]
     if missing:
         text = f"no {', '.join(missing)}: only mini: and onnx: encoders can be used"

@@ -67,7 +67,7 @@ def check_data(source: str, data: ImageSet | Stream) -> Iterator[Finding]:
             yield from check_pictures(data, console.reporter(bar))
         return
     if source.startswith("store/"):
-        yield from _store(Path(source.removeprefix("store/")))
+        yield from _store(Path(source.removeprefix("store/")).expanduser())
     yield from check_features(data)
 
 
@@ -85,7 +85,7 @@ def check_pictures(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
         if "the published set has" not in note or "classes" in note:
             yield say("note", note)
     if images.passed_over:
-        told = _reasons([reason for _, reason in images.passed_over])
+        told = console.tally([reason for _, reason in images.passed_over])
         text = f"{console.count(len(images.passed_over), 'other file')} passed over ({told})"
         examples = _examples([path for path, _ in images.passed_over])
         data = {"passed_over": [list(each) for each in images.passed_over]}
@@ -145,7 +145,7 @@ def _readable(images: ImageSet, report: OnProgress) -> Finding:
                 bad[name] = problem
     if not bad:
         return say("ok", "all pictures can be read")
-    told = _reasons([*bad.values()])
+    told = console.tally([*bad.values()])
     text = f"not readable: {console.count(len(bad), 'picture')} ({told}): {_examples([*bad])}"
     fix = "replace or delete them; marc embed leaves them out and says so"
     return say("wrong", text, fix, {"unreadable": bad})
@@ -202,7 +202,7 @@ def _store(path: Path) -> Iterator[Finding]:
     store = FeatureStore(path)
     codes = [int(code) for code in store.get(STATUS) if code]
     if codes:
-        told = _reasons([REASONS.get(code, f"code {code}") for code in codes])
+        told = console.tally([REASONS.get(code, f"code {code}") for code in codes])
         text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({told})"
         yield say("note", text, f"marc check {quote(store.about['source'])} names them")
     whole = [name for name in feature_arrays(store) if store.is_complete(name)]
@@ -212,10 +212,6 @@ def _store(path: Path) -> Iterator[Finding]:
         yield say("wrong", text, "the marc embed that made it, with --force", {"broken": broken})
     else:
         yield say("ok", f"{console.count(len(whole), 'array')} as they were written")
-
-
-def _reasons(reasons: Sequence[str]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in Counter(reasons).most_common())
 
 
 def _examples(names: Sequence[str]) -> str:

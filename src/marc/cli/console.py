@@ -6,7 +6,8 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,6 +115,15 @@ def count(number: int, thing: str) -> str:
     ('1 picture', '2,500 pictures')
     """
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def tally(words: Iterable[str]) -> str:
+    """How often each was said, the most frequent first.
+
+    >>> tally(["empty", "damaged", "empty"])
+    '2 empty, 1 damaged'
+    """
+    return ", ".join(f"{number} {word}" for word, number in Counter(words).most_common())
 
 
 def say(text: str) -> None:

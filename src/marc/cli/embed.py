@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -18,7 +17,6 @@ from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
 from marc.errors import MarcError, whole_number
 from marc.images import open_images, with_class_names
 from marc.preparing import ViewPlan, Workers
-from marc.prompts import read_prompt_set
 from marc.sources import default_store
 from marc.store import CHUNK, FeatureStore, is_store
 from marc.stored_stream import VIEWS
@@ -83,18 +81,18 @@ def embed_pictures(
         store=store,
         spaces=tuple(specs[name] for name in encoder),
         predictor=specs.get(zero_shot),
-        prompts=check_prompts(prompts),
+        prompts=tuple(prompts),
         views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
         chunk=whole_number("chunk", chunk, 0) or stored_chunk(store),
     )
-    count = check_workers(workers, len(images))
-    with console.progress() as bar, Workers(0 if ray else count) as pool:
+    n_readers = check_workers(workers, len(images))
+    with console.progress() as bar, Workers(0 if ray else n_readers) as pool:
         report = console.reporter(bar)
         report("loading the encoders", 0, 1)
         jobs = load_jobs(plan)
         report("loading the encoders", 1, 1)
         if dry_run:
-            foreseen = foresee(plan, jobs, count, force=force)
+            foreseen = foresee(plan, jobs, n_readers, force=force)
         elif ray:
             from marc.scaling import embed_with_ray
 
@@ -110,16 +108,19 @@ def embed_pictures(
 def choose(
     store: Path, encoders: list[str], predictor: str, *, wanted: bool
 ) -> tuple[list[str], str]:
-    """All encoders by name, and which of them predicts: none if the store has one already."""
+    """All encoders by name, and which of them predicts: none if the store has one already.
+
+    `wanted`: whether there are options that only a predictor heeds.
+    """
     has_one = is_store(store) and FeatureStore(store).is_complete(VIEWS)
-    if has_one and wanted and not predictor:
-        known = FeatureStore(store).attributes(VIEWS)["card"]["name"]
-        raise MarcError(
-            "the store has a predictor, and these options are for one",
-            got="--views, --recipe, --view-seed, --prompts or --class-names",
-            hint=f"--predictor {known} to change it, or none of these to leave it as it is",
-        )
     chosen = predictor or ("none" if has_one else PREDICTOR)
+    if chosen == "none" and wanted:
+        known = FeatureStore(store).attributes(VIEWS)["card"]["name"] if has_one else PREDICTOR
+        raise MarcError(
+            "--views, --recipe, --view-seed, --prompts and --class-names are for a predictor",
+            got="no predictor to embed with" + (f": the store has {known}" if has_one else ""),
+            hint=f"--predictor {known}, or none of these options",
+        )
     names = [*encoders] if chosen == "none" else [chosen, *encoders]
     return names, chosen
 
@@ -127,13 +128,6 @@ def choose(
 def stored_chunk(store: Path) -> int:
     """The chunk of a store that is there, or the usual one."""
     return FeatureStore(store).chunk if is_store(store) else CHUNK
-
-
-def check_prompts(names: list[str]) -> tuple[str, ...]:
-    """The names, if all of them can be read: an encoder is loaded later, and that takes longer."""
-    for name in names:
-        read_prompt_set(name)
-    return tuple(names)
 
 
 def check_workers(asked: int, n_images: int) -> int:
@@ -196,11 +190,10 @@ def tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None
     console.table(["array", "encoder", "features", "computed in"], rows, numbers=False)
     for note in done.notes:
         console.say(f"note: {note}")
-    reasons = Counter(reason for _, reason in done.quarantined)
-    if reasons:
-        told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-        where = plan.store / QUARANTINE
-        console.say(f"quarantined: {count(len(done.quarantined), 'picture')} ({told}); see {where}")
+    if done.quarantined:
+        told = console.tally(reason for _, reason in done.quarantined)
+        bad, where = count(len(done.quarantined), "picture"), plan.store / QUARANTINE
+        console.say(f"quarantined: {bad} ({told}); see {where}")
     made = [count(done.n_chunks, "chunk") + " of features"] if done.n_chunks else []
     made += [f"prototypes of {done.n_classes} classes"] if done.n_classes else []
     console.say(f"computed: {', '.join(made)}" if made else "everything was there already")
@@ -224,8 +217,7 @@ def tell_list(plan: EmbeddingPlan) -> None:
     for note in images.notes:
         console.say(f"note: {note}")
     if images.passed_over:
-        reasons = Counter(reason for _, reason in images.passed_over)
-        told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        told = console.tally(reason for _, reason in images.passed_over)
         first = images.passed_over[0][0]
         files = count(len(images.passed_over), "file")
         console.say(f"passed over: {files} ({told}), for example {first}")
