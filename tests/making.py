@@ -6,7 +6,7 @@ from marc.stream import Stream
 
 
 def make_stream(
-    seed=0, n_images=60, n_views=1, n_classes=5, dim=8, space_dim=6, logit_scale=20.0
+    seed=0, n_images=60, n_views=1, n_classes=5, dim=8, space_dim=6, logit_scale=20.0, n_prompts=0
 ) -> Stream:
     """A labelled stream whose space `good` is clustered by label and whose space `bad` is noise."""
     draw = np.random.default_rng(seed)
@@ -19,6 +19,12 @@ def make_stream(
         "good": centers[labels] + 0.5 * draw.standard_normal((n_images, space_dim)),
         "bad": draw.standard_normal((n_images, space_dim)),
     }
+    around = 0.3 * np.random.default_rng(seed).standard_normal((n_classes, n_prompts, dim))
     return Stream.from_arrays(
-        views.astype(np.float32), prototypes, spaces, logit_scale=logit_scale, labels=labels
+        views.astype(np.float32),
+        prototypes,
+        spaces,
+        logit_scale=logit_scale,
+        prompts=prototypes[:, np.newaxis] + around if n_prompts else None,
+        labels=labels,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,36 @@ from marc.scores import BaseScores, Float, Int, score_views, unit
 
 
 @dataclass(frozen=True)
+class PromptEmbeddings:
+    """The embedding of every prompt, for methods that choose among them; read when first used."""
+
+    class_of: Int
+    """The class that each prompt speaks of, (P,), every class at least once."""
+    read: Callable[[], Float]
+    """Gives the embeddings (P, D)."""
+
+    @cached_property
+    def rows(self) -> NDArray[np.float32]:
+        """Unit embeddings (P, D)."""
+        return unit(self.read())
+
+    @cached_property
+    def by_class(self) -> NDArray[np.float32]:
+        """The first prompts of each class, as many as the class with the fewest has: (C, P, D)."""
+        fewest = int(np.bincount(self.class_of).min())
+        in_classes = np.argsort(self.class_of, kind="stable")
+        starts = np.searchsorted(self.class_of[in_classes], np.arange(self.class_of.max() + 1))
+        return self.rows[in_classes[starts[:, np.newaxis] + np.arange(fewest)]]
+
+
+@dataclass(frozen=True)
 class Predictor:
     """The frozen zero-shot classifier: unit text prototypes (C, D) and the logit scale tau."""
 
     prototypes: NDArray[np.float32]
     logit_scale: float
+    prompts: PromptEmbeddings | None = None
+    """What the prototypes are means of, where it is known."""
 
     @property
     def n_classes(self) -> int:
@@ -112,9 +138,9 @@ class Step:
 
     item: int
     base: NDArray[np.float32]
-    """b_t: the predictor without memory, (C,)."""
+    """b_t: what the method's own pipeline says without memory, (C,)."""
     evidence: Mapping[str, NDArray[np.float64]]
-    """Named evidence read from memories before anything was written, (C,) each."""
+    """Named evidence, (C,) each."""
     weights: Mapping[str, float]
     label: int
     """The pseudo-label that was offered to the memory."""
@@ -138,32 +164,6 @@ class Step:
     def base_prediction(self) -> int:
         """The matched answer without memory."""
         return int(self.base.argmax())
-
-
-class Method(Protocol):
-    """One verb: `step`. A method sees queries one at a time and never a label."""
-
-    @property
-    def name(self) -> str:
-        """The name under which the method is listed."""
-        ...
-
-    @property
-    def varies_with(self) -> frozenset[str]:
-        """Settings that would change what is stored, beyond the stream and the predictor."""
-        ...
-
-    def step(self, query: Query) -> Step:
-        """Answer one query, then learn from it."""
-        ...
-
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        ...
-
-    def config(self) -> dict[str, Any]:
-        """Everything that decides the method's answers, as plain data."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,8 @@ class Run:
     """True labels in stream order, joined here for evaluation only; None if unknown."""
     weights: NDArray[np.float64]
     """The weight w_t of the retrieval evidence in each answer; 0 for a method without one."""
+    seconds: float = math.nan
+    """Time from the first query to the last answer, the shared base scores not counted."""
 
     @property
     def order(self) -> Int:

@@ -157,12 +157,14 @@ class Features:
     @cached_property
     def fingerprint(self) -> dict[str, Any]:
         """Digests of everything an answer depends on, part by part, so differences have names."""
+        prompts = self.predictor.prompts
         return {
             "ids": digest(np.array(self.ids)),
             "class_names": digest(np.array(self.class_names)),
             "views": self.known.get("views") or digest(self.views),
             "prototypes": digest(self.predictor.prototypes),
             "logit_scale": self.predictor.logit_scale,
+            **({"prompts": digest(prompts.rows)} if prompts is not None else {}),
             "spaces": {name: self._space_digest(name) for name in self.spaces},
         }
 

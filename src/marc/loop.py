@@ -1,22 +1,50 @@
-"""The only loop: one query at a time, in stream order."""
+"""The only loop: in stream order, one query at a time or, for batch methods, one batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import overload
 
 import numpy as np
 
-from marc.core import Method, Run, Step, Trajectory
+from marc.core import Query, Run, Step, Trajectory
+from marc.method_cards import AnyMethod, BatchMethod
+from marc.scores import Int
 from marc.stream import Stream
 
 
-def iter_steps(method: Method, stream: Stream) -> Iterator[Step]:
+def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:
     """Steps over the stream, going on from whatever the method remembers."""
-    for query in stream:
-        yield method.step(query)
+    if isinstance(method, BatchMethod):
+        size = method.batch_size or len(stream)
+        for start in range(0, len(stream), size):
+            yield from method.step_batch(_Queries(stream, stream.order[start : start + size]))
+    else:
+        for query in stream:
+            yield method.step(query)
 
 
-def run(method: Method, stream: Stream, on_step: Callable[[Step], None] | None = None) -> Run:
+class _Queries(Sequence[Query]):
+    """Queries that are made when they are looked at: a batch may be the whole stream."""
+
+    def __init__(self, stream: Stream, items: Int) -> None:
+        self._stream, self._items = stream, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Query: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Query]: ...
+    def __getitem__(self, index: int | slice) -> Query | Sequence[Query]:
+        if isinstance(index, slice):
+            return _Queries(self._stream, self._items[index])
+        return self._stream.query(int(self._items[index]))
+
+
+def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | None = None) -> Run:
     """Run a method over a stream from an empty memory and stack its steps.
 
     `on_step` is called after each step, for progress. The matched baseline is part of the result:
@@ -28,6 +56,8 @@ def run(method: Method, stream: Stream, on_step: Callable[[Step], None] | None =
     base_predictions = np.empty(size, dtype=np.int64)
     label = np.empty(size, dtype=np.int64)
     priority, weights = np.empty(size), np.zeros(size)
+    _ = stream.features.base  # computed once for every method and order, so no method's time
+    started = time.perf_counter()
     for position, step in enumerate(iter_steps(method, stream)):
         predictions[position] = step.prediction
         base_predictions[position] = step.base_prediction
@@ -42,4 +72,5 @@ def run(method: Method, stream: Stream, on_step: Callable[[Step], None] | None =
         trajectory=Trajectory(stream.order, label, priority, method.varies_with),
         labels=stream.labels,
         weights=weights,
+        seconds=time.perf_counter() - started,
     )

@@ -13,7 +13,7 @@ whole streams at once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -23,10 +23,9 @@ from marc.auto_weight import AutoWeight
 from marc.core import Query, Step
 from marc.errors import MarcError, number, one_of, switch, whole_number
 from marc.memory import Memory
+from marc.method_cards import as_state, config_of, settings_in
 from marc.negative import NegativeMemory
 from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
-
-STATE_VERSION = 1
 
 
 @dataclass(eq=False)
@@ -182,37 +181,24 @@ class MARC:
 
     def config(self) -> dict[str, Any]:
         """Every setting by name, plus the method's own name."""
-        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return {"method": self.name, **settings}
+        return config_of(self)
 
     def state(self) -> dict[str, Any]:
         """Settings and memories as plain data and arrays; `from_state` goes on from it."""
         if self._state is None:
-            raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
+            return as_state(self, None)
         arrays = {
             f"{part}/{name}": array
             for part, memory in self._state.parts().items()
             for name, array in memory.state().items()
         }
-        return {
-            "version": STATE_VERSION,
-            "config": self.config(),
-            "n_classes": self._state.retrieval.n_classes,
-            "n_seen": self._state.n_seen,
-            "arrays": arrays,
-        }
+        counts = {"n_classes": self._state.retrieval.n_classes, "n_seen": self._state.n_seen}
+        return {**as_state(self, arrays), **counts}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> MARC:
         """A method that goes on as if it had never stopped."""
-        if state.get("version") != STATE_VERSION:
-            raise MarcError(
-                "this memory state has another format",
-                got=repr(state.get("version")),
-                allowed=STATE_VERSION,
-            )
-        config = {name: value for name, value in state["config"].items() if name != "method"}
-        method = cls(**config)
+        method = cls(**settings_in(state))
         method._state = _State.restored(method, state)
         return method
 

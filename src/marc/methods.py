@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from marc.core import Method
 from marc.errors import MarcError, one_of
 from marc.method import MARC
+from marc.method_cards import AnyMethod, MethodCard
 from marc.no_memory import NoMemory
-
-
-@dataclass(frozen=True)
-class MethodCard:
-    """What a person should know of a method before comparing numbers."""
-
-    name: str
-    summary: str
-    factory: Callable[..., Method]
-    reads_before_writes: bool | None
-    """Whether an image is answered before it is stored; None if nothing is stored."""
-    needs: str
-    paper: str
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings and their defaults; a setting without one must be given."""
-        return {
-            field.name: "required" if field.default is dataclasses.MISSING else field.default
-            for field in dataclasses.fields(self.factory)  # type: ignore[arg-type]
-            if field.init
-        }
-
 
 METHODS: dict[str, MethodCard] = {
     card.name: card
@@ -44,7 +18,8 @@ METHODS: dict[str, MethodCard] = {
             "bounded memory admitted by CLIP, read in another encoder's space",
             MARC,
             reads_before_writes=True,
-            needs="a retrieval space",
+            needs=("space",),
+            views="the tenth of them with the lowest entropy, at least one",
             paper="Retrieval Geometry Shapes Cache-Based CLIP Adaptation",
         ),
         MethodCard(
@@ -52,7 +27,7 @@ METHODS: dict[str, MethodCard] = {
             "the predictor over its most confident views; the matched baseline",
             NoMemory,
             reads_before_writes=None,
-            needs="nothing more",
+            views="the tenth of them with the lowest entropy, at least one",
             paper="the same, equation 1",
         ),
     )
@@ -64,15 +39,20 @@ def list_methods(pattern: str = "*") -> list[str]:
     return [name for name in METHODS if fnmatch.fnmatch(name, pattern)]
 
 
-def create_method(name: str, /, **settings: Any) -> Method:
-    """A method by name.
+def create_method(name: str, /, *, published: str | None = None, **settings: Any) -> AnyMethod:
+    """A method by name, with its own defaults or those `published` for a data set.
 
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]
     8
     """
     card = METHODS[one_of("method", name, METHODS, "marc list methods")]
+    if card.factory is None:
+        raise MarcError(f"{name} is not implemented: {card.ours}", hint="marc list methods")
     for setting in settings:
         one_of(f"setting of {name}", setting, card.settings)
+    if published is not None:
+        one_of(f"data set with published settings of {name}", published, card.published)
+        settings = {**card.published[published], **settings}
     missing = [s for s, value in card.settings.items() if value == "required" and s not in settings]
     if missing:
         raise MarcError(f"{name} needs {', '.join(missing)}", hint=f"{missing[0]}=...")

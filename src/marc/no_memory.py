@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marc.core import Query, Step
+from marc.method_cards import as_state, config_of, settings_in
 
 
 @dataclass(frozen=True)
@@ -31,4 +32,13 @@ class NoMemory:
 
     def config(self) -> dict[str, Any]:
         """No settings."""
-        return {"method": self.name}
+        return config_of(self)
+
+    def state(self) -> dict[str, Any]:
+        """Nothing is remembered."""
+        return as_state(self, {})
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> NoMemory:
+        """The method that gave a state."""
+        return cls(**settings_in(state))

@@ -15,7 +15,8 @@ from marc.stream import Stream
 _SPACE = "spaces/"
 _KEYS = (
     "predictor/views (T, M, D) or predictor/features (T, D), predictor/prototypes (C, D), "
-    "predictor/tau, spaces/NAME (T, D_s), and optional labels, class_names, paths"
+    "predictor/tau, spaces/NAME (T, D_s), and optional labels, class_names, paths, "
+    "predictor/prompts (P, D) with predictor/prompt_class (P,)"
 )
 
 
@@ -33,6 +34,8 @@ def read_pack(path: Path) -> Stream:
         arrays["predictor/prototypes"],
         {key.removeprefix(_SPACE): arrays[key] for key in arrays if key.startswith(_SPACE)},
         logit_scale=_scalar(arrays.get("predictor/tau")),
+        prompts=arrays.get("predictor/prompts"),
+        prompt_class=arrays.get("predictor/prompt_class"),
         labels=arrays.get("labels"),
         class_names=_strings(arrays.get("class_names")),
         ids=_strings(arrays.get("paths")),
@@ -52,6 +55,9 @@ def write_pack(stream: Stream, path: str | Path) -> None:
         "paths": np.array(features.ids),
         **{f"{_SPACE}{name}": keys for name, keys in features.spaces.items()},
     }
+    if features.predictor.prompts is not None:
+        arrays["predictor/prompts"] = features.predictor.prompts.rows
+        arrays["predictor/prompt_class"] = features.predictor.prompts.class_of
     if stream.row_labels is not None:
         arrays["labels"] = stream.row_labels
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from marc.errors import MarcError
-from marc.method import MARC
+from marc.method_cards import AnyMethod
+from marc.methods import METHODS
 
 _FORMAT = "marc-memory"
 
 
-def save_snapshot(method: MARC, path: str | Path) -> None:
+def save_snapshot(method: AnyMethod, path: str | Path) -> None:
     """Write what a method remembers; a killed write leaves the old file as it was."""
     from safetensors.numpy import save_file
 
@@ -24,7 +26,7 @@ def save_snapshot(method: MARC, path: str | Path) -> None:
     partial.replace(path)
 
 
-def load_snapshot(path: str | Path) -> MARC:
+def load_snapshot(path: str | Path) -> Any:
     """A method that goes on from a snapshot as if it had never stopped."""
     from safetensors import SafetensorError, safe_open
 
@@ -44,6 +46,7 @@ def load_snapshot(path: str | Path) -> MARC:
             allowed=f"a header with format {_FORMAT}",
         )
     try:
-        return MARC.from_state({**header, "arrays": arrays})
+        card = METHODS[header["config"]["method"]]
+        return card.factory.from_state({**header, "arrays": arrays})  # type: ignore[union-attr]
     except (KeyError, TypeError, AttributeError) as error:
         raise MarcError("this memory snapshot is damaged", got=f"{path}: {error!r}") from error

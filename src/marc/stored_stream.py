@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.core import Predictor
+from marc.core import Predictor, PromptEmbeddings
 from marc.errors import MarcError
 from marc.features import Features, LazySpaces, LazyViews
 from marc.scores import unit
@@ -17,6 +17,7 @@ from marc.store import IDS, LABELS, FeatureStore
 from marc.stream import Stream
 
 VIEWS, PROTOTYPES = "predictor/views", "predictor/prototypes"
+PROMPTS, PROMPT_CLASS = "predictor/prompts", "predictor/prompt_class"
 SPACES = "spaces"
 
 
@@ -42,7 +43,11 @@ def read_store(path: Path) -> Stream:
         raise MarcError("no picture of this store could be read", got=path)
     features = Features(
         views=LazyViews(partial(store.read, VIEWS), (n_images, *store.shape(VIEWS)[1:])),  # type: ignore[arg-type]
-        predictor=Predictor(unit(store.get(PROTOTYPES)), float(words["logit_scale"])),
+        predictor=Predictor(
+            unit(store.get(PROTOTYPES)),
+            float(words["logit_scale"]),
+            PromptEmbeddings(store.get(PROMPT_CLASS), partial(store.get, PROMPTS)),
+        ),
         spaces=LazySpaces({name: partial(_space, store, name) for name in whole}),
         class_names=tuple(words["class_names"]),
         ids=tuple(store.get(IDS)[readable].tolist()),

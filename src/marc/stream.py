@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from marc import checks
-from marc.core import Predictor, Query
+from marc.core import Predictor, PromptEmbeddings, Query
 from marc.errors import MarcError, number, whole_number
 from marc.features import Features, Row, digest
 from marc.scores import Float, Int, unit
@@ -39,6 +39,8 @@ class Stream:
         spaces: Mapping[str, ArrayLike] | None = None,
         *,
         logit_scale: float = 100.0,
+        prompts: ArrayLike | None = None,
+        prompt_class: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         class_names: Sequence[str] | None = None,
         ids: Sequence[str] | None = None,
@@ -51,6 +53,9 @@ class Stream:
             prototypes: text prototypes (C, D).
             spaces: retrieval features (T, D_s) by name.
             logit_scale: tau, which multiplies the cosines; 100 for the released CLIP models.
+            prompts: the embedding of every prompt, for methods that choose among them: (C, P, D),
+                or (P, D) with `prompt_class`.
+            prompt_class: the class that each prompt speaks of, (P,).
             labels: true classes (T,), for evaluation only.
             class_names: C names, for display.
             ids: T names of the images.
@@ -61,6 +66,7 @@ class Stream:
             views = views[:, np.newaxis]
         checks.features("views", views, ndim=3)
         predictor = _check_predictor(np.asarray(prototypes), logit_scale, views.shape[2])
+        predictor = replace(predictor, prompts=_check_prompts(prompts, prompt_class, predictor))
         n_images, n_classes = len(views), predictor.n_classes
         features = Features(
             views=views,
@@ -179,3 +185,25 @@ def _check_predictor(prototypes: Float, logit_scale: float, dim: int) -> Predict
             allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
         )
     return Predictor(unit(prototypes), scale)
+
+
+def _check_prompts(
+    given: ArrayLike | None, class_of: ArrayLike | None, predictor: Predictor
+) -> PromptEmbeddings | None:
+    """The prompts as rows of a table, if every class has some."""
+    if given is None:
+        return None
+    rows, n_classes = np.asarray(given), predictor.n_classes
+    if rows.ndim == 3 and class_of is None:
+        class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
+        rows = rows.reshape(-1, rows.shape[2])
+    checks.features("prompts", rows, ndim=2)
+    classes = np.asarray(class_of)
+    fits = classes.shape == (len(rows),) and np.array_equal(np.unique(classes), range(n_classes))
+    if not fits or rows.shape[1] != predictor.prototypes.shape[1]:
+        raise MarcError(
+            "the prompts do not fit the prototypes",
+            got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
+            allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
+        )
+    return PromptEmbeddings(classes.astype(np.int64), lambda: rows)

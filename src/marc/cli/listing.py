@@ -15,7 +15,8 @@ from marc.encoders import encoder_card, list_encoders
 from marc.errors import MarcError, one_of
 from marc.images import NAMED_SETS
 from marc.lab.streams import list_lab_streams, plan_stream
-from marc.methods import METHODS, MethodCard, list_methods
+from marc.method_cards import MethodCard
+from marc.methods import METHODS, list_methods
 from marc.prompts import list_prompt_sets, read_prompt_set
 
 

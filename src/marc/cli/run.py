@@ -13,10 +13,11 @@ from marc.arrays import Arrays
 from marc.cli import console
 from marc.cli.run_summary import AS_STORED, show, summarise
 from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
-from marc.core import Method, Run, Step, order_name
+from marc.core import Run, Step, order_name
 from marc.errors import MarcError
 from marc.folders import PREDICTIONS, Folder, read_result
 from marc.loop import run as run_method
+from marc.method_cards import AnyMethod
 from marc.methods import METHODS, create_method
 from marc.stream import Stream
 
@@ -71,7 +72,7 @@ def run(
         show(path, config, metrics, was_done=folder.done)
 
 
-def seeded(name: str, settings: dict[str, Any], seed: int | None) -> Method:
+def seeded(name: str, settings: dict[str, Any], seed: int | None) -> AnyMethod:
     """The method for one order: a reservoir draws from the seed that draws the order."""
     draws = name in METHODS and "seed" in METHODS[name].settings
     return create_method(name, **settings, **({"seed": seed or 0} if draws else {}))
@@ -132,7 +133,7 @@ def default_folder(config: dict[str, Any]) -> str:
     return "runs/" + "-".join(parts).replace("/", "_")
 
 
-def protocol(source: str, stream: Stream, methods: dict[int | None, Method]) -> dict[str, Any]:
+def protocol(source: str, stream: Stream, methods: dict[int | None, AnyMethod]) -> dict[str, Any]:
     """Everything that decides the result, as data."""
     first = next(iter(methods.values())).config()
     if "space" in first:
@@ -161,7 +162,7 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         console.say(f"the memories hold at most {size:.1f} MiB of keys")
 
 
-def finish(folder: Folder, stream: Stream, methods: dict[int | None, Method]) -> None:
+def finish(folder: Folder, stream: Stream, methods: dict[int | None, AnyMethod]) -> None:
     """Run the orders that are not done yet, then write the result."""
     parts: dict[int | None, Arrays] = {}
     with console.progress() as bar:
@@ -187,7 +188,7 @@ def finish(folder: Folder, stream: Stream, methods: dict[int | None, Method]) ->
     folder.finish(summarise(result), {PREDICTIONS: result})
 
 
-def with_bar(bar: Progress, method: Method, stream: Stream) -> Run:
+def with_bar(bar: Progress, method: AnyMethod, stream: Stream) -> Run:
     """One order, with running accuracy and gain where labels are known."""
     task = bar.add_task(order_name(stream.seed), total=len(stream), note="")
     labels = stream.labels

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.arrays import read_arrays
-from marc.core import Predictor
+from marc.core import Predictor, PromptEmbeddings
 from marc.encoders.cards import Crop, Encoder, EncoderCard, Training
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.encoders.loading import Loading, check_choices, check_images
@@ -71,7 +71,14 @@ def mini_predictor(classes: tuple[int, ...]) -> Predictor:
     """
     stored = _prompts()
     prompts = stored["embeddings"][list(classes)]  # (C, prompts, D), unit length
-    return Predictor(unit(prompts.mean(axis=1)), float(stored["logit_scale"]))
+    n_classes, n_prompts, dim = prompts.shape
+    return Predictor(
+        unit(prompts.mean(axis=1)),
+        float(stored["logit_scale"]),
+        PromptEmbeddings(
+            np.repeat(np.arange(n_classes), n_prompts), lambda: prompts.reshape(-1, dim)
+        ),
+    )
 
 
 class MiniPredictor:

@@ -1,0 +1,1 @@
+"""Methods of others, from the same features; `marc.methods` lists them by name."""
