@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from marc.errors import MarcError
 from marc.records import read_json, versions, write_json
 from marc.sweeps import Sweep
 
-CONFIG, METRICS, LOG = "config.json", "metrics.json", "log.jsonl"
+CONFIG, METRICS, LOG, TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
 PREDICTIONS, INTERVALS = "predictions.npz", "intervals.npz"  # of a run, of a sweep
 _PART = ".part.npz"
 _NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
@@ -69,11 +69,18 @@ class Folder:
         with (self.work / LOG).open("a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def finish(self, metrics: Mapping[str, Any], files: Mapping[str, Arrays]) -> None:
+    def finish(
+        self,
+        metrics: Mapping[str, Any],
+        files: Mapping[str, Arrays],
+        timing: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the result, put the folder in its place and drop the parts."""
         for name, arrays in files.items():
             write_arrays(self.work / name, arrays, compressed=True)
         write_json(self.work / METRICS, metrics)
+        if timing is not None:  # apart: metrics are the same whenever they are computed again
+            write_json(self.work / TIMING, timing)
         self.log("finished")
         _remove(self._old)
         if self.path.exists():
@@ -159,13 +166,17 @@ class Stored:
     config: dict[str, Any]
     metrics: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
+    timing: dict[str, Any] = field(default_factory=dict)
+    """How long it took; empty where that was not measured."""
 
 
 def read_stored(path: Path, kind: str) -> Stored:
     """Everything about a finished result of one kind."""
     config, metrics = read_result(path, kind)
     name = {"run": PREDICTIONS, "sweep": INTERVALS}[kind]
-    return Stored(path, config, metrics, read_arrays(path / name, f"the arrays of a {kind}"))
+    arrays = read_arrays(path / name, f"the arrays of a {kind}")
+    timing = read_json(path / TIMING) if (path / TIMING).is_file() else {}
+    return Stored(path, config, metrics, arrays, timing)
 
 
 def read_sweep(path: Path) -> Sweep:

@@ -16,6 +16,8 @@ Need = Literal["space", "prompts", "shots"]
 """What a method needs beyond the predictor's features: a second encoder's space, the embedding of
 every prompt, labelled few-shot features."""
 
+PLAIN_IMAGE = "the plain image"
+
 
 class _Named(Protocol):
     """What every method has, whatever its verb. A method never sees a label."""
@@ -82,7 +84,7 @@ class MethodCard:
     needs: tuple[Need, ...] = ()
     sees: Literal["image", "batch", "stream"] = "image"
     """What is answered together; a method that sees the whole stream is transductive."""
-    views: str = "the plain image"
+    views: str = PLAIN_IMAGE
     """Which views it uses."""
     paper_says: str = ""
     released_code: str = ""

@@ -10,6 +10,7 @@ import typer
 
 from marc.cli import console
 from marc.cli.changes import answers_of, as_data, changes, check_list, first_ids, write_list
+from marc.cli.compare_tables import row_of, show_orders, show_protocols, show_runs
 from marc.core import order_name
 from marc.errors import MarcError
 from marc.folders import Stored, read_stored
@@ -22,9 +23,16 @@ from marc.stats import (
     seed_interval,
 )
 
+_FEW = 3
+"""So many comparisons are also told order by order without being asked."""
+
 
 def compare(
-    runs: list[Path] = typer.Argument(help="Two or more run folders; the first is the reference."),
+    runs: list[Path] = typer.Argument(help="Two or more run folders."),
+    against: Path | None = typer.Option(
+        None, help="The run that the others are paired with: the first; of many, the one of MARC."
+    ),
+    orders: bool = typer.Option(False, "--orders", help="Each order too, however many the runs."),
     images: bool = typer.Option(
         False, "--images", help="Name the images: the first ten of each kind, in JSON all of them."
     ),
@@ -37,6 +45,8 @@ def compare(
 
     Example:  marc compare runs/no-memory runs/marc
 
+    Every method against MARC:  marc compare RUNS/*
+
     Which images were repaired and which regressed:  marc compare runs/A runs/B -o changed.csv
     """
     if output is not None:
@@ -44,8 +54,8 @@ def compare(
     stored = [read_run(path) for path in runs]
     if len(stored) < 2:
         raise MarcError("a comparison needs two runs", got=len(stored), hint="marc compare A B")
-    reference, others = stored[0], stored[1:]
-    rows = [against(reference, other) for other in others]
+    reference, others = choose_reference(stored, against)
+    rows = table_of(reference, others)
     family = adjust(rows) if len(rows) > 1 else {}
     changed = [
         (row["run"], changes(reference, other, row["orders"]) if images or output else [])
@@ -58,8 +68,9 @@ def compare(
             row |= {"images": [as_data(change) for change in found]} if images else {}
         console.as_json({"reference": row_of(reference), "runs": rows, **family})
         return
-    show(reference, rows)
-    show_orders(reference, rows)
+    show_runs(reference, rows)
+    if orders or len(rows) <= _FEW:
+        show_orders(reference, rows)
     for row, (run, found) in zip(rows, changed, strict=True):
         for line in first_ids(run, found, row["orders"]) if images else []:
             console.say(line)
@@ -77,13 +88,27 @@ def read_run(path: Path) -> Stored:
     return stored
 
 
-def row_of(run: Stored) -> dict[str, Any]:
-    """A run on its own: accuracy, its matched baseline and how its settings were chosen."""
-    names = ("accuracy", "base_accuracy", "gain", "selection")
-    return {"run": str(run.path), **{name: run.metrics[name] for name in names}}
+def choose_reference(stored: list[Stored], against: Path | None) -> tuple[Stored, list[Stored]]:
+    """The run that the others are paired with, and the others.
+
+    Of many it is the only one of MARC, so that RUNS/* says how every method stands to it.
+    """
+    wanted = [run for run in stored if run.path == against]
+    if against is not None and len(wanted) != 1:
+        known = ", ".join(str(run.path) for run in stored)
+        raise MarcError("--against names one of the runs", got=against, allowed=known)
+    if against is None:
+        ours = [run for run in stored if run.config["method"]["method"] == "marc"]
+        wanted = ours if len(ours) == 1 and len(stored) > 2 else stored[:1]
+    return wanted[0], [run for run in stored if run is not wanted[0]]
 
 
-def against(reference: Stored, other: Stored) -> dict[str, Any]:
+def table_of(reference: Stored, others: Sequence[Stored]) -> list[dict[str, Any]]:
+    """Each of the others against the reference."""
+    return [against_reference(reference, other) for other in others]
+
+
+def against_reference(reference: Stored, other: Stored) -> dict[str, Any]:
     """One run against the reference, over the orders that both have."""
     seeds = common_orders(reference, other)
     label = reference.arrays["label"]
@@ -148,65 +173,4 @@ def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
         f"{name}: {flat.get(name, 'none')} / {other.get(name, 'none')}"
         for name in dict.fromkeys([*flat, *other])
         if flat.get(name) != other.get(name) and not name.startswith(ignored)
-    ]
-
-
-def show(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
-    """The comparison for a person: one line for each run."""
-    lines = [[*cells(row_of(reference)), "", "", ""]]
-    for row in rows:
-        p_value = console.p_value(max(row["mcnemar_log10_p"]))
-        difference = console.points(row["difference"])
-        lines.append([*cells(row), difference, console.interval(row["interval"]), p_value])
-    selections = {reference.metrics["selection"], *(row["selection"] for row in rows)}
-    columns = ["run", "no memory", "accuracy", "gain", "vs first", "95 % interval", "McNemar p"]
-    console.table(columns, lines)
-    console.say(
-        "accuracy in percent, over the orders of each run; vs first: accuracy minus that of the\n"
-        "first run in points, paired by image over the orders that both have; McNemar p: exact,\n"
-        f"two-sided, the largest over these orders; settings: {', '.join(sorted(selections))}"
-    )
-
-
-def show_orders(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
-    """What each order says, and how far the orders agree."""
-    is_family = "adjusted_log10_p" in rows[0]
-    columns = ["run", "order", "repairs", "regressions", "vs first", "McNemar p"]
-    lines = []
-    for row in rows:
-        for place, seed in enumerate(row["orders"]):
-            counts = [str(row[name][place]) for name in ("repairs", "regressions")]
-            difference = console.points(row["difference_by_order"][place])
-            tests = ["mcnemar_log10_p", *(["adjusted_log10_p"] if is_family else [])]
-            p_values = [console.p_value(row[name][place]) for name in tests]
-            lines.append([row["run"], order_name(seed), *counts, difference, *p_values])
-    console.say(f"\nrepairs and regressions against {reference.path}, order by order")
-    console.table([*columns, *(["adjusted p"] if is_family else [])], lines)
-    if is_family:
-        console.say(f"adjusted p: Benjamini-Hochberg over the {len(lines)} tests of this table")
-    for row in rows:
-        if row["interval_over_orders"] is not None:
-            interval = console.interval(row["interval_over_orders"])
-            console.say(
-                f"{row['run']}: {console.points(row['difference'])} points, "
-                f"95 % over {len(row['orders'])} orders {interval} (t)"
-            )
-
-
-def show_protocols(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
-    """Name every difference in protocol."""
-    for row in rows:
-        if row["protocol_differences"]:
-            console.say(f"the protocols of {reference.path} and {row['run']} differ in:")
-            for line in row["protocol_differences"]:
-                console.say(f"  {line}")
-
-
-def cells(row: dict[str, Any]) -> list[str]:
-    """The cells that every run has."""
-    return [
-        row["run"],
-        console.percent(row["base_accuracy"]),
-        console.percent(row["accuracy"]),
-        console.points(row["gain"]),
     ]

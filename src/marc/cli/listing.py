@@ -19,6 +19,12 @@ from marc.method_cards import MethodCard
 from marc.methods import METHODS, list_methods
 from marc.prompts import list_prompt_sets, read_prompt_set
 
+NEEDS = {
+    "space": "the space of a second encoder",
+    "prompts": "the embedding of every prompt",
+    "shots": "labelled few-shot features",
+}
+
 
 def list_names(
     what: str = typer.Argument(help="methods, policies, encoders, datasets or prompts."),
@@ -50,8 +56,11 @@ def list_method_cards(pattern: str, card: str, json: bool) -> None:
     elif card:
         show_card(cards[card])
     else:
-        rows = [[n, order(each.reads_before_writes), each.summary] for n, each in cards.items()]
-        console.table(["method", "order", "what it is"], rows, numbers=False)
+        rows = [
+            [name, order(each), ", ".join(each.needs) or "-", each.summary]
+            for name, each in cards.items()
+        ]
+        console.table(["method", "order", "needs", "what it is"], rows, numbers=False)
 
 
 def list_encoder_cards(pattern: str, card: str, json: bool) -> None:
@@ -168,20 +177,55 @@ def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterabl
 def show_card(card: MethodCard) -> None:
     """Everything about one method."""
     console.heading(f"{card.name}: {card.summary}")
-    console.say(f"paper: {card.paper}\nneeds: {card.needs}")
-    console.say(f"order: {order(card.reads_before_writes)}")
+    told = {
+        "paper": card.paper,
+        "order": order(card),
+        "answers together": {"image": "one image", "batch": "a batch", "stream": "all images"}[
+            card.sees
+        ],
+        "views": card.views,
+        "needs": "; ".join(NEEDS[need] for need in card.needs) or "nothing more",
+        "the paper says": card.paper_says,
+        "the released code": card.released_code,
+        "here": card.ours,
+        "its authors tuned": card.tuned,
+        "built from": "descriptions alone: a reconstruction" if card.reconstruction else "",
+    }
+    for name, value in told.items():
+        if value:
+            console.say(f"{name}: {value}")
     rows = [[name, str(value)] for name, value in card.settings.items()]
-    console.table(["setting", "default"], rows, numbers=False)
+    if rows:
+        console.table(["setting", "default"], rows, numbers=False)
+    show_tables(card)
+
+
+def show_tables(card: MethodCard) -> None:
+    """Settings by data set, and the weights that an oracle may search."""
+    if card.published:
+        console.say("published for single data sets, used with --published NAME")
+        names = list(dict.fromkeys(name for row in card.published.values() for name in row))
+        rows = [
+            [data_set, *(str(settings.get(name, "")) for name in names)]
+            for data_set, settings in card.published.items()
+        ]
+        console.table(["data set", *names], rows)
+    for name, grid in card.searched.items():
+        values = ", ".join(f"{value:g}" for value in grid)
+        console.say(f"chosen on labels with --oracle: {name} of {values}")
 
 
 def as_data(card: MethodCard) -> dict[str, Any]:
     """A card for JSON."""
-    names = ("summary", "reads_before_writes", "needs", "paper", "settings")
-    return {name: getattr(card, name) for name in names}
+    names = [each.name for each in dataclasses.fields(card) if each.name not in ("name", "factory")]
+    told = {name: getattr(card, name) for name in names}
+    return {**told, "implemented": card.factory is not None, "settings": card.settings}
 
 
-def order(reads_before_writes: bool | None) -> str:
+def order(card: MethodCard) -> str:
     """Whether an image is answered before it is stored."""
-    if reads_before_writes is None:
+    if card.factory is None:
+        return "not implemented"
+    if card.reads_before_writes is None:
         return "stores nothing"
-    return "reads, then writes" if reads_before_writes else "writes, then reads"
+    return "reads, then writes" if card.reads_before_writes else "writes, then reads"

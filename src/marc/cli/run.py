@@ -5,26 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
-from rich.progress import Progress
 
-from marc.arrays import Arrays
 from marc.cli import console
-from marc.cli.run_summary import AS_STORED, show, summarise
-from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
-from marc.core import Run, Step, order_name
+from marc.cli.run_all import EveryMethod, only_space, run_all
+from marc.cli.run_summary import show
+from marc.cli.running import Wanted, default_folder, execute
+from marc.cli.sources import IN_ORDER, check_seeds, open_stream
 from marc.errors import MarcError
-from marc.folders import PREDICTIONS, Folder, read_result
-from marc.loop import run as run_method
-from marc.method_cards import AnyMethod
-from marc.methods import METHODS, create_method
+from marc.folders import Folder, read_stored
 from marc.stream import Stream
 
 
 def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
-    method: str = typer.Option("marc", help="A name that `marc list methods` shows."),
+    method: str = typer.Option("marc", help="A name that `marc list methods` shows, or all."),
     space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
     capacity: int | None = typer.Option(None, help="Items per pseudo-class, K (16 in marc)."),
     weight: str | None = typer.Option(
@@ -37,6 +32,12 @@ def run(
     option: list[str] = typer.Option(
         [], "--set", help="Any other setting of the method: --set gamma=1.0."
     ),
+    published: str | None = typer.Option(
+        None, help="Settings that were published for a data set, for example imagenet-a."
+    ),
+    oracle: bool = typer.Option(
+        False, "--oracle", help="Choose the weights that the authors chose on labels, on labels."
+    ),
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Run again and replace the result."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
@@ -47,48 +48,56 @@ def run(
     Example:  marc run arrays/photos.npz --space dinov2-b --capacity 16 --weight 10 --seed 0 1 2
 
     The weight learned on the way:  marc run arrays/photos.npz --space dinov2-b --weight auto
+
+    Every method on the same images:  marc run arrays/photos.npz --method all --space dinov2-b
     """
     stream = open_stream(source, views)
     w = None if weight is None else number_or_text(weight)
     given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    settings |= parse_settings(option)
+    orders = check_seeds(seed, in_order=in_order)
+    if method == "all":
+        chosen = parse_settings(option, qualified=True)
+        every = EveryMethod(source, stream, orders, settings, chosen, published)
+        if oracle:
+            raise MarcError("--oracle is of one method", got="--method all", hint="--method cosmic")
+        run_all(
+            every, Path(output or every.default_folder), force=force, dry_run=dry_run, json=json
+        )
+        return
     if method == "marc" and space is None:
         settings["space"] = only_space(stream)
-    orders = check_seeds(seed, in_order=in_order)
-    methods = {each: seeded(method, settings, each) for each in orders}
-    config = protocol(source, stream, methods)
+    settings |= parse_settings(option)
+    wanted = Wanted(source, stream, orders, method, settings, published, oracle)
+    config = wanted.protocol()
     path = Path(output or default_folder(config))
     if dry_run:
         foresee(path, stream, config)
         return
-    folder = Folder(path, config, force=force)
-    if not folder.done:
-        finish(folder, stream, methods)
-    _, metrics = read_result(path, "run")
+    was_done = execute(wanted, path, force=force)
+    stored = read_stored(path, "run")
+    metrics = stored.metrics
     if json:
-        console.as_json({"folder": str(path), "config": config, "metrics": metrics})
+        told = {"config": config, "metrics": metrics, "timing": stored.timing}
+        console.as_json({"folder": str(path), **told})
     else:
-        show(path, config, metrics, was_done=folder.done)
+        show(path, config, metrics, was_done=was_done)
 
 
-def seeded(name: str, settings: dict[str, Any], seed: int | None) -> AnyMethod:
-    """The method for one order: a reservoir draws from the seed that draws the order."""
-    draws = name in METHODS and "seed" in METHODS[name].settings
-    return create_method(name, **settings, **({"seed": seed or 0} if draws else {}))
+def parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
+    """Settings from `name=value`; true, false and numbers are read as such.
 
-
-def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """Settings from `name=value`; true, false and numbers are read as such."""
+    `qualified` ones may name their method: `tda.alpha=1`.
+    """
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise MarcError("a setting is written name=value", got=pair, hint="--set gamma=1.0")
         if name in ("space", "capacity", "weight", "policy", "seed"):
-            raise MarcError(
-                "this setting has an option of its own", got=pair, hint=f"--{name} {text}"
-            )
+            hint = f"--{name} {text}"
+            hint += f", or --set METHOD.{pair}" if qualified else ""
+            raise MarcError("this setting has an option of its own", got=pair, hint=hint)
         settings[name] = {"true": True, "false": False}.get(text.lower(), number_or_text(text))
     return settings
 
@@ -101,50 +110,6 @@ def number_or_text(text: str) -> int | float | str:
         except ValueError:
             continue
     return text
-
-
-def only_space(stream: Stream) -> str:
-    """The stream's space if there is no choice to make."""
-    if len(stream.spaces) == 1:
-        return stream.spaces[0]
-    raise MarcError(
-        "the stream has several spaces, and the choice decides the result",
-        got="no --space",
-        allowed=", ".join([*stream.spaces, "predictor"]),
-        hint="marc select SOURCE to choose without labels, then --space NAME",
-    )
-
-
-def default_folder(config: dict[str, Any]) -> str:
-    """A name that says what is inside: the settings that are not the usual ones are named."""
-    settings = dict(config["method"])
-    name = settings.pop("method")
-    parts = [config["stream"], f"m{config['n_views']}", name]
-    if "space" in settings:
-        parts += [settings.pop("space")]
-        capacity, weight = settings.pop("capacity"), settings.pop("weight")
-        parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
-    usual = METHODS[name].settings
-    parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
-    if config["seeds"] == [None]:
-        parts += ["in-order"]
-    elif config["seeds"] != [0, 1, 2]:
-        parts += ["seeds", *map(str, config["seeds"])]
-    return "runs/" + "-".join(parts).replace("/", "_")
-
-
-def protocol(source: str, stream: Stream, methods: dict[int | None, AnyMethod]) -> dict[str, Any]:
-    """Everything that decides the result, as data."""
-    first = next(iter(methods.values())).config()
-    if "space" in first:
-        stream.features.keys(first["space"])  # refuse a wrong name before anything is written
-    return {
-        **describe("run", source, stream),
-        "method": {name: value for name, value in first.items() if name != "seed"},
-        "seeds": list(methods),
-        "selection": "fixed",
-        "transductive": "+" in first.get("space", ""),
-    }
 
 
 def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
@@ -160,61 +125,3 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         floats += method["admission_capacity"] * stream.features.views.shape[2]
         size = 4 * stream.n_classes * floats / 2**20
         console.say(f"the memories hold at most {size:.1f} MiB of keys")
-
-
-def finish(folder: Folder, stream: Stream, methods: dict[int | None, AnyMethod]) -> None:
-    """Run the orders that are not done yet, then write the result."""
-    parts: dict[int | None, Arrays] = {}
-    with console.progress() as bar:
-        for seed, method in methods.items():
-            name = "order-stored" if seed is None else f"order-{seed}"
-            done = folder.part(name)
-            if done is None:
-                done = by_row(with_bar(bar, method, stream.in_order(seed)))
-                folder.keep_part(name, done)
-            parts[seed] = done
-    names = next(iter(parts.values()))
-    arrays = {name: np.stack([part[name] for part in parts.values()]) for name in names}
-    features = stream.features
-    result = {
-        "ids": np.array(features.ids),
-        "seeds": np.array([AS_STORED if seed is None else seed for seed in parts]),
-        "base_prediction": features.base.label,
-        "class_names": np.array(features.class_names),
-        **arrays,
-    }
-    if stream.row_labels is not None:
-        result["label"] = stream.row_labels
-    folder.finish(summarise(result), {PREDICTIONS: result})
-
-
-def with_bar(bar: Progress, method: AnyMethod, stream: Stream) -> Run:
-    """One order, with running accuracy and gain where labels are known."""
-    task = bar.add_task(order_name(stream.seed), total=len(stream), note="")
-    labels = stream.labels
-    seen = right = base_right = 0
-
-    def advance(step: Step) -> None:
-        nonlocal seen, right, base_right
-        if labels is not None:
-            right += step.prediction == labels[seen]
-            base_right += step.base_prediction == labels[seen]
-        seen += 1
-        if seen % 50 == 0:
-            gain = console.points((right - base_right) / seen)
-            note = "" if labels is None else f"{100 * right / seen:.1f} % ({gain})"
-            bar.update(task, completed=seen, note=note)
-
-    return run_method(method, stream, advance if not bar.disable else None)
-
-
-def by_row(run: Run) -> dict[str, np.ndarray]:
-    """A run's arrays by stored row instead of by position, so that runs can be paired."""
-    place = np.argsort(run.order)
-    return {
-        "order": run.order,
-        "prediction": run.predictions[place],
-        "pseudo_label": run.trajectory.label[place],
-        "priority": run.trajectory.priority[place],
-        "weight": run.weights[place],
-    }

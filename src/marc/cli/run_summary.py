@@ -82,13 +82,20 @@ def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_don
                 for row in metrics["orders"]
             ],
         )
+        chosen = "weights chosen on these labels: oracle"
         console.say(
             f"gain {console.points(metrics['gain'])} points, 95 % over images "
-            f"{console.interval(metrics['gain_interval'])}, settings fixed in advance"
+            f"{console.interval(metrics['gain_interval'])}, "
+            f"{chosen if 'chosen' in metrics else 'settings fixed in advance'}"
         )
+        for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
+            words = ", ".join(f"{name} {value:g}" for name, value in weights.items())
+            console.say(f"chosen in the order {order_name(row['seed'])}: {words}")
     if method.get("weight") == "auto":
         weights = ", ".join(f"{weight:.3g}" for weight in metrics["final_weight"])
         console.say(f"weight learned without labels; at the end of each order: {weights}")
-    if config["transductive"]:
+    if "+" in method.get("space", ""):
         console.say("the space was transformed with statistics of the whole stream: transductive")
+    elif config["transductive"]:
+        console.say("the method sees the whole stream before it answers: transductive")
     console.say(f"{'already there' if was_done else 'written'}: {path}")

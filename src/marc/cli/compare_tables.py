@@ -1,0 +1,135 @@
+"""How a person sees a comparison of runs: one line for each run, then the orders, then why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from marc.cli import console
+from marc.core import order_name
+from marc.folders import Stored
+from marc.method_cards import PLAIN_IMAGE, MethodCard
+from marc.methods import METHODS
+
+
+def row_of(run: Stored) -> dict[str, Any]:
+    """A run on its own: accuracy, its matched baseline, its speed and its protocol."""
+    names = ("accuracy", "base_accuracy", "gain", "selection")
+    name = run.config["method"]["method"]
+    card = METHODS.get(name)
+    return {
+        "run": str(run.path),
+        "method": name,
+        **{name: run.metrics[name] for name in names},
+        "images_per_second": run.timing.get("images_per_second"),  # older runs have none
+        "reads_before_writes": card.reads_before_writes if card else None,
+        "sees": sees(card, run.config["method"]) if card else None,
+        "views_used": 1 if card and card.views == PLAIN_IMAGE else run.config["n_views"],
+        "published": run.config.get("published"),
+    }
+
+
+def sees(card: MethodCard, settings: dict[str, Any]) -> str:
+    """What a method answers together."""
+    if card.sees == "batch":
+        return f"batches of {settings['batch_size']}"
+    return {"image": "one image", "stream": "the whole stream"}[card.sees]
+
+
+def show_runs(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
+    """The comparison in one table."""
+    told = [row_of(reference), *rows]
+    names = short_names([row["run"] for row in told])
+    lines = []
+    for name, row in zip(names, told, strict=True):
+        pair = ["", "", ""]
+        if "difference" in row:
+            p_value = console.p_value(max(row["mcnemar_log10_p"]))
+            pair = [console.points(row["difference"]), console.interval(row["interval"]), p_value]
+        lines.append([name, *_results(row), *pair, *_protocol(row)])
+    columns = ["run", "no memory", "accuracy", "gain", f"vs {names[0]}", "95 % interval"]
+    console.table([*columns, "McNemar p", "images/s", "order", "views", "settings"], lines)
+    console.say(
+        "accuracy in percent, over the orders of each run; no memory: the same pipeline without\n"
+        f"one; vs {names[0]}: accuracy minus its accuracy in points, paired by image over the\n"
+        "orders that both have; McNemar p: exact, two-sided, the largest over these orders;\n"
+        "images/s: of the method from features, encoders and the shared base scores not counted"
+    )
+
+
+def short_names(runs: Sequence[str]) -> list[str]:
+    """Runs without the folder that all of them lie in.
+
+    >>> short_names(["all/marc", "all/tda"]), short_names(["a/marc", "b/marc"])
+    (['marc', 'tda'], ['a/marc', 'b/marc'])
+    """
+    parents = {Path(run).parent for run in runs}
+    return [Path(run).name for run in runs] if len(parents) == 1 else [*runs]
+
+
+def _results(row: dict[str, Any]) -> list[str]:
+    return [
+        console.percent(row["base_accuracy"]),
+        console.percent(row["accuracy"]),
+        console.points(row["gain"]),
+    ]
+
+
+def _protocol(row: dict[str, Any]) -> list[str]:
+    """What must be known to read the numbers: speed, order, views, and how settings were chosen."""
+    speed = row["images_per_second"]
+    order = {None: "stores nothing", True: "reads first", False: "writes first"}
+    words = [order[row["reads_before_writes"]]]
+    if row["sees"] not in (None, "one image"):
+        words = [row["sees"], *(words if row["reads_before_writes"] is not None else [])]
+    settings = row["selection"] + (f", {row['published']}'s" if row["published"] else "")
+    return [
+        "" if speed is None else f"{speed:,.0f}",
+        ", ".join(words),
+        str(row["views_used"]),
+        settings,
+    ]
+
+
+def show_orders(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
+    """What each order says, and how far the orders agree."""
+    is_family = "adjusted_log10_p" in rows[0]
+    columns = ["run", "order", "repairs", "regressions", "vs first", "McNemar p"]
+    lines = []
+    for row in rows:
+        for place, seed in enumerate(row["orders"]):
+            counts = [str(row[name][place]) for name in ("repairs", "regressions")]
+            difference = console.points(row["difference_by_order"][place])
+            tests = ["mcnemar_log10_p", *(["adjusted_log10_p"] if is_family else [])]
+            p_values = [console.p_value(row[name][place]) for name in tests]
+            lines.append([row["run"], order_name(seed), *counts, difference, *p_values])
+    console.say(f"\nrepairs and regressions against {reference.path}, order by order")
+    console.table([*columns, *(["adjusted p"] if is_family else [])], lines)
+    if is_family:
+        console.say(f"adjusted p: Benjamini-Hochberg over the {len(lines)} tests of this table")
+    for row in rows:
+        if row["interval_over_orders"] is not None:
+            interval = console.interval(row["interval_over_orders"])
+            console.say(
+                f"{row['run']}: {console.points(row['difference'])} points, "
+                f"95 % over {len(row['orders'])} orders {interval} (t)"
+            )
+
+
+def show_protocols(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
+    """Name every difference in protocol; that another method has other settings is none."""
+    names = short_names([str(reference.path), *(row["run"] for row in rows)])
+    alike = []
+    for name, row in zip(names[1:], rows, strict=True):
+        differences = row["protocol_differences"]
+        if row["method"] != reference.config["method"]["method"]:
+            differences = [line for line in differences if not line.startswith("method.")]
+            if not differences:
+                alike.append(name)
+        if differences:
+            console.say(f"the protocols of {names[0]} and {name} differ in:")
+            for line in differences:
+                console.say(f"  {line}")
+    if alike:
+        console.say(f"other methods on the same features and orders: {', '.join(alike)}")

@@ -1,0 +1,129 @@
+"""`marc run --method all`: every method that a source's features allow, on the same images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marc.cli import console
+from marc.cli.compare import read_run, show_runs, table_of
+from marc.cli.running import Wanted, execute
+from marc.errors import MarcError, one_of
+from marc.folders import CONFIG, read_result
+from marc.loop import iter_steps
+from marc.methods import METHODS
+from marc.stream import Stream
+
+
+@dataclass(frozen=True)
+class EveryMethod:
+    """What is asked of all methods together."""
+
+    source: str
+    stream: Stream
+    orders: list[int | None]
+    options: Mapping[str, Any]
+    """`space` for each method that needs one; capacity, weight and policy for MARC alone."""
+    settings: Mapping[str, Any]
+    """A setting goes to each method that has it, METHOD.setting to that method."""
+    published: str | None
+
+    def __post_init__(self) -> None:
+        for key in self.settings:
+            name, dot, setting = key.rpartition(".")
+            if dot:
+                card = METHODS[one_of("method", name, METHODS, "marc list methods")]
+                one_of(f"setting of {name}", setting, card.settings)
+            else:
+                known = {each for card in METHODS.values() for each in card.settings}
+                one_of("setting of any method", setting, known, "marc list methods --card NAME")
+        if self.published is not None:
+            known = {name for card in METHODS.values() for name in card.published}
+            one_of("data set with published settings", self.published, known)
+
+    @property
+    def default_folder(self) -> str:
+        """Where the runs go if no place is named."""
+        return f"runs/{self.stream.name}-m{self.stream.n_views}-all"
+
+    def one(self, name: str) -> Wanted:
+        """The run of one method."""
+        card = METHODS[name]
+        mine = dict(self.options) if name == "marc" else {}
+        if "space" in card.needs:
+            mine["space"] = self.options.get("space") or only_space(self.stream)
+        for key, value in self.settings.items():
+            of, _, setting = key.rpartition(".")
+            if setting in card.settings and of in ("", name):
+                mine[setting] = value
+        published = self.published if self.published in card.published else None
+        return Wanted(self.source, self.stream, self.orders, name, mine, published)
+
+    def refusal(self, name: str) -> str | None:
+        """Why a method cannot run on these features; None if it can. Bad settings are an error."""
+        card = METHODS[name]
+        if card.factory is None:
+            return f"not implemented: {card.ours}"
+        if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
+            return "needs the embedding of every prompt; a store has them, a pack may have them"
+        if "shots" in card.needs and not {"shots", f"{name}.shots"} & set(self.settings):
+            return "needs labelled few-shot features: --set shots=FILE.npz"
+        wanted = self.one(name)
+        wanted.protocol()
+        try:
+            if card.sees == "image":
+                next(iter_steps(wanted.method(self.orders[0]), self.stream))
+        except MarcError as error:
+            return "; try ".join(filter(None, (error.problem, error.hint)))
+        return None
+
+
+def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, json: bool) -> None:
+    """Run what can be run, each into a folder of its own, and say why for the rest."""
+    if (folder / CONFIG).exists():
+        raise MarcError("this folder is one result, not a place for several", got=folder)
+    every.one("marc").protocol()  # a wrong option is an error, not a reason to leave MARC out
+    refused = {name: reason for name in METHODS if (reason := every.refusal(name)) is not None}
+    names = [name for name in METHODS if name not in refused]
+    if dry_run:
+        console.say(f"{len(every.stream)} images in {len(every.orders)} order(s), into {folder}/")
+        console.say(f"would run: {', '.join(names)}")
+    else:
+        for name in names:
+            execute(every.one(name), folder / name, force=force)
+    if json:
+        found = {} if dry_run else {name: read_result(folder / name, "run")[1] for name in names}
+        runs = names if dry_run else found
+        console.as_json({"folder": str(folder), "runs": runs, "left_out": refused})
+        return
+    if not dry_run:
+        tell(every, folder, names)
+    for name, reason in refused.items():
+        console.say(f"left out: {name}: {reason}")
+
+
+def tell(every: EveryMethod, folder: Path, names: list[str]) -> None:
+    """The comparison, or without labels what can be said."""
+    if every.stream.row_labels is None:
+        for name in names:
+            _, metrics = read_result(folder / name, "run")
+            shares = ", ".join(console.percent(share) for share in metrics["changed"])
+            console.say(f"{name}: its memory changed {shares} % of the answers")
+    else:
+        reference, *others = [read_run(folder / name) for name in names]  # MARC is listed first
+        show_runs(reference, table_of(reference, others))
+    console.say(f"written: {folder}; compare again: marc compare {folder}/*")
+
+
+def only_space(stream: Stream) -> str:
+    """The stream's space if there is no choice to make."""
+    if len(stream.spaces) == 1:
+        return stream.spaces[0]
+    raise MarcError(
+        "the stream has several spaces, and the choice decides the result",
+        got="no --space",
+        allowed=", ".join([*stream.spaces, "predictor"]),
+        hint="marc select SOURCE to choose without labels, then --space NAME",
+    )
