@@ -102,3 +102,9 @@ class Pairs:
 
     def state(self):
         return as_state(self, {})
+
+
+def test_a_batch_method_says_what_it_wants_instead_of_a_list():
+    with pytest.raises(MarcError, match="answers batches") as refused:
+        list(iter_steps(Pairs(), list(make_stream(n_images=4))))
+    assert "step_batch" in refused.value.hint

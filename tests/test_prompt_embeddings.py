@@ -86,6 +86,20 @@ def test_a_pack_keeps_the_prompts(tmp_path):
     assert again.fingerprint == stream.fingerprint
 
 
+def test_prompt_classes_without_prompts_are_refused():
+    with pytest.raises(MarcError, match="prompt_class without prompts"):
+        Stream.from_arrays(VIEWS, PROTOTYPES, prompt_class=np.arange(3))
+
+
+def test_the_same_prompts_of_other_classes_are_other_prompts():
+    rows = np.random.default_rng(2).standard_normal((6, 6))
+    streams = [
+        Stream.from_arrays(VIEWS, PROTOTYPES, prompts=rows, prompt_class=class_of)
+        for class_of in ([0, 0, 1, 1, 2, 2], [0, 1, 2, 0, 1, 2])
+    ]
+    assert streams[0].fingerprint != streams[1].fingerprint
+
+
 def test_prompts_are_part_of_what_answers_depend_on():
     without, few, more = (make_stream(n_prompts=count) for count in (0, 4, 5))
     assert "prompts" not in without.fingerprint

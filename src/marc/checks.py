@@ -99,3 +99,36 @@ def names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> tu
     if len(given) != count:
         raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
     return tuple(str(name) for name in given)
+
+
+def space_name(value: object) -> str:
+    """The name of a space."""
+    if not isinstance(value, str):
+        raise MarcError("space must be a name", got=repr(value), hint='space="dinov2-b"')
+    return value
+
+
+def same_text(prototypes: NDArray[Any], remembered: NDArray[Any]) -> NDArray[Any]:
+    """The query's prototypes, refused if a memory holds others; the very same cost nothing."""
+    if prototypes is remembered:
+        return prototypes
+    same_shape(prototypes.shape, remembered.shape)
+    if not np.array_equal(prototypes, remembered):
+        raise MarcError(
+            "this query has other text prototypes than those remembered",
+            got=f"{int((prototypes != remembered).any(axis=1).sum())} other rows",
+            allowed="one predictor from the first query on",
+            hint="method.reset()",
+        )
+    return prototypes
+
+
+def same_shape(found: tuple[int, ...], remembered: tuple[int, ...]) -> None:
+    """Refuse a query of other (classes, dimensions) than those that a memory was made for."""
+    if found != remembered:
+        raise MarcError(
+            "this query does not fit what is remembered",
+            got="{} classes, {} dimensions".format(*found),
+            allowed="{} classes, {} dimensions".format(*remembered),
+            hint="method.reset()",
+        )

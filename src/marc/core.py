@@ -62,7 +62,7 @@ class Predictor:
         distinct, place = self._distinct
         logits = np.asarray(views, dtype=np.float32) @ distinct.T
         logits *= np.float32(self.logit_scale)
-        return logits if len(distinct) == len(place) else logits[..., place]
+        return logits if len(distinct) == len(place) else np.take(logits, place, axis=-1)
 
     @cached_property
     def _distinct(self) -> tuple[NDArray[np.float32], Int]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc import transforms
-from marc.core import Predictor
+from marc.core import Predictor, PromptEmbeddings
 from marc.errors import MarcError
 from marc.scores import BaseScores, Float, score_views, unit
 
@@ -164,7 +164,7 @@ class Features:
             "views": self.known.get("views") or digest(self.views),
             "prototypes": digest(self.predictor.prototypes),
             "logit_scale": self.predictor.logit_scale,
-            **({"prompts": digest(prompts.rows)} if prompts is not None else {}),
+            **({} if prompts is None else _digests(prompts)),
             "spaces": {name: self._space_digest(name) for name in self.spaces},
         }
 
@@ -188,6 +188,10 @@ class Row(Mapping[str, NDArray[np.float32]]):
 
     def __len__(self) -> int:
         return len(self._features.spaces)
+
+
+def _digests(prompts: PromptEmbeddings) -> dict[str, str]:
+    return {"prompts": digest(prompts.rows), "prompt_class": digest(prompts.class_of)}
 
 
 def digest(array: Views) -> str:

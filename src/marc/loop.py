@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 
 from marc.core import Query, Run, Step, Trajectory
+from marc.errors import MarcError
 from marc.method_cards import AnyMethod, BatchMethod
 from marc.scores import Int
 from marc.stream import Stream
@@ -17,6 +18,12 @@ from marc.stream import Stream
 def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:
     """Steps over the stream, going on from whatever the method remembers."""
     if isinstance(method, BatchMethod):
+        if not isinstance(stream, Stream):
+            raise MarcError(
+                f"{method.name} answers batches, so the queries must come as a stream",
+                got=type(stream).__name__,
+                hint="method.step_batch([query, ...]) for queries of your own",
+            )
         size = method.batch_size or len(stream)
         for start in range(0, len(stream), size):
             yield from method.step_batch(_Queries(stream, stream.order[start : start + size]))

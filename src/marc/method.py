@@ -18,12 +18,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from marc import checks
 from marc.admission import POLICIES, Admission, Arrivals
 from marc.auto_weight import AutoWeight
 from marc.core import Query, Step
-from marc.errors import MarcError, number, one_of, switch, whole_number
+from marc.errors import number, one_of, switch, whole_number
 from marc.memory import Memory
-from marc.method_cards import as_state, config_of, settings_in
+from marc.method_cards import as_state, config_of, named, part, settings_in
 from marc.negative import NegativeMemory
 from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
 
@@ -67,8 +68,7 @@ class MARC:
     _state: _State | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.space, str):
-            raise MarcError("space must be a name", got=repr(self.space), hint='space="dinov2-b"')
+        self.space = checks.space_name(self.space)
         self.capacity = whole_number("capacity", self.capacity, 0)
         self.admission_capacity = whole_number("admission_capacity", self.admission_capacity, 0)
         self.seed = whole_number("seed", self.seed, 0)
@@ -187,11 +187,7 @@ class MARC:
         """Settings and memories as plain data and arrays; `from_state` goes on from it."""
         if self._state is None:
             return as_state(self, None)
-        arrays = {
-            f"{part}/{name}": array
-            for part, memory in self._state.parts().items()
-            for name, array in memory.state().items()
-        }
+        arrays = named(**{name: memory.state() for name, memory in self._state.parts().items()})
         counts = {"n_classes": self._state.retrieval.n_classes, "n_seen": self._state.n_seen}
         return {**as_state(self, arrays), **counts}
 
@@ -208,13 +204,7 @@ class MARC:
         if self._state is None:
             self._state = _State.fresh(self, n_classes, len(query.clip_key), dim)
         retrieval = self._state.retrieval
-        if (retrieval.n_classes, retrieval.dim) != (n_classes, dim):
-            raise MarcError(
-                "this query does not fit what is remembered",
-                got=f"{n_classes} classes, {dim} dimensions",
-                allowed=f"{retrieval.n_classes} classes, {retrieval.dim} dimensions",
-                hint="method.reset()",
-            )
+        checks.same_shape((n_classes, dim), (retrieval.n_classes, retrieval.dim))
         return self._state
 
 
@@ -241,20 +231,18 @@ class _State:
 
     @classmethod
     def restored(cls, marc: MARC, state: dict[str, Any]) -> _State:
-        def part(name: str) -> dict[str, Any]:
-            prefix, arrays = f"{name}/", state["arrays"].items()
-            return {k.removeprefix(prefix): array for k, array in arrays if k.startswith(prefix)}
-
         n_classes, kernel = state["n_classes"], {"alpha": marc.alpha, "beta": marc.beta}
-        retrieval = Memory.from_state(part("retrieval"), n_classes, marc.capacity, **kernel)
+        retrieval = Memory.from_state(part(state, "retrieval"), n_classes, marc.capacity, **kernel)
         clip = negative = None
         if marc.reads_clip_memory:
-            clip = Memory.from_state(part("clip"), n_classes, marc.admission_capacity, **kernel)
+            clip = Memory.from_state(
+                part(state, "clip"), n_classes, marc.admission_capacity, **kernel
+            )
         if marc.negative_weight:
-            negative = NegativeMemory.from_state(part("negative"))
+            negative = NegativeMemory.from_state(part(state, "negative"))
         auto = None
         if marc.weight == "auto":
-            auto = AutoWeight.from_state(part("auto"), n_classes)
+            auto = AutoWeight.from_state(part(state, "auto"), n_classes)
         return cls(retrieval, clip, negative, auto, state["n_seen"])
 
     def parts(self) -> dict[str, Memory | NegativeMemory | AutoWeight]:

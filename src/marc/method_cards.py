@@ -100,6 +100,12 @@ class MethodCard:
     reconstruction: bool = False
     """Whether it was built from descriptions, without equations or code to check against."""
 
+    def reads_first(self, settings: Mapping[str, Any]) -> bool | None:
+        """`reads_before_writes` of the method with these settings: some let one choose."""
+        if "writes_first" in settings:
+            return not settings["writes_first"]
+        return self.reads_before_writes
+
     @property
     def settings(self) -> dict[str, Any]:
         """Settings and their defaults; a setting without one must be given."""
@@ -123,6 +129,17 @@ def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, A
     if arrays is None:
         raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
     return {"version": STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
+
+
+def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of several memories in one dictionary, as PART/NAME."""
+    return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The arrays of one memory in a state; empty if there was none."""
+    prefix, arrays = f"{name}/", state["arrays"].items()
+    return {key.removeprefix(prefix): array for key, array in arrays if key.startswith(prefix)}
 
 
 def settings_in(state: Mapping[str, Any]) -> dict[str, Any]:

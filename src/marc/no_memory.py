@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from marc.core import Query, Step
 from marc.method_cards import as_state, config_of, settings_in
@@ -13,15 +13,9 @@ from marc.method_cards import as_state, config_of, settings_in
 class NoMemory:
     """argmax of the base logits of equation 1: what MARC gives at weight 0."""
 
-    @property
-    def name(self) -> str:
-        """The name under which the method is listed."""
-        return "no-memory"
-
-    @property
-    def varies_with(self) -> frozenset[str]:
-        """Nothing is stored."""
-        return frozenset()
+    name: ClassVar[str] = "no-memory"
+    varies_with: ClassVar[frozenset[str]] = frozenset()
+    """Nothing is stored."""
 
     def step(self, query: Query) -> Step:
         """Answer from the predictor alone."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -191,8 +192,10 @@ def _check_prompts(
     given: ArrayLike | None, class_of: ArrayLike | None, predictor: Predictor
 ) -> PromptEmbeddings | None:
     """The prompts as rows of a table, if every class has some."""
-    if given is None:
+    if given is None and class_of is None:
         return None
+    if given is None:
+        raise MarcError("prompt_class without prompts says nothing", hint="prompts=... too")
     rows, n_classes = np.asarray(given), predictor.n_classes
     if rows.ndim == 3 and class_of is None:
         class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
@@ -206,4 +209,4 @@ def _check_prompts(
             got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
             allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
         )
-    return PromptEmbeddings(classes.astype(np.int64), lambda: rows)
+    return PromptEmbeddings(classes.astype(np.int64), partial(np.asarray, rows))

@@ -76,7 +76,7 @@ def mini_predictor(classes: tuple[int, ...]) -> Predictor:
         unit(prompts.mean(axis=1)),
         float(stored["logit_scale"]),
         PromptEmbeddings(
-            np.repeat(np.arange(n_classes), n_prompts), lambda: prompts.reshape(-1, dim)
+            np.repeat(np.arange(n_classes), n_prompts), functools.partial(prompts.reshape, -1, dim)
         ),
     )
 

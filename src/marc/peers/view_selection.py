@@ -15,38 +15,59 @@ from marc.scores import Float, Int, softmax, softmax_entropy
 
 
 def select_views(
-    view_logits: Float, fraction: float, *, method: str, at_least: int = 0, ridge: float = 0.0
+    view_logits: Float,
+    fraction: float,
+    *,
+    method: str,
+    at_least: int = 0,
+    ridge: float = 0.0,
+    setting: str = "fraction",
 ) -> Int:
-    """Indices of the int(fraction M) views of lowest entropy; equal entropies keep the lower.
+    """Indices (..., r) of the int(fraction M) views of lowest entropy; equal ones keep the lower.
 
     Args:
-        view_logits: (M, C).
+        view_logits: (..., M, C).
         fraction: the share of the views that is kept.
         method: who asks, for the error.
         at_least: views that are kept however small the share is.
         ridge: added to each probability inside the logarithm, as some released codes do.
+        setting: what the method calls the share, for the error.
     """
-    n_views = len(view_logits)
+    n_views = view_logits.shape[-2]
     kept = 1 if n_views == 1 else max(at_least, int(fraction * n_views))
     if not kept:
         raise MarcError(
             f"{method} keeps the share {fraction:g} of the views, which is none of {n_views}",
             got=f"{n_views} views",
-            allowed=f"1 view, or at least {math.ceil(1 / fraction) if fraction else 'any share'}",
-            hint=f"--views 1, or --set fraction={1 / n_views:g} to keep one",
+            allowed=_enough_views(fraction),
+            hint=f"--views 1, or --set {setting}={share_of_one(n_views):g} to keep one",
         )
-    return np.argsort(_entropies(view_logits, ridge), kind="stable")[:kept]
+    exact = not ridge
+    entropies = (
+        softmax_entropy(view_logits) if exact else ridged_entropy(softmax(view_logits), ridge)
+    )
+    return np.argsort(entropies, axis=-1, kind="stable")[..., :kept]
 
 
-def check_fraction(fraction: float) -> float:
+def check_fraction(fraction: float, name: str = "fraction") -> float:
     """A share of the views, between 0 and 1."""
-    if number("fraction", fraction) > 1:
-        raise MarcError("fraction is a share of the views", got=fraction, allowed="0 to 1")
+    if number(name, fraction) > 1:
+        raise MarcError(f"{name} is a share of the views", got=fraction, allowed="0 to 1")
     return float(fraction)
 
 
-def _entropies(view_logits: Float, ridge: float) -> Float:
-    if not ridge:
-        return softmax_entropy(view_logits)
-    posteriors = softmax(view_logits)
+def _enough_views(fraction: float) -> str:
+    """How many views make the share one view or more."""
+    if not fraction:
+        return "1 view, or a share above 0"
+    return f"1 view, or at least {math.ceil(1 / fraction)}"
+
+
+def share_of_one(count: int) -> float:
+    """A share, short enough to type, that keeps one of `count`: rounded up, never down."""
+    return math.ceil(10_000 / count) / 10_000
+
+
+def ridged_entropy(posteriors: Float, ridge: float) -> Float:
+    """-sum p ln(p + ridge) over classes, as some released codes have it: may be just below 0."""
     return -(posteriors * np.log(posteriors + ridge)).sum(axis=-1)
