@@ -1,0 +1,231 @@
+"""Tip-Adapter without training: labelled images vote for their classes, however the stream goes.
+
+The memory is made once, of few-shot training images with true labels, and only read. So it knows
+more than methods that see the unlabelled stream alone: a comparison must say so.
+
+The shots come from a feature pack or a feature store of the same predictor. The settings name its
+content by a digest, so that a record of a run says what was read, and a changed file is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc import checks
+from marc.core import Query, Step
+from marc.errors import MarcError, number
+from marc.features import Views, digest, end_digest
+from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.packs import read_pack
+from marc.scores import Int, kernel, unit
+from marc.store import is_store
+from marc.stored_stream import read_store
+
+_ROWS = 1024  # images averaged at a time: their views may be larger than what is free
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Labelled images as a memory to read."""
+
+    keys: NDArray[np.float32]
+    """Unit features (N, D)."""
+    labels: Int
+    """True classes (N,)."""
+    plain: NDArray[np.float32]
+    """Unit features of the plain images alone, (N, D): by them an image is known again."""
+    n_classes: int
+    digest: str
+    """Of the features as they are stored and of the labels."""
+
+    def read(self, key: NDArray[np.float32], beta: float) -> NDArray[np.float64]:
+        """Kernel weights summed by class, (C,); exactly 0 for a class without shots."""
+        weights = kernel(self.keys @ key, beta)
+        sums = np.bincount(self.labels, weights=weights, minlength=self.n_classes)
+        return sums.astype(np.float64)
+
+
+def place_of(shots: str) -> Path:
+    """The path of a pack or store; the spelling of a source is understood as well."""
+    kind, _, rest = shots.partition("/")
+    path = Path(rest if kind in ("arrays", "store") and not Path(shots).exists() else shots)
+    return path.expanduser()
+
+
+def read_shots(path: Path) -> Shots:
+    """The labelled images of a feature pack, or of a feature store where `path` is one."""
+    stream = read_store(path) if is_store(path) else read_pack(path)
+    views, n_classes = stream.features.views, stream.n_classes
+    labels = checks.labels(stream.row_labels, views.shape[0], n_classes)
+    if labels is None:
+        raise MarcError(
+            "these shots have no labels", got=path, hint="labels=... in Stream.from_arrays"
+        )
+    content = hashlib.sha256(f"{digest(views)}{digest(labels)}".encode())
+    plain = stream.features.clip_keys
+    return Shots(mean_keys(views), labels, plain, n_classes, end_digest(content))
+
+
+def mean_keys(views: Views) -> NDArray[np.float32]:
+    """Unit keys (N, D): the mean of each image's views (N, M, D) as they are stored.
+
+    Features that were stored at their own length are averaged so: longer ones count for more.
+    """
+    means = np.concatenate(
+        [
+            np.asarray(views[start : start + _ROWS]).mean(axis=1, dtype=np.float64)
+            for start in range(0, views.shape[0], _ROWS)
+        ]
+    )
+    checks.features("mean views of the shots", means, ndim=2)
+    return unit(means)
+
+
+@dataclass(eq=False)
+class TipAdapter:
+    """The logits of the plain image plus what the labelled images say; nothing is written."""
+
+    name: ClassVar[str] = "tip-adapter"
+    varies_with: ClassVar[frozenset[str]] = frozenset()
+    """Nothing is stored."""
+
+    shots: str
+    """Path of a feature pack, or of a feature store, of labelled training images."""
+    shots_weight: float = 1.17
+    """The paper's alpha: the weight of the labelled images beside the logits. The default is the
+    released start for ImageNet."""
+    beta: float = 1.0
+    """How fast a labelled image's weight falls with distance; the released start everywhere."""
+    digest: str = ""
+    """Of what is read from `shots`; filled in, and if given it must agree."""
+
+    _shots: Shots = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shots, (str, os.PathLike)) or not os.fspath(self.shots):
+            raise MarcError("shots must be a path", got=repr(self.shots), hint='shots="train.npz"')
+        self.shots = os.fspath(self.shots)
+        self.shots_weight = number("shots_weight", self.shots_weight)
+        self.beta = number("beta", self.beta)
+        self._shots = read_shots(place_of(self.shots))
+        if self.digest and self.digest != self._shots.digest:
+            raise MarcError(
+                "the shots are not those that the digest names: the file was changed",
+                got=f"{self.shots}: {self._shots.digest}",
+                allowed=self.digest,
+                hint="leave digest out to take what is there now",
+            )
+        self.digest = self._shots.digest
+
+    def step(self, query: Query) -> Step:
+        """Answer one image from the text and the labelled images."""
+        self._check_fit(query)
+        base = query.predictor.logits(query.views[:1])[0]
+        evidence = {"shots": self._shots.read(query.clip_key, self.beta)}
+        weights = {"shots": self.shots_weight}
+        return Step(query.item, base, evidence, weights, int(base.argmax()), 0.0)
+
+    def refuse_shots_of(self, evaluated: NDArray[np.float32]) -> None:
+        """Refuse shots that are among the evaluated images, given as unit features (T, D)."""
+        known = {row.tobytes() for row in np.ascontiguousarray(evaluated)}
+        found = sum(row.tobytes() in known for row in self._shots.plain)
+        if found:
+            raise MarcError(
+                "shots must not be images of the stream that is evaluated",
+                got=f"{found} of {len(self._shots.labels)} shots are in it",
+                allowed="labelled images from elsewhere",
+                hint="shots=FILE of a training split",
+            )
+
+    def _check_fit(self, query: Query) -> None:
+        classes, dim = query.predictor.prototypes.shape
+        if (classes, dim) != (self._shots.n_classes, self._shots.keys.shape[1]):
+            raise MarcError(
+                "the shots do not fit this stream",
+                got=f"{self.shots}: {self._shots.n_classes} classes, "
+                f"{self._shots.keys.shape[1]} dimensions",
+                allowed=f"{classes} classes, {dim} dimensions",
+                hint="shots of the same classes, embedded by the same predictor",
+            )
+
+    def reset(self) -> None:
+        """Nothing to forget: the labelled images stay."""
+
+    def config(self) -> dict[str, Any]:
+        """Every setting by name, plus the method's own name."""
+        return config_of(self)
+
+    def state(self) -> dict[str, Any]:
+        """The settings: the file of the labelled images is named by its digest."""
+        return as_state(self, {})
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> TipAdapter:
+        """The method that gave a state; the labelled images are read again."""
+        return cls(**settings_in(state))
+
+
+_START = {
+    "imagenet-val": 1.17,
+    "caltech101": 3.0,
+    "dtd": 2.0,
+    "eurosat": 2.0,
+    "fgvc-aircraft": 5.0,
+    "flowers102": 10.0,
+    "food101": 1.17,
+    "oxford-pets": 1.17,
+    "stanford-cars": 3.0,
+    "sun397": 1.17,
+    "ucf101": 3.0,
+}
+"""alpha before the search, from the released configurations; beta is 1 for all."""
+
+SEARCHED = {
+    "imagenet-val": (7, 3),
+    "caltech101": (12, 5),
+    "dtd": (13, 13),
+    "eurosat": (12, 10),
+    "fgvc-aircraft": (30, 30),
+    "food101": (10, 10),
+    "flowers102": (50, 50),
+    "oxford-pets": (7, 3),
+    "stanford-cars": (20, 10),
+    "sun397": (12, 10),
+    "ucf101": (7, 3),
+}
+"""Upper bounds of beta and of alpha in the released search, never reached: 200 values of beta and
+20 of alpha, in equal steps from 0.1. On ImageNet it looks at the test labels, elsewhere at
+validation labels."""
+
+PUBLISHED: Mapping[str, Mapping[str, float]] = {
+    name: {"shots_weight": alpha, "beta": 1.0} for name, alpha in _START.items()
+}
+
+CARD = MethodCard(
+    "tip-adapter",
+    "labelled training images vote in the predictor's own space; nothing is written",
+    TipAdapter,
+    reads_before_writes=None,
+    paper="Tip-Adapter: Training-free Adaption of CLIP for Few-shot Classification, ECCV 2022, "
+    "arXiv 2111.03930",
+    needs=("shots",),
+    paper_says="logits plus alpha exp(-beta (1 - cosine)) summed over the shots of each class; "
+    "16 shots, each the mean of 10 random crops; alpha and beta searched on validation images",
+    released_code="starts from the published alpha and beta, then searches 20 x 200 values of "
+    "them; on ImageNet the search is on the test images. The number of classes is that of the "
+    "labels present",
+    ours="alpha (here shots_weight) and beta are settings; the defaults are the released start for "
+    "ImageNet, 1.17 and 1. Nothing is searched: SEARCHED has the bounds of the released search. A "
+    "shot's key is the mean of all its stored views. Shots that are images of the evaluated stream "
+    "are refused. Tip-Adapter-F, which trains the keys, is not here",
+    tuned="alpha and beta: on test labels for ImageNet, on validation labels for the other sets",
+    published=PUBLISHED,
+)
