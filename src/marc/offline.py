@@ -23,6 +23,8 @@ from marc.errors import MarcError
 from marc.evidence import KernelValues, read_all
 from marc.lifetimes import History, lifetimes
 from marc.method import MARC
+from marc.peers.tda import TDA
+from marc.peers.tda_replay import replay_tda
 from marc.scores import Float, Int, fuse, kept_posterior, kernel, unit
 from marc.stream import Stream
 
@@ -129,11 +131,20 @@ def history_of(trajectory: Trajectory, capacities: Sequence[int], stream: Stream
     )
 
 
-def replay(method: MARC, stream: Stream) -> Run:
-    """The same `Run` as `run(method, stream)`, much faster.
+def replay(method: MARC | TDA, stream: Stream) -> Run:
+    """The same `Run` as `run(method, stream)`, much faster, where no answer shapes the memory.
 
     `weight="auto"` follows the stream, so the evidence of all images (T, C) is held for it.
     """
+    if isinstance(method, TDA):
+        return replay_tda(method, stream)
+    if not isinstance(method, MARC):
+        raise MarcError(
+            "this method cannot be replayed",
+            got=type(method).__name__,
+            allowed="MARC, TDA",
+            hint="marc.run(method, stream)",
+        )
     [admitted] = admit(method, [stream], [method.seed])
     features = stream.features
     shape = features.base.logits.shape
