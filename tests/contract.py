@@ -30,9 +30,8 @@ def check_the_first_step(make, stream):
     assert set(step.evidence) == set(step.weights)
     assert all(evidence.shape == (stream.n_classes,) for evidence in step.evidence.values())
     card = METHODS[make().name]
-    if card.reads_before_writes and card.sees == "image" and "shots" not in card.needs:
-        nothing = step.logits - step.base_weight * step.base
-        assert np.ptp(nothing) < 1e-12 or step.prediction == step.base_prediction
+    if card.name == "marc":  # the order of the others is tested with what they compute
+        assert not any(evidence.any() for evidence in step.evidence.values())
     if card.reads_before_writes is None and card.sees == "image" and not card.needs:
         assert not step.evidence  # nothing is remembered, so nothing is read
 
@@ -97,9 +96,12 @@ def check_a_state_goes_on(make, stream):
     size = 20 if getattr(method, "batch_size", 1) == 1 else len(stream) // 2
     first, second = parts(stream, size)
     list(iter_steps(method, first))
-    state = copy.deepcopy(method.state())
+    state = method.state()
     assert all(isinstance(array, np.ndarray) for array in state["arrays"].values())
     restored = METHODS[method.name].factory.from_state(state)
+    for array in state["arrays"].values():
+        if array.dtype.kind in "fi":
+            array[...] = 0  # the restored method holds its own
     assert restored.config() == method.config()
     for mine, theirs in zip(iter_steps(method, second), iter_steps(restored, second), strict=True):
         assert np.array_equal(mine.logits, theirs.logits)
@@ -121,12 +123,13 @@ def check_looking_changes_nothing(make, stream):
     for mine, theirs in zip(
         iter_steps(method, second), iter_steps(undisturbed, second), strict=True
     ):
-        assert np.array_equal(mine.logits, mine.logits)
-        assert mine.prediction == theirs.prediction
+        assert np.array_equal(mine.logits, theirs.logits)
 
 
 def check_memory_is_bounded(make):
-    """Once the classes are full nothing grows."""
+    """Once the classes are full nothing grows; few-shot images are given, not remembered."""
+    if "shots" in METHODS[make().name].needs:
+        return
     stream = make_stream(2, n_images=500, n_views=1, n_classes=2, n_prompts=5)
     method = make()
     sizes = []

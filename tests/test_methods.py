@@ -1,21 +1,42 @@
 import pytest
+from contract import check_method
 from making import make_stream
 
 from marc.errors import MarcError
-from marc.loop import run
+from marc.images import NAMED_SETS
 from marc.method import MARC
 from marc.methods import METHODS, create_method, list_methods
 from marc.no_memory import NoMemory
+from marc.packs import write_pack
+
+PEERS = {
+    "zero-shot",
+    "view-ensemble",
+    "probability-ensemble",
+    "zero",
+    "tip-adapter",
+    "tda",
+    "boostadapter",
+    "dmn-zs",
+    "cosmic",
+    "dota",
+    "etta",
+    "oga",
+    "lame",
+    "shot-pl",
+    "bafta",
+    "tata",
+}
 
 
 @pytest.mark.parametrize(
     ("pattern", "names"),
     [
-        ("*", ["marc", "no-memory"]),
         ("m*", ["marc"]),
         ("*memory", ["no-memory"]),
         ("marc", ["marc"]),
         ("[mn]*", ["marc", "no-memory"]),
+        ("t?a", ["tda"]),
         ("mar", []),
     ],
 )
@@ -25,6 +46,7 @@ def test_methods_are_listed_by_pattern(pattern, names):
 
 def test_all_methods_are_listed_without_a_pattern():
     assert list_methods() == list(METHODS)
+    assert set(METHODS) == {"marc", "no-memory"} | PEERS
 
 
 def test_a_method_is_made_by_name_with_its_settings():
@@ -34,13 +56,41 @@ def test_a_method_is_made_by_name_with_its_settings():
     assert create_method("no-memory") == NoMemory()
 
 
-def test_every_method_bears_its_listed_name_and_can_be_run():
-    stream = make_stream(n_images=10)
-    for name, card in METHODS.items():
-        needed = {"space": "good"} if card.settings.get("space") == "required" else {}
-        result = run(create_method(name, **needed), stream)
-        assert card.name == name == result.method["method"]
-        assert len(result.predictions) == 10
+@pytest.fixture(scope="module")
+def shots(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shots") / "shots.npz"
+    write_pack(make_stream(3, n_images=15), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", [name for name, card in METHODS.items() if card.factory])
+def test_every_method_keeps_the_contract(name, shots):
+    required = {"space": "good", "shots": shots}
+    settings = {
+        setting: required[setting]
+        for setting, value in METHODS[name].settings.items()
+        if value == "required"
+    }
+    assert create_method(name, **settings).name == METHODS[name].name == name
+    check_method(lambda: create_method(name, **settings))
+
+
+@pytest.mark.parametrize("card", METHODS.values(), ids=lambda card: card.name)
+def test_every_card_says_what_must_be_known(card):
+    assert card.summary
+    assert card.paper
+    assert set(card.needs) <= {"space", "prompts", "shots"}
+    if card.name in PEERS:
+        assert all((card.paper_says, card.released_code, card.ours, card.tuned))
+    if card.factory is None:
+        return
+    for published in card.published.values():
+        assert set(published) <= set(card.settings)
+    assert set(card.searched) <= set(card.settings)
+    assert ("space" in card.needs) == (card.settings.get("space") == "required")
+    assert ("shots" in card.needs) == ("shots" in card.settings)
+    known = [*NAMED_SETS, "imagenet-val"]
+    assert set(card.published) <= set(known)
 
 
 def test_the_card_shows_settings_with_their_defaults():
@@ -53,7 +103,8 @@ def test_an_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(MarcError) as refused:
         create_method("mark", space="good")
     assert str(refused.value) == (
-        "unknown method.\n  got:  'mark'\n  allowed:  marc, no-memory\n  try:  marc list methods"
+        f"unknown method.\n  got:  'mark'\n  allowed:  {', '.join(sorted(METHODS))}\n"
+        "  try:  marc list methods"
     )
 
 

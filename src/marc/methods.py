@@ -9,6 +9,25 @@ from marc.errors import MarcError, one_of
 from marc.method import MARC
 from marc.method_cards import AnyMethod, MethodCard
 from marc.no_memory import NoMemory
+from marc.peers import (
+    bafta,
+    boostadapter,
+    cosmic,
+    dmn,
+    dota,
+    etta,
+    lame,
+    oga,
+    shot,
+    tata,
+    tda,
+    tip_adapter,
+    view_ensembles,
+    zero,
+    zero_shot,
+)
+
+_CONFIDENT = "the tenth of them with the lowest entropy, at least one"
 
 METHODS: dict[str, MethodCard] = {
     card.name: card
@@ -18,18 +37,36 @@ METHODS: dict[str, MethodCard] = {
             "bounded memory admitted by CLIP, read in another encoder's space",
             MARC,
             reads_before_writes=True,
-            needs=("space",),
-            views="the tenth of them with the lowest entropy, at least one",
             paper="Retrieval Geometry Shapes Cache-Based CLIP Adaptation",
+            needs=("space",),
+            views=_CONFIDENT,
+            ours="docs/protocol.md names every choice where the paper leaves room",
+            tuned="nothing per data set; the weight 10 is the paper's for all",
         ),
         MethodCard(
             "no-memory",
             "the predictor over its most confident views; the matched baseline",
             NoMemory,
             reads_before_writes=None,
-            views="the tenth of them with the lowest entropy, at least one",
             paper="the same, equation 1",
+            views=_CONFIDENT,
+            ours="equal to view-ensemble at its defaults",
         ),
+        zero_shot.CARD,
+        *view_ensembles.CARDS,
+        zero.CARD,
+        tip_adapter.CARD,
+        tda.CARD,
+        boostadapter.CARD,
+        dmn.CARD,
+        cosmic.CARD,
+        dota.CARD,
+        etta.CARD,
+        oga.CARD,
+        lame.CARD,
+        shot.CARD,
+        bafta.CARD,
+        tata.CARD,
     )
 }
 
@@ -55,5 +92,6 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
         settings = {**card.published[published], **settings}
     missing = [s for s, value in card.settings.items() if value == "required" and s not in settings]
     if missing:
-        raise MarcError(f"{name} needs {', '.join(missing)}", hint=f"{missing[0]}=...")
+        option = "" if missing == ["space"] else f"; on the command line --set {missing[0]}=..."
+        raise MarcError(f"{name} needs {', '.join(missing)}", hint=f"{missing[0]}=...{option}")
     return card.factory(**settings)
