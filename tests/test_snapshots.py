@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from safetensors.numpy import load_file, save_file
 
 from marc.admission import POLICIES
 from marc.errors import MarcError
+from marc.loop import iter_steps
 from marc.method import MARC
+from marc.methods import METHODS, create_method
 from marc.snapshots import load_snapshot, save_snapshot
 from marc.stream import Stream
 
@@ -241,3 +244,41 @@ def test_a_snapshot_with_a_setting_of_another_version_is_refused(tmp_path):
     header = header_of(path)
     header["config"]["temperature"] = 1.0
     assert refusal(rewritten(path, header=header))
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, card in METHODS.items() if card.factory and "shots" not in card.needs]
+)
+def test_every_method_goes_on_from_its_file(name, tmp_path):
+    stream = make_stream(4, n_images=40, n_prompts=5)
+    settings = {"space": "good"} if "space" in METHODS[name].needs else {}
+    method = create_method(name, **settings)
+    list(iter_steps(method, replace(stream, order=np.arange(25))))
+    save_snapshot(method, tmp_path / "memory.safetensors")
+    again = load_snapshot(tmp_path / "memory.safetensors")
+    assert again.config() == method.config()
+    rest = replace(stream, order=np.arange(25, 40))
+    for mine, theirs in zip(iter_steps(method, rest), iter_steps(again, rest), strict=True):
+        np.testing.assert_array_equal(mine.logits, theirs.logits)
+
+
+def test_a_changed_array_is_noticed(tmp_path):
+    path = tmp_path / "memory.safetensors"
+    saved(path)
+    with safe_open(path, framework="numpy") as file:
+        header = file.metadata()
+    arrays = load_file(path)
+    arrays["retrieval/keys"][0, 0] = np.nan
+    save_file(arrays, path, metadata=header)
+    with pytest.raises(MarcError, match="damaged: its arrays are not those that were written"):
+        load_snapshot(path)
+
+
+def test_a_snapshot_of_an_older_version_without_a_digest_is_read(tmp_path):
+    path = tmp_path / "memory.safetensors"
+    saved(path)
+    with safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["marc"])
+    del header["digest"]
+    save_file(load_file(path), path, metadata={"marc": json.dumps(header)})
+    assert load_snapshot(path).config()["capacity"] == 3

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from marc.errors import MarcError
+from marc.features import digest, end_digest
 from marc.method_cards import AnyMethod
 from marc.methods import METHODS
 
@@ -19,11 +24,17 @@ def save_snapshot(method: AnyMethod, path: str | Path) -> None:
 
     path = Path(path)
     state = method.state()
-    header = {"format": _FORMAT, **{k: v for k, v in state.items() if k != "arrays"}}
+    told = {name: value for name, value in state.items() if name != "arrays"}
+    header = {"format": _FORMAT, "digest": _digest(state["arrays"]), **told}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     save_file(state["arrays"], partial, metadata={"marc": json.dumps(header)})
     partial.replace(path)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    names = sorted(arrays)
+    return end_digest(hashlib.sha256("".join(n + digest(arrays[n]) for n in names).encode()))
 
 
 def load_snapshot(path: str | Path) -> Any:
@@ -45,8 +56,16 @@ def load_snapshot(path: str | Path) -> Any:
             got=f"{path}: header {str(header)[:80]}",
             allowed=f"a header with format {_FORMAT}",
         )
+    if header.get("digest", whole := _digest(arrays)) != whole:  # older ones have none
+        raise MarcError(
+            "this memory snapshot is damaged: its arrays are not those that were written",
+            got=path,
+            hint="an earlier snapshot, or start again with an empty memory",
+        )
     try:
         card = METHODS[header["config"]["method"]]
         return card.factory.from_state({**header, "arrays": arrays})  # type: ignore[union-attr]
-    except (KeyError, TypeError, AttributeError) as error:
+    except MarcError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise MarcError("this memory snapshot is damaged", got=f"{path}: {error!r}") from error
