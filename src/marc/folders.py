@@ -30,7 +30,9 @@ _NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by
 class Folder:
     """One result in the making: finished parts, a log, and at the end the result itself."""
 
-    def __init__(self, path: Path, config: Mapping[str, Any], *, force: bool = False) -> None:
+    def __init__(
+        self, path: Path, config: Mapping[str, Any], *, force: bool = False, begin: bool = True
+    ) -> None:
         if not path.name:
             raise MarcError("a result needs a folder of its own", got=path, hint="-o FOLDER")
         self.path = path
@@ -38,8 +40,11 @@ class Folder:
         self.work, self._old = (path.with_name(path.name + end) for end in (".partial", ".old"))
         for place in (path, self.work, self._old):
             _refuse_foreign(place)
+        _refuse_inside_another(path)
         self.done = not force and (path / CONFIG).exists() and self._holds_this()
-        if self.done:
+        if force:
+            _refuse_strangers(path)
+        if self.done or not begin:
             return
         if force or not self._same(self.work) or self._made_with(self.work) != versions():
             _remove(self.work)  # parts of one result are computed by one set of libraries
@@ -133,6 +138,27 @@ def _refuse_foreign(path: Path) -> None:
     )
 
 
+def _refuse_inside_another(path: Path) -> None:
+    for parent in path.parents:
+        if (parent / CONFIG).is_file() and (parent / LOG).is_file():
+            raise MarcError(
+                "a result cannot lie inside another", got=path, hint=f"-o {parent}-{path.name}"
+            )
+
+
+def _refuse_strangers(path: Path) -> None:
+    """Never replace a folder into which somebody has put files of their own."""
+    files = sorted(path.iterdir()) if path.is_dir() else []
+    written = (".json", ".jsonl", ".npz", ".new")
+    others = [file.name for file in files if file.is_dir() or file.suffix not in written]
+    if others:
+        raise MarcError(
+            "this folder also holds files that marc did not write, so it is not replaced",
+            got=f"{path}: {', '.join(others[:5])}",
+            hint="move them elsewhere, or another -o FOLDER",
+        )
+
+
 def _remove(path: Path) -> None:
     """Delete one of our folders, its configuration last: half deleted, it still says it is ours."""
     if not path.exists():
@@ -175,8 +201,15 @@ def read_stored(path: Path, kind: str) -> Stored:
     config, metrics = read_result(path, kind)
     name = {"run": PREDICTIONS, "sweep": INTERVALS}[kind]
     arrays = read_arrays(path / name, f"the arrays of a {kind}")
-    timing = read_json(path / TIMING) if (path / TIMING).is_file() else {}
-    return Stored(path, config, metrics, arrays, timing)
+    return Stored(path, config, metrics, arrays, _read_timing(path / TIMING))
+
+
+def _read_timing(path: Path) -> dict[str, Any]:
+    """How long a result took; a damaged file is as none, since no number depends on it."""
+    try:
+        return read_json(path) if path.is_file() else {}
+    except MarcError:
+        return {}
 
 
 def read_sweep(path: Path) -> Sweep:
