@@ -13,7 +13,7 @@ from marc.cli.changes import answers_of, as_data, changes, check_list, first_ids
 from marc.cli.compare_tables import row_of, show_orders, show_protocols, show_runs
 from marc.core import order_name
 from marc.errors import MarcError
-from marc.folders import Stored, read_stored
+from marc.folders import CONFIG, Stored, read_stored
 from marc.records import flatten
 from marc.stats import (
     benjamini_hochberg_log10,
@@ -30,7 +30,7 @@ _FEW = 3
 def compare(
     runs: list[Path] = typer.Argument(help="Two or more run folders."),
     against: Path | None = typer.Option(
-        None, help="The run that the others are paired with: the first; of many, the one of MARC."
+        None, help="The run to pair the others with: the first; of many, the only one of MARC."
     ),
     orders: bool = typer.Option(False, "--orders", help="Each order too, however many the runs."),
     images: bool = typer.Option(
@@ -51,6 +51,7 @@ def compare(
     """
     if output is not None:
         check_list(output)
+    runs = finished(runs)
     stored = [read_run(path) for path in runs]
     if len(stored) < 2:
         raise MarcError("a comparison needs two runs", got=len(stored), hint="marc compare A B")
@@ -80,6 +81,22 @@ def compare(
         console.say(f"written: {output} ({n_changes} rows)")
 
 
+def finished(runs: list[Path]) -> list[Path]:
+    """The runs, less what a glob found of unfinished ones where enough others are left."""
+    for path in runs:
+        if not (path / CONFIG).exists() and any(path.glob(f"*/{CONFIG}")):
+            raise MarcError(
+                "this folder holds several runs", got=path, hint=f"marc compare {path}/*"
+            )
+    whole = [path for path in runs if not path.name.endswith((".partial", ".old"))]
+    if len(whole) < 2:
+        return runs
+    for path in runs:
+        if path not in whole:
+            console.say(f"left out, not finished: {path}")
+    return whole
+
+
 def read_run(path: Path) -> Stored:
     """A finished, labelled run."""
     stored = read_stored(path, "run")
@@ -93,10 +110,15 @@ def choose_reference(stored: list[Stored], against: Path | None) -> tuple[Stored
 
     Of many it is the only one of MARC, so that RUNS/* says how every method stands to it.
     """
-    wanted = [run for run in stored if run.path == against]
+    wanted = [run for run in stored if against in (run.path, Path(run.path.name))]
     if against is not None and len(wanted) != 1:
         known = ", ".join(str(run.path) for run in stored)
-        raise MarcError("--against names one of the runs", got=against, allowed=known)
+        raise MarcError(
+            "--against names one of the runs",
+            got=against,
+            allowed=known,
+            hint=f"--against {stored[0].path}",
+        )
     if against is None:
         ours = [run for run in stored if run.config["method"]["method"] == "marc"]
         wanted = ours if len(ours) == 1 and len(stored) > 2 else stored[:1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,38 @@ from marc.methods import METHODS
 def row_of(run: Stored) -> dict[str, Any]:
     """A run on its own: accuracy, its matched baseline, its speed and its protocol."""
     names = ("accuracy", "base_accuracy", "gain", "selection")
-    name = run.config["method"]["method"]
+    settings = run.config["method"]
+    name = settings["method"]
     card = METHODS.get(name)
     return {
         "run": str(run.path),
         "method": name,
         **{name: run.metrics[name] for name in names},
-        "images_per_second": run.timing.get("images_per_second"),  # older runs have none
-        "reads_before_writes": card.reads_before_writes if card else None,
-        "sees": sees(card, run.config["method"]) if card else None,
+        "images_per_second": _speed(run.timing.get("images_per_second")),
+        "reads_before_writes": card.reads_first(settings) if card else None,
+        "sees": sees(card, settings) if card else None,
+        "uses": uses(card, settings) if card else [],
         "views_used": 1 if card and card.views == PLAIN_IMAGE else run.config["n_views"],
-        "published": run.config.get("published"),
+        "published": published(card, run.config) if card else None,
+        "tuned": card.tuned if card else None,
+        "reconstruction": card.reconstruction if card else False,
     }
+
+
+def _speed(value: object) -> float | None:
+    """A number, or None where there is none, as in older runs."""
+    known = isinstance(value, (int, float)) and math.isfinite(value)
+    return float(value) if known else None  # type: ignore[arg-type]
+
+
+def published(card: MethodCard, config: dict[str, Any]) -> str | None:
+    """The data set whose published settings were taken, and which of them were changed."""
+    name = config.get("published")
+    if name is None:
+        return None
+    settings = card.published.get(name, {})
+    changed = [key for key, value in settings.items() if config["method"].get(key) != value]
+    return f"{name}'s" + (f" but {' and '.join(changed)}" if changed else "")
 
 
 def sees(card: MethodCard, settings: dict[str, Any]) -> str:
@@ -37,10 +58,17 @@ def sees(card: MethodCard, settings: dict[str, Any]) -> str:
     return {"image": "one image", "stream": "the whole stream"}[card.sees]
 
 
+def uses(card: MethodCard, settings: dict[str, Any]) -> list[str]:
+    """What a method has beyond the predictor's features: a space, prompts, labels."""
+    more = [need for need in ("prompts",) if need in card.needs]
+    labels = ["labels"] if "shots" in card.needs else []
+    return [*([settings["space"]] if "space" in settings else []), *more, *labels]
+
+
 def show_runs(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
     """The comparison in one table."""
     told = [row_of(reference), *rows]
-    names = short_names([row["run"] for row in told])
+    names = names_of(told)
     lines = []
     for name, row in zip(names, told, strict=True):
         pair = ["", "", ""]
@@ -49,13 +77,32 @@ def show_runs(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
             pair = [console.points(row["difference"]), console.interval(row["interval"]), p_value]
         lines.append([name, *_results(row), *pair, *_protocol(row)])
     columns = ["run", "no memory", "accuracy", "gain", f"vs {names[0]}", "95 % interval"]
-    console.table([*columns, "McNemar p", "images/s", "order", "views", "settings"], lines)
+    protocol = ["images/s", "order", "views", "uses", "settings"]
+    console.table([*columns, "McNemar p", *protocol], lines)
     console.say(
         "accuracy in percent, over the orders of each run; no memory: the same pipeline without\n"
         f"one; vs {names[0]}: accuracy minus its accuracy in points, paired by image over the\n"
         "orders that both have; McNemar p: exact, two-sided, the largest over these orders;\n"
-        "images/s: of the method from features, encoders and the shared base scores not counted"
+        "images/s: of the method from features; encoders are not counted, nor the base scores\n"
+        "that all share, which MARC, no-memory and TDA with one view need not compute again"
     )
+    for name, row in zip(names[1:], rows, strict=True):
+        if len(row["orders"]) < len(reference.config["seeds"]):
+            orders = ", ".join(map(order_name, row["orders"]))
+            console.say(f"paired with {names[0]} over fewer orders: {name} ({orders})")
+    for row in {row["method"]: row for row in told}.values():
+        if row["tuned"] and not row["tuned"].startswith("nothing"):
+            console.say(f"tuned by its authors, {row['method']}: {row['tuned']}")
+
+
+def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The runs by their folders, and by their methods where the folder does not say."""
+    short = short_names([row["run"] for row in rows])
+    methods = [row["method"] for row in rows]
+    return [
+        name if method in name or len(set(methods)) == 1 else f"{name} ({method})"
+        for name, method in zip(short, methods, strict=True)
+    ]
 
 
 def short_names(runs: Sequence[str]) -> list[str]:
@@ -83,36 +130,39 @@ def _protocol(row: dict[str, Any]) -> list[str]:
     words = [order[row["reads_before_writes"]]]
     if row["sees"] not in (None, "one image"):
         words = [row["sees"], *(words if row["reads_before_writes"] is not None else [])]
-    settings = row["selection"] + (f", {row['published']}'s" if row["published"] else "")
+    settings = row["selection"] + (f", {row['published']}" if row["published"] else "")
+    settings += ", reconstruction" if row["reconstruction"] else ""
     return [
         "" if speed is None else f"{speed:,.0f}",
         ", ".join(words),
         str(row["views_used"]),
+        ", ".join(row["uses"]) or "-",
         settings,
     ]
 
 
 def show_orders(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
     """What each order says, and how far the orders agree."""
+    ours, *names = short_names([str(reference.path), *(row["run"] for row in rows)])
     is_family = "adjusted_log10_p" in rows[0]
-    columns = ["run", "order", "repairs", "regressions", "vs first", "McNemar p"]
+    columns = ["run", "order", "repairs", "regressions", f"vs {ours}", "McNemar p"]
     lines = []
-    for row in rows:
+    for name, row in zip(names, rows, strict=True):
         for place, seed in enumerate(row["orders"]):
-            counts = [str(row[name][place]) for name in ("repairs", "regressions")]
+            counts = [str(row[what][place]) for what in ("repairs", "regressions")]
             difference = console.points(row["difference_by_order"][place])
             tests = ["mcnemar_log10_p", *(["adjusted_log10_p"] if is_family else [])]
-            p_values = [console.p_value(row[name][place]) for name in tests]
-            lines.append([row["run"], order_name(seed), *counts, difference, *p_values])
-    console.say(f"\nrepairs and regressions against {reference.path}, order by order")
+            p_values = [console.p_value(row[test][place]) for test in tests]
+            lines.append([name, order_name(seed), *counts, difference, *p_values])
+    console.say(f"\nrepairs and regressions against {ours}, order by order")
     console.table([*columns, *(["adjusted p"] if is_family else [])], lines)
     if is_family:
         console.say(f"adjusted p: Benjamini-Hochberg over the {len(lines)} tests of this table")
-    for row in rows:
+    for name, row in zip(names, rows, strict=True):
         if row["interval_over_orders"] is not None:
             interval = console.interval(row["interval_over_orders"])
             console.say(
-                f"{row['run']}: {console.points(row['difference'])} points, "
+                f"{name}: {console.points(row['difference'])} points, "
                 f"95 % over {len(row['orders'])} orders {interval} (t)"
             )
 

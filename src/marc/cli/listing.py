@@ -223,9 +223,11 @@ def as_data(card: MethodCard) -> dict[str, Any]:
 
 
 def order(card: MethodCard) -> str:
-    """Whether an image is answered before it is stored."""
+    """Whether an image is answered before it is stored, and what is answered together."""
     if card.factory is None:
         return "not implemented"
+    together = {"image": "", "batch": "in batches", "stream": "whole stream"}[card.sees]
     if card.reads_before_writes is None:
-        return "stores nothing"
-    return "reads, then writes" if card.reads_before_writes else "writes, then reads"
+        return together or "stores nothing"
+    words = "reads, then writes" if card.reads_before_writes else "writes, then reads"
+    return f"{together}: {words}" if together else words

@@ -14,6 +14,7 @@ from marc.cli.running import Wanted, default_folder, execute
 from marc.cli.sources import IN_ORDER, check_seeds, open_stream
 from marc.errors import MarcError
 from marc.folders import Folder, read_stored
+from marc.methods import METHODS
 from marc.stream import Stream
 
 
@@ -21,7 +22,9 @@ def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     method: str = typer.Option("marc", help="A name that `marc list methods` shows, or all."),
     space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
-    capacity: int | None = typer.Option(None, help="Items per pseudo-class, K (16 in marc)."),
+    capacity: int | None = typer.Option(
+        None, help="Items per pseudo-class, K (16 in marc); with --method all of marc alone."
+    ),
     weight: str | None = typer.Option(
         None, help="Weight of the evidence, w (10 in marc), or auto: learned without labels."
     ),
@@ -60,12 +63,14 @@ def run(
         chosen = parse_settings(option, qualified=True)
         every = EveryMethod(source, stream, orders, settings, chosen, published)
         if oracle:
-            raise MarcError("--oracle is of one method", got="--method all", hint="--method cosmic")
+            raise MarcError(
+                "--oracle is of one method", got="--method all", hint="--method cosmic --oracle"
+            )
         run_all(
             every, Path(output or every.default_folder), force=force, dry_run=dry_run, json=json
         )
         return
-    if method == "marc" and space is None:
+    if space is None and method in METHODS and "space" in METHODS[method].needs:
         settings["space"] = only_space(stream)
     settings |= parse_settings(option)
     wanted = Wanted(source, stream, orders, method, settings, published, oracle)
@@ -95,9 +100,10 @@ def parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, An
         if not equals or not name:
             raise MarcError("a setting is written name=value", got=pair, hint="--set gamma=1.0")
         if name in ("space", "capacity", "weight", "policy", "seed"):
-            hint = f"--{name} {text}"
-            hint += f", or --set METHOD.{pair}" if qualified else ""
+            hint = f"--set METHOD.{pair}" if qualified else f"--{name} {text}"
             raise MarcError("this setting has an option of its own", got=pair, hint=hint)
+        if name in settings:
+            raise MarcError("a setting is given twice", got=name, hint=f"--set {pair}")
         settings[name] = {"true": True, "false": False}.get(text.lower(), number_or_text(text))
     return settings
 

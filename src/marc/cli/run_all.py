@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from marc.cli import console
-from marc.cli.compare import read_run, show_runs, table_of
+from marc.cli.compare import read_run, table_of
+from marc.cli.compare_tables import row_of, show_runs
 from marc.cli.running import Wanted, execute
 from marc.errors import MarcError, one_of
-from marc.folders import CONFIG, read_result
+from marc.folders import CONFIG, Folder, read_result
 from marc.loop import iter_steps
 from marc.methods import METHODS
 from marc.stream import Stream
@@ -27,7 +28,7 @@ class EveryMethod:
     options: Mapping[str, Any]
     """`space` for each method that needs one; capacity, weight and policy for MARC alone."""
     settings: Mapping[str, Any]
-    """A setting goes to each method that has it, METHOD.setting to that method."""
+    """A setting goes to each other method that has it, METHOD.setting to that method alone."""
     published: str | None
 
     def __post_init__(self) -> None:
@@ -46,7 +47,8 @@ class EveryMethod:
     @property
     def default_folder(self) -> str:
         """Where the runs go if no place is named."""
-        return f"runs/{self.stream.name}-m{self.stream.n_views}-all"
+        name = f"{self.stream.name}-m{self.stream.n_views}-all"
+        return "runs/" + name.replace("/", "_")
 
     def one(self, name: str) -> Wanted:
         """The run of one method."""
@@ -56,7 +58,7 @@ class EveryMethod:
             mine["space"] = self.options.get("space") or only_space(self.stream)
         for key, value in self.settings.items():
             of, _, setting = key.rpartition(".")
-            if setting in card.settings and of in ("", name):
+            if setting in card.settings and (of == name or (not of and name != "marc")):
                 mine[setting] = value
         published = self.published if self.published in card.published else None
         return Wanted(self.source, self.stream, self.orders, name, mine, published)
@@ -76,30 +78,62 @@ class EveryMethod:
             if card.sees == "image":
                 next(iter_steps(wanted.method(self.orders[0]), self.stream))
         except MarcError as error:
-            return "; try ".join(filter(None, (error.problem, error.hint)))
+            return in_a_line(error).replace("--set ", f"--set {name}.")
         return None
+
+
+def in_a_line(error: MarcError) -> str:
+    """What was wrong, and what to try."""
+    return "; try ".join(filter(None, (error.problem, error.hint)))
 
 
 def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, json: bool) -> None:
     """Run what can be run, each into a folder of its own, and say why for the rest."""
     if (folder / CONFIG).exists():
-        raise MarcError("this folder is one result, not a place for several", got=folder)
+        raise MarcError(
+            "this folder is one result, not a place for several", got=folder, hint="-o ANOTHER"
+        )
     every.one("marc").protocol()  # a wrong option is an error, not a reason to leave MARC out
     refused = {name: reason for name in METHODS if (reason := every.refusal(name)) is not None}
     names = [name for name in METHODS if name not in refused]
     if dry_run:
-        console.say(f"{len(every.stream)} images in {len(every.orders)} order(s), into {folder}/")
-        console.say(f"would run: {', '.join(names)}")
-    else:
-        for name in names:
-            execute(every.one(name), folder / name, force=force)
-    if json:
-        found = {} if dry_run else {name: read_result(folder / name, "run")[1] for name in names}
-        runs = names if dry_run else found
-        console.as_json({"folder": str(folder), "runs": runs, "left_out": refused})
+        foresee(every, folder, names, refused, json=json)
         return
-    if not dry_run:
-        tell(every, folder, names)
+    for name in names:
+        Folder(folder / name, every.one(name).protocol(), force=force, begin=False)  # may refuse
+    failed = {}
+    for name in names:
+        try:
+            execute(every.one(name), folder / name, force=force)
+        except MarcError as error:  # of this method or its folder: the others go on
+            failed[name] = in_a_line(error)
+    done = [name for name in names if name not in failed]
+    if json:
+        found = {name: read_result(folder / name, "run")[1] for name in done}
+        told = {"folder": str(folder), "runs": found, "left_out": refused, "failed": failed}
+        if every.stream.row_labels is not None and len(done) > 1:
+            reference, *others = [read_run(folder / name) for name in done]
+            rows = table_of(reference, others)
+            told["comparison"] = {"reference": row_of(reference), "runs": rows}
+        console.as_json(told)
+    else:
+        tell(every, folder, done)
+        for name, reason in refused.items():
+            console.say(f"left out: {name}: {reason}")
+    if failed:
+        reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
+
+
+def foresee(
+    every: EveryMethod, folder: Path, names: list[str], refused: dict[str, str], *, json: bool
+) -> None:
+    """What would be run, and what not."""
+    if json:
+        console.as_json({"folder": str(folder), "would_run": names, "left_out": refused})
+        return
+    console.say(f"{len(every.stream)} images in {len(every.orders)} order(s), into {folder}/")
+    console.say(f"would run: {', '.join(names)}")
     for name, reason in refused.items():
         console.say(f"left out: {name}: {reason}")
 
@@ -110,11 +144,16 @@ def tell(every: EveryMethod, folder: Path, names: list[str]) -> None:
         for name in names:
             _, metrics = read_result(folder / name, "run")
             shares = ", ".join(console.percent(share) for share in metrics["changed"])
-            console.say(f"{name}: its memory changed {shares} % of the answers")
-    else:
+            console.say(f"{name}: {shares} % of its answers differ from those without memory")
+    elif len(names) > 1:
         reference, *others = [read_run(folder / name) for name in names]  # MARC is listed first
         show_runs(reference, table_of(reference, others))
-    console.say(f"written: {folder}; compare again: marc compare {folder}/*")
+    for key, value in every.settings.items():
+        if "." not in key:
+            takers = [n for n in names if n != "marc" and key in METHODS[n].settings]
+            console.say(f"{key}={value} went to {', '.join(takers)}")
+    again = "" if every.stream.row_labels is None else f"; compare again: marc compare {folder}/*"
+    console.say(f"written: {folder}{again}")
 
 
 def only_space(stream: Stream) -> str:

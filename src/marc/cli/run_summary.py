@@ -64,7 +64,7 @@ def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_don
     console.say(f"{name} on {head}, {config['n_views']} view(s)")
     if "orders" not in metrics:
         shares = ", ".join(console.percent(share) for share in metrics["changed"])
-        console.say(f"no labels: the memory changed {shares} % of the answers")
+        console.say(f"no labels: {shares} % of the answers differ from those without memory")
     else:
         console.table(
             ["order", "no memory %", "accuracy %", "gain", "repairs", "regressions", "McNemar p"],
@@ -83,10 +83,12 @@ def show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_don
             ],
         )
         chosen = "weights chosen on these labels: oracle"
+        fixed = "settings fixed in advance"
+        fixed += f", published for {config['published']}" if config.get("published") else ""
         console.say(
             f"gain {console.points(metrics['gain'])} points, 95 % over images "
             f"{console.interval(metrics['gain_interval'])}, "
-            f"{chosen if 'chosen' in metrics else 'settings fixed in advance'}"
+            f"{chosen if 'chosen' in metrics else fixed}"
         )
         for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
             words = ", ".join(f"{name} {value:g}" for name, value in weights.items())
