@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 EXTRAS ?= dev
 READY := $(VENV)/.ready-$(EXTRAS)
 
-.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results clean
+.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results peers-benchmark clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -32,6 +32,9 @@ embedding-benchmark: $(READY)
 lab-results: $(READY)
 	$(BIN)/python -m benchmarks.lab.results > docs/results/lab.md.new
 	mv docs/results/lab.md.new docs/results/lab.md
+
+peers-benchmark: $(READY)
+	$(BIN)/python -m benchmarks.peers.speed
 
 paper-arithmetic: $(READY)
 	$(BIN)/python -m benchmarks.paper.arithmetic > docs/results/paper-arithmetic.md.new

@@ -1,0 +1,1 @@
+"""What the comparison with other methods needs beside the product."""
