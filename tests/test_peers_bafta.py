@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from contract import check_method
 from making import make_stream
+from tied_streams import awkward_stream, softmax_list
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
@@ -15,23 +16,6 @@ from marc.stream import Stream
 @pytest.fixture(autouse=True)
 def listed(monkeypatch):
     monkeypatch.setitem(METHODS, CARD.name, CARD)
-
-
-def awkward_stream(seed, n_classes, n_views, n_images=30, dim=8):
-    """Rounded features, the same image twice, two classes with the same prototype."""
-    draw = np.random.default_rng(seed)
-    prototypes = draw.standard_normal((n_classes, dim))
-    if n_classes > 2:
-        prototypes[-1] = prototypes[0]
-    views = prototypes[draw.integers(n_classes, size=n_images)][:, np.newaxis]
-    views = np.round(views + draw.standard_normal((n_images, n_views, dim)), 1) + 0.01
-    views[5:10] = views[0]
-    return Stream.from_arrays(views, prototypes, logit_scale=20.0)
-
-
-def softmax_list(values):
-    powers = [math.exp(v - max(values)) for v in values]
-    return [p / sum(powers) for p in powers]
 
 
 def first_largest(values):

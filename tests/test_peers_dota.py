@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from contract import check_method
 from making import make_stream
+from tied_streams import awkward_stream, softmax_list
 
 import marc
 from marc.errors import MarcError
@@ -13,7 +14,6 @@ from marc.methods import METHODS
 from marc.peers import shared_precision
 from marc.peers.dota import CARD, DOTA
 from marc.peers.shared_precision import SharedPrecision
-from marc.stream import Stream
 
 PACKS = Path(__file__).parents[2] / "shared" / "real"
 
@@ -21,22 +21,6 @@ PACKS = Path(__file__).parents[2] / "shared" / "real"
 @pytest.fixture(autouse=True)
 def listed(monkeypatch):
     monkeypatch.setitem(METHODS, CARD.name, CARD)
-
-
-def awkward_stream(seed, n_classes, n_views, n_images=30, dim=8):
-    """Rounded features, the same image twice, two classes with the same prototype."""
-    draw = np.random.default_rng(seed)
-    prototypes = draw.standard_normal((n_classes, dim))
-    prototypes[-1] = prototypes[0]
-    views = prototypes[draw.integers(n_classes, size=n_images)][:, np.newaxis]
-    views = np.round(views + draw.standard_normal((n_images, n_views, dim)), 1) + 0.01
-    views[5:10] = views[0]
-    return Stream.from_arrays(views, prototypes, logit_scale=20.0)
-
-
-def softmax_list(values):
-    powers = [math.exp(v - max(values)) for v in values]
-    return [p / sum(powers) for p in powers]
 
 
 def literal(stream, fraction=0.1, start="text", sigma=2e-3, epsilon=1e-4, eta=0.3, rho=0.02):
@@ -86,7 +70,7 @@ def check_against_the_literal(steps, expected, rtol=1e-4):
 @pytest.mark.parametrize("n_classes", [2, 5, 40, 200])
 @pytest.mark.parametrize(("n_views", "fraction"), [(1, 0.1), (2, 0.5), (8, 0.25), (64, 0.1)])
 def test_dota_equals_its_numbered_steps(start, n_classes, n_views, fraction):
-    stream = awkward_stream(n_classes + n_views, n_classes, n_views, n_images=20)
+    stream = awkward_stream(n_classes + n_views, n_classes, n_views, n_images=20, twins=True)
     method = DOTA(fraction=fraction, start=start)
     expected, means, counts, covariances = literal(stream, fraction, start)
     check_against_the_literal(iter_steps(method, stream), expected)
@@ -190,7 +174,7 @@ def test_a_badly_conditioned_covariance_is_solved_in_float64():
 
 @pytest.mark.parametrize(("n_classes", "dim"), [(2, 19), (5, 19), (18, 64), (66, 64)])
 def test_of_two_classes_with_the_same_text_the_lower_answers(n_classes, dim):
-    stream = awkward_stream(1, n_classes, 1, n_images=60, dim=dim)
+    stream = awkward_stream(1, n_classes, 1, n_images=60, dim=dim, twins=True)
     for step in iter_steps(DOTA(), stream):
         assert step.logits[0] == step.logits[-1]
         assert step.prediction != n_classes - 1

@@ -1,5 +1,7 @@
 """Streams full of ties: rounded features, images and views that return, classes with one text."""
 
+import math
+
 import numpy as np
 
 from marc.core import Predictor, Query
@@ -22,6 +24,27 @@ def tied_stream(seed, n_classes, n_views, n_images=16, dim=12, logit_scale=10.0)
     views[n_images // 2 :: 3] = views[0]
     views[:, n_views // 2 :: 3] = views[:, :1]
     return Stream.from_arrays(views, prototypes, logit_scale=logit_scale, labels=labels)
+
+
+def awkward_stream(seed, n_classes, n_views, n_images=30, dim=8, twins=None):
+    """Rounded features, one image six times, two classes with the same prototype.
+
+    `twins` says whether two classes share a text; by default from three classes on.
+    """
+    draw = np.random.default_rng(seed)
+    prototypes = draw.standard_normal((n_classes, dim))
+    if n_classes > 2 if twins is None else twins:
+        prototypes[-1] = prototypes[0]
+    views = prototypes[draw.integers(n_classes, size=n_images)][:, np.newaxis]
+    views = np.round(views + draw.standard_normal((n_images, n_views, dim)), 1) + 0.01
+    views[5:10] = views[0]
+    return Stream.from_arrays(views, prototypes, logit_scale=20.0)
+
+
+def softmax_list(values):
+    """A softmax in plain Python."""
+    powers = [math.exp(value - max(values)) for value in values]
+    return [power / sum(powers) for power in powers]
 
 
 def query_of(logits, item=0):
