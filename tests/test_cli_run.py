@@ -275,3 +275,9 @@ def test_the_stored_order_can_be_run(run, sources, tmp_path):
     assert metrics["gain"] == pytest.approx(one.gain)
     assert json_in(tmp_path / "out/config.json")["seeds"] == [None]
     assert "in-order" in run(*SHARP, "--in-order").out.splitlines()[-1]
+
+
+def test_a_dry_run_may_print_json(run, tmp_path):
+    outcome = run("--space", "classes", "--dry-run", "--json")
+    assert json.loads(outcome.out)["would_run"] == ["marc"]
+    assert not (tmp_path / "runs").exists()

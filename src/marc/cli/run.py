@@ -33,7 +33,7 @@ def run(
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
     in_order: bool = IN_ORDER,
     option: list[str] = typer.Option(
-        [], "--set", help="Any other setting of the method: --set gamma=1.0."
+        [], "--set", help="Any other setting: --set gamma=1.0; of all methods also tda.alpha=1."
     ),
     published: str | None = typer.Option(
         None, help="Settings that were published for a data set, for example imagenet-a."
@@ -77,7 +77,10 @@ def run(
     config = wanted.protocol()
     path = Path(output or default_folder(config))
     if dry_run:
-        foresee(path, stream, config)
+        if json:
+            console.as_json({"folder": str(path), "config": config, "would_run": [method]})
+        else:
+            foresee(path, stream, config)
         return
     was_done = execute(wanted, path, force=force)
     stored = read_stored(path, "run")
