@@ -111,8 +111,8 @@ def short_names(runs: Sequence[str]) -> list[str]:
     >>> short_names(["all/marc", "all/tda"]), short_names(["a/marc", "b/marc"])
     (['marc', 'tda'], ['a/marc', 'b/marc'])
     """
-    parents = {Path(run).parent for run in runs}
-    return [Path(run).name for run in runs] if len(parents) == 1 else [*runs]
+    parents, names = {Path(run).parent for run in runs}, [Path(run).name for run in runs]
+    return names if len(parents) == 1 and len(set(names)) == len(runs) else [*runs]
 
 
 def _results(row: dict[str, Any]) -> list[str]:
