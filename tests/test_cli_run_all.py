@@ -260,3 +260,17 @@ def test_an_oracle_is_marked_and_at_least_as_right_as_any_fixed_weight(
     refused = call("run", common[1], "--space", "good", "--oracle")
     assert refused.status == 2
     assert "marc has no weights that were chosen on labels" in refused.err
+
+
+@pytest.mark.parametrize("words", [["--method", "etta"], ["--method", "tda", "--views", "2"]])
+def test_a_method_that_refuses_the_features_leaves_nothing(packs, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    pack = packs / ("bare.npz" if "etta" in words else "views.npz")
+    assert call("run", f"arrays/{pack}", *words, "-o", "runs/x").status == 2
+    assert not (tmp_path / "runs").exists()
+
+
+def test_few_images_of_a_warm_up_refuse_nothing(packs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = f"arrays/{packs / 'whole.npz'}"
+    assert call("run", source, "--method", "shot-pl", "--set", "threshold=5").status == 0

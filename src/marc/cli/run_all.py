@@ -10,10 +10,9 @@ from typing import Any
 from marc.cli import console
 from marc.cli.compare import read_run, table_of
 from marc.cli.compare_tables import row_of, show_runs
-from marc.cli.running import Wanted, execute
+from marc.cli.running import Wanted, execute, warm_up
 from marc.errors import MarcError, one_of
 from marc.folders import CONFIG, Folder, read_result
-from marc.loop import iter_steps
 from marc.methods import METHODS
 from marc.stream import Stream
 
@@ -75,8 +74,7 @@ class EveryMethod:
         wanted = self.one(name)
         wanted.protocol()
         try:
-            if card.sees == "image":
-                next(iter_steps(wanted.method(self.orders[0]), self.stream))
+            warm_up(wanted)
         except MarcError as error:
             return in_a_line(error).replace("--set ", f"--set {name}.")
         return None

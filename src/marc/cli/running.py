@@ -105,9 +105,11 @@ def default_folder(config: dict[str, Any]) -> str:
 
 def execute(wanted: Wanted, path: Path, *, force: bool) -> bool:
     """Run the orders that are not done yet, then write the result; True if it was there already."""
-    folder = Folder(path, wanted.protocol(), force=force)
-    if folder.done:
+    config = wanted.protocol()
+    if Folder(path, config, force=force, begin=False).done:
         return True
+    warm_up(wanted)  # a method that refuses these features does so before anything is written
+    folder = Folder(path, config, force=force)
     parts: list[Arrays] = []
     with console.progress() as bar:
         for seed in wanted.orders:
@@ -156,18 +158,24 @@ def _answer(
     search = None
     if wanted.oracle:
         search = WeightSearch(METHODS[wanted.name].searched, len(stream))
-    warm_up(wanted.method(seed), stream)
     run = with_bar(bar, wanted.method(seed), stream, search)
     if search is None or stream.labels is None:
         return run, {}, run.predictions
     return run, *search.best(stream.labels)
 
 
-def warm_up(method: AnyMethod, stream: Stream) -> None:
-    """Answer the first images and forget them: libraries load and compile at their first use."""
-    few = replace(stream, order=stream.order[:WARM])
-    for _ in iter_steps(method, few):
-        pass
+def warm_up(wanted: Wanted) -> None:
+    """Answer the first images and forget them: libraries load and compile at their first use.
+
+    A few images need not be enough for a method that answers many together; that is no refusal.
+    """
+    few = replace(wanted.stream, order=wanted.stream.order[:WARM])
+    try:
+        for _ in iter_steps(wanted.method(wanted.orders[0]), few):
+            pass
+    except MarcError:
+        if METHODS[wanted.name].sees == "image":
+            raise
 
 
 def with_bar(
