@@ -45,6 +45,7 @@ def lab_stream(name: str, on_progress: OnProgress | None = None) -> Stream:
         predictor.prototypes,
         spaces,
         logit_scale=predictor.logit_scale,
+        prompts=None if predictor.prompts is None else predictor.prompts.by_class,
         labels=plan.labels,
         class_names=plan.class_names,
         ids=plan.ids,
