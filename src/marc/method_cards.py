@@ -131,6 +131,20 @@ def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, A
     return {"version": STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
 
 
+def forget_nothing(method: AnyMethod) -> None:
+    """`reset` of a method that remembers nothing."""
+
+
+def empty_state(method: AnyMethod) -> dict[str, Any]:
+    """`state` of a method that remembers nothing: its settings."""
+    return as_state(method, {})
+
+
+def from_settings(cls: Any, state: Mapping[str, Any]) -> Any:
+    """`from_state` of a method that remembers nothing."""
+    return cls(**settings_in(state))
+
+
 def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays of several memories in one dictionary, as PART/NAME."""
     return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from marc.core import Query, Step
-from marc.method_cards import as_state, config_of, settings_in
+from marc.method_cards import config_of, empty_state, forget_nothing, from_settings
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,5 @@ class NoMemory:
         """Answer from the predictor alone."""
         return Step(query.item, query.base.logits, {}, {}, int(query.base.label), 0.0)
 
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def config(self) -> dict[str, Any]:
-        """No settings."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> NoMemory:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)

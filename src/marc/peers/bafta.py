@@ -134,9 +134,7 @@ class BaFTA:
         """Forget everything that was seen."""
         self._memory = None
 
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+    config = config_of
 
     def state(self) -> dict[str, Any]:
         """Settings, the basis of the projected space and the sum of each class."""

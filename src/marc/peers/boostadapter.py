@@ -172,9 +172,7 @@ class BoostAdapter:
         """Forget everything that was seen."""
         self._positive = self._negative = None
 
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+    config = config_of
 
     def state(self) -> dict[str, Any]:
         """Settings and memories as plain data and arrays; `from_state` goes on from it."""

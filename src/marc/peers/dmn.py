@@ -115,9 +115,7 @@ class DMN:
         """Forget everything that was seen."""
         self._memory = None
 
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+    config = config_of
 
     def state(self) -> dict[str, Any]:
         """Settings and memory as plain data and arrays; `from_state` goes on from it."""

@@ -127,9 +127,7 @@ class DOTA:
         """Forget everything that was seen."""
         self._memory = self._equal = None
 
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+    config = config_of
 
     def state(self) -> dict[str, Any]:
         """Settings and the Gaussians as arrays; `from_state` goes on from it."""

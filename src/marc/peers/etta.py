@@ -107,9 +107,7 @@ class ETTA:
         """Forget everything that was seen."""
         self._prompts = self._sums = self._means = None
 
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+    config = config_of
 
     def state(self) -> dict[str, Any]:
         """Settings, and the weight sum and mean of each class; `from_state` goes on from it."""

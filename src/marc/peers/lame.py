@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from marc import checks
 from marc.core import Query, Step
 from marc.errors import MarcError, one_of, switch, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.method_cards import (
+    MethodCard,
+    config_of,
+    empty_state,
+    forget_nothing,
+    from_settings,
+)
 from marc.peers.affinities import AFFINITIES, SELF_RULES, affinity_of, spread
 from marc.peers.batches import gather
 from marc.scores import softmax
@@ -93,21 +99,8 @@ class LAME:
             for row, (item, label) in enumerate(zip(batch.items, labels, strict=True))
         ]
 
-    def reset(self) -> None:
-        """Nothing to forget: no batch knows of another."""
-
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> LAME:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 CARD = MethodCard(

@@ -142,9 +142,7 @@ class OGA:
         """Forget everything that was seen."""
         self._memory = self._gaussians = None
 
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+    config = config_of
 
     def state(self) -> dict[str, Any]:
         """Settings and memory; the Gaussians follow from the memory."""

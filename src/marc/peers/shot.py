@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from marc import checks
 from marc.core import Query, Step
 from marc.errors import MarcError, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.method_cards import (
+    MethodCard,
+    config_of,
+    empty_state,
+    forget_nothing,
+    from_settings,
+)
 from marc.peers.batches import gather
 from marc.scores import Float, softmax
 
@@ -74,21 +80,8 @@ class ShotLabels:
         """The whole stream."""
         return None
 
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ShotLabels:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 def centroid_cosines(

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,13 @@ from marc import checks
 from marc.core import Query, Step
 from marc.errors import MarcError, number
 from marc.features import Views, digest, end_digest
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.method_cards import (
+    MethodCard,
+    config_of,
+    empty_state,
+    forget_nothing,
+    from_settings,
+)
 from marc.packs import read_pack
 from marc.scores import Int, kernel, unit
 from marc.store import is_store
@@ -156,21 +162,8 @@ class TipAdapter:
                 hint="shots of the same classes, embedded by the same predictor",
             )
 
-    def reset(self) -> None:
-        """Nothing to forget: the labelled images stay."""
-
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """The settings: the file of the labelled images is named by its digest."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> TipAdapter:
-        """The method that gave a state; the labelled images are read again."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 _START = {

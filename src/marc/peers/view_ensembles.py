@@ -8,14 +8,20 @@ remembers anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.core import Query, Step
 from marc.errors import number, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.method_cards import (
+    MethodCard,
+    config_of,
+    empty_state,
+    forget_nothing,
+    from_settings,
+)
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 
@@ -56,21 +62,8 @@ class ViewEnsemble:
         base = mean_logits(logits, kept)
         return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
 
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ViewEnsemble:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 @dataclass(eq=False)
@@ -102,21 +95,8 @@ class ProbabilityEnsemble:
         base = mean_posterior(logits, kept)
         return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
 
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ProbabilityEnsemble:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 LOGIT_CARD = MethodCard(

@@ -12,14 +12,20 @@ rare. `votes="released"` does the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.core import Query, Step
 from marc.errors import number, one_of
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.method_cards import (
+    MethodCard,
+    config_of,
+    empty_state,
+    forget_nothing,
+    from_settings,
+)
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 
@@ -128,21 +134,8 @@ class Zero:
             return released_fallback(tied, discarded)
         return closest_tied(tied, logits[kept])
 
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Zero:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 CARD = MethodCard(

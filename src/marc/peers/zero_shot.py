@@ -6,10 +6,16 @@ The other views are not looked at, so the answer is the same for every number of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from marc.core import Query, Step
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.method_cards import (
+    MethodCard,
+    config_of,
+    empty_state,
+    forget_nothing,
+    from_settings,
+)
 
 
 @dataclass(frozen=True)
@@ -25,21 +31,8 @@ class ZeroShot:
         logits = query.predictor.logits(query.views[:1])[0]
         return Step(query.item, logits, {}, {}, int(logits.argmax()), 0.0)
 
-    def reset(self) -> None:
-        """Nothing to forget."""
-
-    def config(self) -> dict[str, Any]:
-        """No settings."""
-        return config_of(self)
-
-    def state(self) -> dict[str, Any]:
-        """Nothing is remembered."""
-        return as_state(self, {})
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ZeroShot:
-        """The method that gave a state."""
-        return cls(**settings_in(state))
+    reset, config, state = forget_nothing, config_of, empty_state
+    from_state = classmethod(from_settings)
 
 
 CARD = MethodCard(
