@@ -8,14 +8,8 @@ from tied_streams import awkward_stream, softmax_list
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
 from marc.peers.bafta import CARD, UPDATES, WEIGHTINGS, BaFTA, projection, renyi_entropy
 from marc.stream import Stream
-
-
-@pytest.fixture(autouse=True)
-def listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 def first_largest(values):

@@ -1,11 +1,12 @@
 """BoostAdapter against its numbered steps, its traps, and the released outputs."""
 
 import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
 from contract import check_method, same_arrays
+from gold import gold as released
+from gold import gold_stream
 from making import make_stream
 from tda_twin import assert_same_steps, tied_stream
 
@@ -13,22 +14,15 @@ import marc
 from marc.errors import MarcError
 from marc.images import NAMED_SETS
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
 from marc.peers.boostadapter import CARD, BoostAdapter, RankedMemory
 from marc.peers.tda import TDA
 
-SHARED = Path(__file__).parents[2] / "shared"
 FRACTIONS = {1: 0.1, 2: 1.0, 8: 0.5, 64: 0.1}
 SETTINGS = [
     {"query": "aggregated", "delta": 3},
     {"query": "view0", "delta": 0, "capacity": 2, "alpha": 3.0},
     {"query": "view0", "delta": 1, "capacity": 1, "negative_eviction": "entropy"},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, "boostadapter", CARD)
 
 
 def held(method):
@@ -241,12 +235,7 @@ def test_published_settings_are_settings_of_known_data_sets():
 @pytest.mark.parametrize("pack", ["office_caltech", "caltech101_test"])
 @pytest.mark.parametrize(("query", "delta"), [("view0", 2), ("aggregated", 3)])
 def test_it_gives_the_released_outputs(pack, query, delta):
-    gold_path = SHARED / "gold" / f"boostadapter_query_{query}_{pack}.npz"
-    pack_path = SHARED / "real" / f"{pack}.npz"
-    if not (gold_path.exists() and pack_path.exists()):
-        pytest.skip("no released outputs beside this checkout")
-    gold = np.load(gold_path)
-    stream = marc.load_stream(f"arrays/{pack_path}").reordered(gold["order"])
+    gold, stream = released(f"boostadapter_query_{query}_{pack}"), gold_stream(pack)
     method = BoostAdapter(query=query, delta=delta, fraction=0.25)
     steps = list(iter_steps(method, stream))
     base, logits = np.array([s.base for s in steps]), np.array([s.logits for s in steps])

@@ -11,15 +11,10 @@ from test_peers_dmn import DynamicTwin, tied_stream, twin_entropy, twin_softmax
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS, create_method
+from marc.methods import create_method
 from marc.oracle import WeightSearch
 from marc.peers.cosmic import CARD, COSMIC
 from marc.peers.dynamic_memory import ClassMeans, Slots
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 def twin_cliques(graph):

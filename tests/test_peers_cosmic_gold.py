@@ -11,18 +11,17 @@ Two kinds of ties are decided otherwise there, and all others by rounding:
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
+from gold import gold as released
+from gold import gold_stream
 
-import marc
 from marc.peers import cosmic
 from marc.peers.cliques import Cliques, rebuilt, threshold_of_degree
 from marc.peers.cosmic import COSMIC
 
 near = Cliques.near
-SHARED = Path(__file__).parents[2] / "shared"
 
 # pack: most rebuilds with other cliques, and most answers of either side, all of them at ties
 TIES = {
@@ -35,11 +34,7 @@ class Traced:
     """One run over a pack, what its graphs were at each rebuild, and where there was a tie."""
 
     def __init__(self, pack):
-        path = SHARED / "gold" / f"cosmic_{pack}.npz"
-        if not path.exists():
-            pytest.skip("no outputs of the released functions beside this checkout")
-        self.pack, self.gold = pack, dict(np.load(path))
-        self.stream = marc.load_stream(f"arrays/{SHARED}/real/{pack}.npz").shuffled(0)
+        self.pack, self.gold, self.stream = pack, released(f"cosmic_{pack}"), gold_stream(pack)
         self.method = COSMIC("resnet50", capacity=8)
         self.steps, self.rebuilds, self.first_seen = [], {}, {}
         self.on_threshold, self.on_cut = {}, {}

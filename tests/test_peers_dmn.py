@@ -1,26 +1,18 @@
 """DMN-ZS against a literal twin, its traps, and the outputs of the released functions."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from contract import check_method
+from gold import gold as released
+from gold import gold_stream
 from making import make_stream
 
-import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
 from marc.peers.dmn import CARD, DMN
 from marc.stream import Stream
-
-SHARED = Path(__file__).parents[2] / "shared"
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 class DynamicTwin:
@@ -187,11 +179,7 @@ def test_bad_settings_and_other_queries_are_refused():
 )
 def test_the_released_functions_give_the_same(pack, fraction):
     """Same predictions; scores to 5e-6; one image is another, of the same entropy in float32."""
-    path = SHARED / "gold" / f"dmn_selp{fraction}_{pack}.npz"
-    if not path.exists():
-        pytest.skip("no outputs of the released functions beside this checkout")
-    gold = dict(np.load(path))
-    stream = marc.load_stream(f"arrays/{SHARED}/real/{pack}.npz").shuffled(0)
+    gold, stream = released(f"dmn_selp{fraction}_{pack}"), gold_stream(pack)
     assert np.array_equal(stream.order, gold["order"])
     method = DMN(fraction=fraction)
     steps = list(iter_steps(method, stream))

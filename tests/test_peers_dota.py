@@ -1,26 +1,18 @@
 import math
-from pathlib import Path
+from itertools import islice
 
 import numpy as np
 import pytest
 from contract import check_method
+from gold import gold_stream
 from making import make_stream
 from tied_streams import awkward_stream, softmax_list
 
-import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
 from marc.peers import shared_precision
-from marc.peers.dota import CARD, DOTA
+from marc.peers.dota import DOTA
 from marc.peers.shared_precision import SharedPrecision
-
-PACKS = Path(__file__).parents[2] / "shared" / "real"
-
-
-@pytest.fixture(autouse=True)
-def listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 def literal(stream, fraction=0.1, start="text", sigma=2e-3, epsilon=1e-4, eta=0.3, rho=0.02):
@@ -250,10 +242,7 @@ def check_against_an_inverse(method, query, rtol):
 
 
 def test_a_solve_gives_what_an_inverse_gives_on_real_features():
-    path = PACKS / "office_caltech.npz"
-    if not path.exists():
-        pytest.skip("no packs of real features beside this checkout")
-    queries = list(marc.load_stream(f"arrays/{path}").with_views(1).shuffled(0))[:60]
+    queries = list(islice(gold_stream("office_caltech", views=1), 60))
     method = DOTA()
     for query in queries[:-1]:
         method.step(query)

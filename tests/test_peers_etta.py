@@ -1,25 +1,17 @@
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from contract import check_method
+from gold import gold as released
+from gold import gold_stream
 from making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
-from marc.peers.etta import CARD, ETTA, largest
+from marc.peers.etta import ETTA, largest
 from marc.scores import unit
 from marc.stream import Stream
-
-SHARED = Path(__file__).parents[2] / "shared"
-
-
-@pytest.fixture(autouse=True)
-def listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 def awkward_stream(seed, n_classes, n_views, n_images=30, dim=8, n_prompts=7):
@@ -183,36 +175,31 @@ def test_another_stream_needs_a_reset():
     method.step(other.query(0))
 
 
-def gold_stream(pack, variant, order):
+def prompted_stream(pack, variant):
     """The prompts of the released runs: copies of the prototype, or the seeded jitter."""
-    with np.load(SHARED / "real" / f"{pack}.npz") as arrays:
-        prototypes = unit(arrays["predictor/prototypes"])
-        views, scale = arrays["predictor/views"], float(arrays["predictor/tau"])
-        labels = arrays["labels"]
+    stored = gold_stream(pack, None if variant.startswith("views") else 1)
+    predictor = stored.features.predictor
+    prototypes, scale = predictor.prototypes, predictor.logit_scale
     prompts = np.repeat(prototypes[:, np.newaxis], 5, axis=1)
     if variant != "copies5":
         shape = len(prototypes), 20, prototypes.shape[1]
         jitter = unit(np.random.default_rng(1).standard_normal(shape).astype(np.float32))
         prompts = unit(prototypes[:, np.newaxis] + np.float32(0.5) * jitter)
-    views = views if variant.startswith("views") else views[:, :1]
     stream = Stream.from_arrays(
-        views, prototypes, logit_scale=scale, prompts=prompts, labels=labels
+        stored.features.views, prototypes, logit_scale=scale, prompts=prompts
     )
-    return replace(stream, order=order)
+    return stream.reordered(stored.order)
 
 
 @pytest.mark.parametrize("pack", ["office_caltech", "caltech101_test"])
 @pytest.mark.parametrize("variant", ["copies5", "jitter20", "views_jitter20"])
 def test_the_released_functions_gave_the_same(pack, variant):
-    path = SHARED / "gold" / f"etta_{variant}_{pack}.npz"
-    if not path.exists():
-        pytest.skip("no outputs of released functions beside this checkout")
-    with np.load(path) as gold:
-        method = ETTA(fraction=0.25 if variant.startswith("views") else 0.1)
-        steps = list(iter_steps(method, gold_stream(pack, variant, gold["order"])))
-        assert np.array_equal([step.prediction for step in steps], gold["pred"])
-        np.testing.assert_allclose([step.logits for step in steps], gold["logits"], atol=2e-5)
-        np.testing.assert_allclose([step.base for step in steps], gold["clip_logits"], atol=1e-6)
-        arrays = method.state()["arrays"]
-        np.testing.assert_allclose(arrays["sums"], gold["state_sum"], rtol=1e-5)
-        np.testing.assert_allclose(arrays["means"], gold["state_weight"], atol=1e-6)
+    gold = released(f"etta_{variant}_{pack}")
+    method = ETTA(fraction=0.25 if variant.startswith("views") else 0.1)
+    steps = list(iter_steps(method, prompted_stream(pack, variant)))
+    assert np.array_equal([step.prediction for step in steps], gold["pred"])
+    np.testing.assert_allclose([step.logits for step in steps], gold["logits"], atol=2e-5)
+    np.testing.assert_allclose([step.base for step in steps], gold["clip_logits"], atol=1e-6)
+    arrays = method.state()["arrays"]
+    np.testing.assert_allclose(arrays["sums"], gold["state_sum"], rtol=1e-5)
+    np.testing.assert_allclose(arrays["means"], gold["state_weight"], atol=1e-6)

@@ -1,11 +1,12 @@
 """TDA against its numbered steps, the traps of its released code, and the released outputs."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from contract import check_method
+from gold import gold as released
+from gold import gold_stream
 from making import make_stream
 from tda_twin import assert_same_steps, tied_stream
 
@@ -13,18 +14,11 @@ import marc
 from marc.errors import MarcError
 from marc.images import NAMED_SETS
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
 from marc.negative import in_band
 from marc.peers.tda import CARD, TDA
 from marc.stream import Stream
 
-SHARED = Path(__file__).parents[2] / "shared"
 FRACTIONS = {1: 0.1, 2: 0.5, 8: 0.25, 64: 0.1}
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, "tda", CARD)
 
 
 def contents(method):
@@ -214,11 +208,7 @@ def test_published_settings_are_settings_of_known_data_sets():
 @pytest.mark.parametrize("pack", ["office_caltech", "caltech101_test"])
 @pytest.mark.parametrize("variant", ["pos_neg", "pos_only"])
 def test_it_gives_the_released_outputs(pack, variant):
-    paths = SHARED / "gold" / f"tda_{variant}_{pack}.npz", SHARED / "real" / f"{pack}.npz"
-    if not all(path.exists() for path in paths):
-        pytest.skip("no released outputs beside this checkout")
-    gold = np.load(paths[0])
-    stream = marc.load_stream(f"arrays/{paths[1]}").with_views(1).reordered(gold["order"])
+    gold, stream = released(f"tda_{variant}_{pack}"), gold_stream(pack, views=1)
     method = TDA(negative_weight=0.117 if variant == "pos_neg" else 0.0)
     steps = list(iter_steps(method, stream))
     logits = np.array([step.logits for step in steps])

@@ -1,22 +1,20 @@
 """TDA's replay gives what its loop gives."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from gold import gold as released
+from gold import gold_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import make_stream
 from tda_twin import tied_stream
 
-import marc
 from marc.errors import MarcError
 from marc.loop import run
 from marc.peers import tda_replay
 from marc.peers.tda import TDA
 from marc.peers.tda_replay import Offers, fuse_all, replay_tda
 
-SHARED = Path(__file__).parents[2] / "shared"
 NEAR = 3e-5  # of fused scores, in float32
 
 
@@ -115,10 +113,5 @@ def test_replay_leaves_the_method_as_it_was():
 
 @pytest.mark.parametrize("pack", ["office_caltech", "caltech101_test"])
 def test_it_gives_the_released_predictions(pack):
-    gold_path = SHARED / "gold" / f"tda_pos_neg_{pack}.npz"
-    pack_path = SHARED / "real" / f"{pack}.npz"
-    if not (gold_path.exists() and pack_path.exists()):
-        pytest.skip("no released outputs beside this checkout")
-    gold = np.load(gold_path)
-    stream = marc.load_stream(f"arrays/{pack_path}").with_views(1).reordered(gold["order"])
+    gold, stream = released(f"tda_pos_neg_{pack}"), gold_stream(pack, views=1)
     assert np.array_equal(replay_tda(TDA(), stream).predictions, gold["pred"])

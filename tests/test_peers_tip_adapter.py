@@ -12,16 +12,11 @@ from tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 from marc.errors import MarcError
 from marc.images import NAMED_SETS
 from marc.loop import iter_steps, run
-from marc.methods import METHODS, create_method
+from marc.methods import create_method
 from marc.packs import write_pack
 from marc.peers.tip_adapter import CARD, SEARCHED, TipAdapter, mean_keys
 from marc.stored_stream import read_store
 from marc.stream import Stream
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 @pytest.fixture

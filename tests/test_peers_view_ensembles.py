@@ -8,17 +8,10 @@ from tied_streams import SIZES, assert_order_does_not_matter, query_of, tied_str
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
 from marc.no_memory import NoMemory
-from marc.peers.view_ensembles import CARDS, ProbabilityEnsemble, ViewEnsemble
+from marc.peers.view_ensembles import ProbabilityEnsemble, ViewEnsemble
 
 BOTH = (ViewEnsemble, ProbabilityEnsemble)
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    for card in CARDS:
-        monkeypatch.setitem(METHODS, card.name, card)
 
 
 def literal_scores(method, logits):

@@ -9,8 +9,7 @@ from tied_streams import SIZES, assert_order_does_not_matter, query_of, tied_str
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS
-from marc.peers.zero import CARD, FLOAT16_EPSILON, FLOAT32_EPSILON, Zero
+from marc.peers.zero import FLOAT16_EPSILON, FLOAT32_EPSILON, Zero
 
 AS_RELEASED = {"votes": "released", "temperature": FLOAT32_EPSILON, "fallback": "released"}
 SETTINGS = [
@@ -20,11 +19,6 @@ SETTINGS = [
     {"gamma": 1.0, "fallback": "released"},
     AS_RELEASED,
 ]
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
 
 
 class Literal:

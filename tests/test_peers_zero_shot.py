@@ -7,14 +7,9 @@ from tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import METHODS, create_method
+from marc.methods import create_method
 from marc.no_memory import NoMemory
-from marc.peers.zero_shot import CARD, ZeroShot
-
-
-@pytest.fixture(autouse=True)
-def _listed(monkeypatch):
-    monkeypatch.setitem(METHODS, CARD.name, CARD)
+from marc.peers.zero_shot import ZeroShot
 
 
 def test_it_keeps_the_contract_of_methods():
