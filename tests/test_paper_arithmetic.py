@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.paper import arithmetic, findings, numbers, shares, values
+from benchmarks.paper import arithmetic, findings, reaches, shares
 from benchmarks.paper import checks as judging
-from benchmarks.paper import values_benchmarks as others
+from marc.paper import benchmarks as others
+from marc.paper import numbers, spaces
 from marc.stats import paired_interval, spearman
 
 ROOT = Path(__file__).parents[1]
@@ -87,19 +88,21 @@ def test_the_document_is_what_the_script_prints(groups):
 def test_a_printed_number_knows_how_it_was_rounded():
     printed = numbers.Printed
     assert printed("1,074").value == 1074
-    assert printed("+2.07").reach.low == Fraction("2.065")
+    assert printed("+2.07").low == Fraction("2.065")
     assert printed("9.5e-06").unit == Fraction("1e-7")
-    assert printed("18.19").counts(7500) == [1364]
-    assert printed("20.06").counts(7500) == []  # 1504 and 1505 of 7,500 are 20.05 and 20.07
+    assert reaches.whole_counts(printed("18.19"), 7500) == [1364]
+    assert (
+        reaches.whole_counts(printed("20.06"), 7500) == []
+    )  # 1504 and 1505 of 7,500 are 20.05 and 20.07
 
 
 def test_rounded_inputs_reach_as_far_as_their_ends_allow():
-    oracle, accuracy = (numbers.Printed(text).reach for text in ("70.45", "68.39"))
+    oracle, accuracy = (reaches.reach_of(numbers.Printed(text)) for text in ("70.45", "68.39"))
     lost = oracle - accuracy
     assert (lost.low, lost.high) == (Fraction("2.05"), Fraction("2.07"))
     verdicts = [judging.number("", "", "", said, lost).verdict for said in ("2.06", "2.07", "2.08")]
     assert verdicts == [judging.SAME, judging.ROUNDED, judging.DIFFERENT]
-    ratio = numbers.Printed("1.0").reach / numbers.Printed("2.0").reach
+    ratio = reaches.reach_of(numbers.Printed("1.0")) / reaches.reach_of(numbers.Printed("2.0"))
     assert ratio.low < Fraction(1, 2) < ratio.high
 
 
@@ -149,6 +152,8 @@ def test_remark_on_ties_of_anti_hubs():
 
 def test_remark_on_values_of_one_run():
     for stream, n_images in shares.SPLIT_SIZES.items():
-        assert values.FIVE_ELSEWHERE.at(stream, "DINOv2-B").counts(n_images)
+        assert reaches.whole_counts(spaces.FIVE_ELSEWHERE.at(stream, "DINOv2-B"), n_images)
         for views in (4, 64):
-            assert others.CROSS_DOMAIN.at(f"ensemble, M = {views}", stream).counts(n_images)
+            assert reaches.whole_counts(
+                others.CROSS_DOMAIN.at(f"ensemble, M = {views}", stream), n_images
+            )

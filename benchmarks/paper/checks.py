@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from benchmarks.paper.numbers import Printed, Reach, Table, deviation, exact, mean
+from benchmarks.paper.reaches import Reach, deviation, exact, mean, reach_of
+from marc.paper.numbers import Printed, Table
 
 SAME = "reproduces"
 ROUNDED = "within rounding of its inputs"
@@ -46,7 +47,7 @@ def number(where: str, what: str, item: str, printed: Printed | str, found: Reac
     slack = _SLACK * said.unit
     if distance <= Fraction(1, 2) + _SLACK:
         verdict = SAME
-    elif reach.low <= said.reach.high + slack and reach.high >= said.reach.low - slack:
+    elif reach.low <= said.high + slack and reach.high >= said.low - slack:
         verdict = ROUNDED
     else:
         verdict = DIFFERENT
@@ -93,7 +94,7 @@ def differences(
 ) -> list[Check]:
     """Printed differences: name, what it is taken from, what is taken away, what is printed."""
     return [
-        number(where, what, name, printed, first.reach - second.reach)
+        number(where, what, name, printed, reach_of(first) - reach_of(second))
         for name, first, second, printed in rows
     ]
 
@@ -126,7 +127,9 @@ def over_seeds(
 def averages(source: Table, column: str, inputs: Sequence[str]) -> list[Check]:
     """The column of averages of a table, where all inputs of a row are printed."""
     return [
-        number(source.label, f"{column} of a row", row, printed, mean([n.reach for n in values]))
+        number(
+            source.label, f"{column} of a row", row, printed, mean([reach_of(n) for n in values])
+        )
         for row, printed in source.column(column).items()
         for values in [[n for name in inputs for n in source.numbers(row, name)[:1]]]
         if len(values) == len(inputs)

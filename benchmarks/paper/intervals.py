@@ -8,10 +8,12 @@ from fractions import Fraction
 from functools import partial
 
 from benchmarks.paper.checks import Check, claim, in_rows, number, over_seeds, p_value
-from benchmarks.paper.numbers import Printed, Table, at_corners, exact, mean, numbers
-from benchmarks.paper.values import N_IMAGES, PAIRED16, SEEDS16
-from benchmarks.paper.values_benchmarks import CROSS_DOMAIN
-from benchmarks.paper.values_systems import COSMIC, MATCHED, PARETO, TIMING
+from benchmarks.paper.reaches import at_corners, exact, mean, reach_of, whole_counts
+from marc.paper.benchmarks import CROSS_DOMAIN
+from marc.paper.numbers import Printed, Table
+from marc.paper.spaces import N_IMAGES, PAIRED16, SEEDS16
+from marc.paper.statements import PRINTED, STATEMENTS, stated
+from marc.paper.systems import COSMIC, MATCHED, PARETO, TIMING
 from marc.stats import Interval, mcnemar_log10, paired_interval, ratio_interval, seed_interval
 
 ALL = ("mean", "low", "high")
@@ -31,7 +33,7 @@ def paired_rows(source: Table, column: str, rows: Sequence[str]) -> list[Check]:
     for row in rows:
         gain, *ends = source.numbers(row, column)
         changed = int(source.at(row, "discordant").value)
-        [net] = gain.counts(N_IMAGES)
+        [net] = whole_counts(gain, N_IMAGES)
         repairs, odd = divmod(changed + net, 2)
         regressions = changed - repairs
         checks.append(
@@ -83,18 +85,22 @@ def cosmic() -> list[Check]:
     """Matched orders: rows, means, deviations and the interval over orders."""
     label, orders = COSMIC.label, ("0", "1", "2")
     printed = {
-        "MARC": [COSMIC.at("pooled", "MARC"), Printed("0.25")],
-        "COSMIC": [COSMIC.at("pooled", "COSMIC"), Printed("0.86")],
+        "MARC": [COSMIC.at("pooled", "MARC"), stated("sec:s_ci", "deviation over orders, MARC")],
+        "COSMIC": [
+            COSMIC.at("pooled", "COSMIC"),
+            stated("sec:s_ci", "deviation over orders, COSMIC"),
+        ],
         "advantage": [COSMIC.at("pooled", "advantage")],
     }
     checks = in_rows(COSMIC, "advantage", ("MARC", "COSMIC", "advantage"), orders)
     for name, said in printed.items():
-        values = [COSMIC.at(row, name).reach for row in orders]
+        values = [reach_of(COSMIC.at(row, name)) for row in orders]
         checks += over_seeds(label, name, values, said)
-    gains = [COSMIC.at(row, "advantage").reach for row in orders]
+    gains = [reach_of(COSMIC.at(row, "advantage")) for row in orders]
+    interval = _stated("advantage over COSMIC, three orders")
     return checks + [
         number("sec:s_ci", ORDERS, end, said, found)
-        for i, (end, said) in enumerate(zip(ALL, numbers("+1.12 [-0.62, +2.86]"), strict=True))
+        for i, (end, said) in enumerate(zip(ALL, interval, strict=True))
         for found in [at_corners(partial(_end_over_orders, i), gains)]
     ]
 
@@ -110,9 +116,9 @@ def _end_of_ratio(end: int, values: list[float]) -> float:
 
 def seeds() -> list[Check]:
     """Means and deviations where the three seeds are printed, and of a difference seed by seed."""
-    gains = [SEEDS16.at(seed, "gain").reach for seed in "012"]
+    gains = [reach_of(SEEDS16.at(seed, "gain")) for seed in "012"]
     systems = {
-        name: [MATCHED.at(name, seed).reach for seed in "012"] for name in ("COSMIC", "MARC")
+        name: [reach_of(MATCHED.at(name, seed)) for seed in "012"] for name in ("COSMIC", "MARC")
     }
     pairs = zip(systems["MARC"], systems["COSMIC"], strict=True)
     rows = {**systems, "advantage": [ours - theirs for ours, theirs in pairs]}
@@ -125,73 +131,82 @@ def seeds() -> list[Check]:
 def factors() -> list[Check]:
     """Half a t-interval in units of the deviation, and the widest intervals of the paper."""
     three, two = seed_interval([-1, 0, 1]).high, seed_interval([-1, 1]).high  # deviations 1, sqrt 2
-    low, high = Printed("47.63").reach, Printed("70.06").reach
-    deviation = CROSS_DOMAIN.numbers("MARC, M = 64", "EuroSAT")[1].reach
-    euro = "sec:s_eurosat"
+    low, high = map(reach_of, _stated("interval over seeds, DINOv2-L, M = 4", "sec:s_eurosat"))
+    deviation = reach_of(CROSS_DOMAIN.numbers("MARC, M = 64", "EuroSAT")[1])
+    width, value = "half-width over deviation", "critical value of t"
+    rows = (
+        (width, "three orders", three),
+        (value, "three orders", three * math.sqrt(3)),
+        (value, "two orders", two),
+        (width, "two orders", two / math.sqrt(2)),
+    )
+    spans = (
+        ("DINOv2-L, M = 4", high - low),
+        ("DINOv2-B, M = 64", deviation * (2 * Fraction(three))),
+    )
+    euro, what = "sec:s_eurosat", "span of an interval over seeds"
     return [
-        number("sec:s_ci", "half-width over deviation", "three orders", "2.484", three),
-        number("sec:s_ci", "critical value of t", "three orders", "4.303", three * math.sqrt(3)),
-        number("sec:s_ci", "critical value of t", "two orders", "12.706", two),
-        number("sec:s_ci", "half-width over deviation", "two orders", "9", two / math.sqrt(2)),
-        number(euro, "span of an interval over seeds", "DINOv2-L, M = 4", "22.4", high - low),
-        number(
-            euro,
-            "span of an interval over seeds",
-            "DINOv2-B, M = 64",
-            "38.6",
-            deviation * (2 * Fraction(three)),
+        *(number("sec:s_ci", w, item, *_stated(f"{w}, {item}"), n) for w, item, n in rows),
+        *(
+            number(euro, what, item, stated(euro, f"span of that interval, {item}"), span)
+            for item, span in spans
         ),
     ]
+
+
+def _stated(row: str, label: str = "sec:s_ci") -> list[Printed]:
+    return STATEMENTS[label].numbers(row, PRINTED)
 
 
 def families() -> list[Check]:
     """Arithmetic of the 378 tests; their p-values are not printed."""
     label = "sec:s_ci"
+    names = ("tests", "rejected at q = 0.05", "intervals with zero inside", "Bonferroni threshold")
+    n_tests, rejected, unclear, threshold = (stated(label, name) for name in names)
+    allowed = stated(label, "false discoveries allowed at q = 0.05")
+    tests, found = n_tests.text, rejected.text
+    share = exact(rejected.value) * Fraction(1, 20)
     return [
-        number(label, "Bonferroni threshold", "378 tests", "1.32e-4", 0.05 / 378),
-        number(
-            label, "false discoveries allowed", "328 at 0.05", "16.4", exact(328) * Fraction(1, 20)
-        ),
-        number(label, "intervals with zero inside", "378 less 328", "50", 378 - 328),
+        number(label, names[3], f"{tests} tests", threshold, 0.05 / int(tests)),
+        number(label, "false discoveries allowed", f"{found} at 0.05", allowed, share),
+        number(label, names[2], f"{tests} less {found}", unclear, int(tests) - int(found)),
     ]
 
 
 def elsewhere() -> list[Check]:
     """Paired intervals of the text: counts that give them, where the size of the split is known."""
     checks = []
-    for stream, n_images, said, p in (
-        ("Caltech101", 2465, "-0.04 [-0.95, +0.87]", "1.00"),
-        ("DTD", 1692, "+0.83 [-1.18, +2.83]", "0.45"),
-    ):
-        found = _counts(numbers(said), Printed(p), n_images)
+    label = "sec:s_ci"
+    for stream, n_images in (("Caltech101", 2465), ("DTD", 1692)):
+        said, p = STATEMENTS[label].cell(f"gain, {stream}", PRINTED), stated(label, f"p, {stream}")
+        found = _counts(_stated(f"gain, {stream}"), p, n_images)
         shown = "; ".join(f"net {net} of {changed} discordant" for net, changed in found)
         checks.append(
-            claim("sec:s_ci", ELSEWHERE, stream, f"{said}, {p}", shown, holds=bool(found))
+            claim(label, ELSEWHERE, stream, f"{said}, {p.text}", shown, holds=bool(found))
         )
-    for stream, said in (
-        ("EuroSAT, M = 4", "+7.32 [+6.21, +8.43]"),
-        ("Aircraft", "-7.92 [-9.18, -6.66]"),
-        ("Food101", "-4.74 [-5.08, -4.40]"),
+    for where, stream, row in (
+        ("sec:s_eurosat", "EuroSAT, M = 4", "gain of the memory, M = 4"),
+        (label, "Aircraft", "gain, Aircraft"),
+        (label, "Food101", "gain, Food101"),
     ):
-        centre, low, high = numbers(said)
-        middle = (low.reach + high.reach) * Fraction(1, 2)
-        label = "sec:s_eurosat" if "EuroSAT" in stream else "sec:s_ci"
-        checks.append(number(label, "middle of an interval", stream, centre, middle))
+        centre, low, high = _stated(row, where)
+        middle = (reach_of(low) + reach_of(high)) * Fraction(1, 2)
+        checks.append(number(where, "middle of an interval", stream, centre, middle))
     return checks
 
 
 def _counts(said: list[Printed], p: Printed, n_images: int) -> list[tuple[int, int]]:
     """Net and discordant images that are printed as this interval and this p-value."""
     found = []
-    for net in said[0].counts(n_images):
+    for net in whole_counts(said[0], n_images):
         for changed in range(abs(net), n_images, 2):
             repairs = (changed + net) // 2
             interval = paired_interval(repairs, changed - repairs, n_images)
-            if 100 * interval.low < said[1].reach.low:
+            if 100 * interval.low < said[1].low:
                 break  # intervals widen with the discordant images
             value = 10 ** mcnemar_log10(repairs, changed - repairs)
             pairs = zip((*said, p), (*(100 * end for end in interval), value), strict=True)
-            if all(one.reach.low <= other <= one.reach.high for one, other in pairs):
+            if all(one.low <= other <= one.high for one, other in pairs):
                 found.append((net, changed))
     return found
 
@@ -206,32 +221,32 @@ def timing() -> list[Check]:
             "spread of three sessions",
             row,
             TIMING.at(row, "spread"),
-            max(values, key=float).reach - min(values, key=float).reach,
+            reach_of(max(values, key=float)) - reach_of(min(values, key=float)),
         )
         for row, values in sessions.items()
     ]
-    for slow, fast, each, said in (
-        ("COSMIC", "MARC-B, M = 8", ("2.6", "2.6", "2.6"), "2.58 [2.52, 2.64]"),
-        ("ensemble", "MARC-L, M = 1", ("5.1", "5.1", "5.0"), "5.06 [4.95, 5.18]"),
-    ):
+    for slow, fast in (("COSMIC", "MARC-B, M = 8"), ("ensemble", "MARC-L, M = 1")):
+        each = _stated(f"{slow} over {fast}, sessions", "sec:s_timing")
+        said = _stated(f"{slow} over {fast}, seconds")
         pairs = list(zip(sessions[slow], sessions[fast], strict=True))
         checks += [
-            number(label, "ratio in a session", f"{slow}, {i}", one, a.reach / b.reach)
+            number(label, "ratio in a session", f"{slow}, {i}", one, reach_of(a) / reach_of(b))
             for i, one, (a, b) in zip("123", each, pairs, strict=True)
         ]
-        inputs = [n.reach for pair in pairs for n in pair]
+        inputs = [reach_of(n) for pair in pairs for n in pair]
         checks += [
             number(label, RATIOS, f"{slow}, {end}", one, value)
-            for i, (end, one) in enumerate(zip(ALL, numbers(said), strict=True))
+            for i, (end, one) in enumerate(zip(ALL, said, strict=True))
             for value in [at_corners(partial(_end_of_ratio, i), inputs)]
         ]
-    clip = [value.reach for value in sessions["CLIP"]]
-    share = TIMING.at("CLIP", "spread").reach / mean(clip) * 100
+    clip = [reach_of(value) for value in sessions["CLIP"]]
+    share = reach_of(TIMING.at("CLIP", "spread")) / mean(clip) * 100
     first = [
-        number(PARETO.label, "first session of tab:s_timing", row, said, sessions[row][0].reach)
+        number(PARETO.label, "first session of tab:s_timing", row, said, reach_of(sessions[row][0]))
         for row, said in PARETO.column("seconds", sessions).items()
     ]
-    return [*checks, number(label, "spread over mean", "CLIP", "31", share), *first]
+    said_share = stated("sec:s_timing", "spread over mean, CLIP")
+    return [*checks, number(label, "spread over mean", "CLIP", said_share, share), *first]
 
 
 def paired_checks() -> list[Check]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchmarks.paper.checks import Check, claim
-from benchmarks.paper.numbers import Printed, Table
 from benchmarks.paper.ranks import FIVE
-from benchmarks.paper.values import (
+from benchmarks.paper.reaches import whole_counts
+from marc.paper.benchmarks import EXTRA
+from marc.paper.numbers import Printed, Table
+from marc.paper.spaces import (
     EIGHT,
     FIVE_ELSEWHERE,
     JOINT,
@@ -21,8 +23,7 @@ from benchmarks.paper.values import (
     SWAP,
     THREE_ELSEWHERE,
 )
-from benchmarks.paper.values_benchmarks import EXTRA
-from benchmarks.paper.values_systems import ALONE, COSMIC, GRID, MATCHED, PARETO, SUBSTITUTION
+from marc.paper.systems import ALONE, COSMIC, GRID, MATCHED, PARETO, SUBSTITUTION
 
 SPLIT_SIZES = {  # test images of the usual splits
     "Pets": 3669,
@@ -76,7 +77,7 @@ def share_checks() -> list[Check]:
 
 
 def _whole(label: str, item: str, printed: Printed, n_images: int) -> Check:
-    counts = printed.counts(n_images)
+    counts = whole_counts(printed, n_images)
     below = int(printed.value * n_images / 100)
     nearest = " and ".join(f"{100 * n / n_images:.4f}" for n in (below, below + 1))
     return claim(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from benchmarks.paper.checks import Check, claim, number
-from benchmarks.paper.numbers import exact
 from benchmarks.paper.ranks import FIVE, SIX, eight_gains, judged
-from benchmarks.paper.values import (
+from benchmarks.paper.reaches import exact, reach_of, whole_counts
+from marc.paper.spaces import (
     EIGHT,
     FIVE_ELSEWHERE,
     N_IMAGES,
@@ -17,6 +17,7 @@ from benchmarks.paper.values import (
     SWAP,
     THREE_ELSEWHERE,
 )
+from marc.paper.statements import PRINTED, STATEMENTS, stated
 
 
 def about_eurosat() -> list[Check]:
@@ -26,10 +27,11 @@ def about_eurosat() -> list[Check]:
     gains = eight_gains("EuroSAT")
     large = gains[FIVE.index("DINOv2-L")]
     place = 1 + sum(gain > large for gain in gains)
-    below = (
-        FIVE_ELSEWHERE.at("EuroSAT", "DINOv2-S").reach
-        - FIVE_ELSEWHERE.at("EuroSAT", "DINOv2-L").reach
+    below = reach_of(FIVE_ELSEWHERE.at("EuroSAT", "DINOv2-S")) - reach_of(
+        FIVE_ELSEWHERE.at("EuroSAT", "DINOv2-L")
     )
+    said_place = stated("sec:s_scope", "place of DINOv2-L on EuroSAT, eight spaces")
+    said_below = stated("sec:s_eurosat", "oracle gain, DINOv2-L below DINOv2-S")
     clip = {stream: FIVE_ELSEWHERE.at(stream, "CLIP") for stream in SIX}
     return [
         claim(
@@ -40,8 +42,8 @@ def about_eurosat() -> list[Check]:
             f"{float(min(ranges.values()) / narrow):.2f}",
             holds=min(ranges.values()) > 3 * narrow,
         ),
-        number("sec:s_scope", "place of DINOv2-L on EuroSAT", "of eight", "6", place),
-        number("sec:s_eurosat", "DINOv2-L below DINOv2-S", "EuroSAT", "5.0", below),
+        number("sec:s_scope", "place of DINOv2-L on EuroSAT", "of eight", said_place, place),
+        number("sec:s_eurosat", "DINOv2-L below DINOv2-S", "EuroSAT", said_below, below),
         claim(
             "sec:s_transfer",
             "CLIP memory contributes over one point",
@@ -60,6 +62,7 @@ def about_streams() -> list[Check]:
     best = {*on_imagenet, *(cells[column] for cells in SIXTEEN_ELSEWHERE.rows.values())}
     zeros = {stream: eight_gains(stream).count(0) for stream in SIX}
     ties, ranges = (SIXTEEN_ELSEWHERE.column(name) for name in ("ties", "range"))
+    said_none = stated("sec:s_scope", "streams of five without gain, DINO v1")
     none = [THREE_ELSEWHERE.at(stream, "DINO v1").value for stream in SIX[:5]].count(Fraction())
     return [
         claim(
@@ -79,7 +82,7 @@ def about_streams() -> list[Check]:
             holds=all(n.value >= zeros[s] for s, n in ties.items())
             and all(n.value >= FIVE_ELSEWHERE.at(s, "range").value for s, n in ranges.items()),
         ),
-        number("sec:s_scope", "streams without gain for DINO v1", "of five", "2", none),
+        number("sec:s_scope", "streams without gain for DINO v1", "of five", said_none, none),
     ]
 
 
@@ -87,22 +90,23 @@ def anti_hubs() -> list[Check]:
     """The same fractions printed twice, with two digits and with one, and what is said of them."""
     source = SPACES16.column("anti-hub A")
     checks = [
-        number(other.label, "anti-hubs as in tab:spaces16", space, printed, source[space].reach)
+        number(other.label, "anti-hubs as in tab:spaces16", space, printed, reach_of(source[space]))
         for other in (SWAP, EIGHT)
         for space, printed in other.column("anti-hub").items()
     ]
     family = sorted(source[f"DINOv2-{size}"].value for size in "SBL")
     span = f"{float(family[0]):.2f} to {float(family[-1]):.2f}"
-    [v1] = source["DINO v1"].counts(N_IMAGES)
+    [v1] = whole_counts(source["DINO v1"], N_IMAGES)
     figure, supervised = "fig:s_geometry", source["Supervised"]
+    of_v1 = exact(Fraction(100 * v1, N_IMAGES))
     return [
         *checks,
-        number(figure, "anti-hubs", "DINO v1", "2.0", exact(Fraction(100 * v1, N_IMAGES))),
+        number(figure, "anti-hubs", "DINO v1", stated(figure, "anti-hub, DINO v1"), of_v1),
         claim(
             figure,
             "anti-hubs between those of CLIP and of DINOv2",
             "supervised ViT",
-            "1.4",
+            stated(figure, "anti-hub, Supervised").text,
             f"{supervised.text}, while DINOv2 has {span}",
             holds=family[-1] < supervised.value < source["CLIP"].value,
         ),
@@ -113,22 +117,26 @@ def capacities() -> list[Check]:
     """Best capacities that figures name, and the room of a memory."""
     best = {space: int(n.value) for space, n in EIGHT.column("capacity").items()}
     family = sorted(best[f"DINOv2-{size}"] for size in "SBL")
+    found = f"{family[0]} to {family[-1]}, {best['CLIP']}, {best['BEiT']}"
+    figure = STATEMENTS["fig:s_geometry"]
+    said = ", ".join(figure.cell(f"capacity, {s}", PRINTED) for s in ("DINOv2", "CLIP", "BEiT"))
+    keys = STATEMENTS["fig:s_kernel"].numbers("active keys of all, CLIP", PRINTED)[1]
     return [
         claim(
-            "fig:s_geometry",
+            figure.label,
             "best capacities",
             "DINOv2, CLIP, BEiT",
-            "8 to 16, 2, 1",
-            f"{family[0]} to {family[-1]}, {best['CLIP']}, {best['BEiT']}",
-            holds=(family[0], family[-1], best["CLIP"], best["BEiT"]) == (8, 16, 2, 1),
+            said,
+            found,
+            holds=found == said,
         ),
         claim(
             "fig:s_kernel",
             "keys in a memory of eight for each of 200 classes",
             "A",
-            "1,586",
+            keys.text,
             f"at most {8 * 200:,}",
-            holds=8 * 200 >= 1586,
+            holds=keys.value <= 8 * 200,
         ),
     ]
 

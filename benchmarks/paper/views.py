@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import sqrt
 
 from benchmarks.paper.checks import Check, averages, claim, differences, in_rows, number, over_seeds
-from benchmarks.paper.numbers import Printed, at_corners, exact, mean
+from benchmarks.paper.reaches import at_corners, exact, mean, reach_of
 from benchmarks.paper.repairs import BASE, SEEDS, repair_checks
-from benchmarks.paper.values_systems import (
+from marc.paper.statements import PRINTED, STATEMENTS, stated
+from marc.paper.systems import (
     ADMISSION,
     ALONE,
     CAPACITIES_AT_64,
@@ -37,14 +38,18 @@ def view_budgets() -> list[Check]:
 def other_gains() -> list[Check]:
     """A memory scored alone, and a second predictor."""
     alone = [(s, ALONE.at(s, "accuracy"), BASE, n) for s, n in ALONE.column("difference").items()]
-    base = Printed("24.12")
+    place = "sec:s_substitution"
+    base, many, memory = (
+        stated(place, f"accuracy, A, RN50, {each}")
+        for each in ("M = 1, no memory", "M = 64, no memory", "M = 1, DINOv2-B")
+    )
     resnet = [
-        ("64 views", Printed("28.97"), base, Printed("+4.85")),
-        ("one view, memory", Printed("34.99"), base, Printed("+10.87")),
+        ("64 views", many, base, stated(place, "gain of 64 views, A, RN50")),
+        ("one view, memory", memory, base, stated(place, "gain of the memory, A, RN50, M = 1")),
     ]
     return [
         *differences(ALONE.label, "difference to no memory", alone),
-        *differences("sec:s_substitution", "ResNet-50 predictor", resnet),
+        *differences(place, "ResNet-50 predictor", resnet),
     ]
 
 
@@ -67,10 +72,10 @@ def contrasts() -> list[Check]:
         printed = SUBSTITUTION.numbers(row, "mean")
         inputs = [cell(row, s) for s in SEEDS]
         # repairs are counted, everything else was rounded
-        reaches = [exact(n.value) if "repairs" in row else n.reach for n in inputs]
+        reaches = [exact(n.value) if "repairs" in row else reach_of(n) for n in inputs]
         checks += over_seeds(label, row, reaches, printed)
     for budget in ("1", "4", "64"):
-        said, same = cell(f"gain at {budget}", "0"), GRID.at(budget, "gain").reach
+        said, same = cell(f"gain at {budget}", "0"), reach_of(GRID.at(budget, "gain"))
         checks.append(number(label, "seed 0 as in tab:grid", f"M = {budget}", said, same))
     return checks
 
@@ -78,21 +83,27 @@ def contrasts() -> list[Check]:
 def accuracies_over_seeds() -> list[Check]:
     """What the text gives over three seeds, from the gains of each."""
     one, many = ([SUBSTITUTION.at(f"gain at {m}", s) for s in SEEDS] for m in (1, 64))
-    span = max(one, key=float).reach - min(one, key=float).reach
-    views = Printed("58.69").reach  # without memory, 64 views, three seeds
-    first = mean([gain.reach for gain in one]) + BASE.reach
-    last = mean([gain.reach for gain in many]) + views
+    span = reach_of(max(one, key=float)) - reach_of(min(one, key=float))
+    views = reach_of(stated("sec:capacity", "accuracy, A, M = 64, no memory"))
+    first = mean([reach_of(gain) for gain in one]) + reach_of(BASE)
+    last = mean([reach_of(gain) for gain in many]) + views
+    said = stated("sec:capacity", "accuracy, A, M = 1, DINOv2-B")
+    reduced, spread = STATEMENTS["sec:protocol"].numbers("accuracy, A, M = 64, reduced", PRINTED)
+    said_span, narrow = (
+        stated("sec:s_substitution", f"span over seeds, A, M = {m}, DINOv2-B") for m in (1, 64)
+    )
+    ends = [float(narrow) / 2, float(narrow) / sqrt(3)]
     return [
-        number("sec:capacity", "accuracy from gains", "one view, memory", "60.14", first),
-        number("sec:protocol", "accuracy from gains", "64 views, memory", "65.25", last),
-        number("sec:s_substitution", "span over seeds", "one view, memory", "0.76", span),
+        number("sec:capacity", "accuracy from gains", "one view, memory", said, first),
+        number("sec:protocol", "accuracy from gains", "64 views, memory", reduced, last),
+        number("sec:s_substitution", "span over seeds", "one view, memory", said_span, span),
         claim(
             "sec:s_substitution",
             "span and deviation of three seeds",
             "64 views, memory",
-            "0.04 and 0.02",
-            f"a span of 0.04 allows {0.04 / 2:.3f} to {0.04 / sqrt(3):.3f}",
-            holds=round(0.04 / 2, 2) <= 0.02 <= round(0.04 / sqrt(3), 2),
+            f"{narrow.text} and {spread.text}",
+            f"a span of {narrow.text} allows {ends[0]:.3f} to {ends[1]:.3f}",
+            holds=round(ends[0], 2) <= float(spread) <= round(ends[1], 2),
         ),
     ]
 
@@ -113,7 +124,7 @@ def components() -> list[Check]:
                 row,
                 said.text,
                 f"{float(least):.2f} to {float(most):.2f}",
-                holds=least - slack <= said.reach.high and said.reach.low <= most + slack,
+                holds=least - slack <= said.high and said.low <= most + slack,
             )
         )
     return checks
@@ -122,16 +133,18 @@ def components() -> list[Check]:
 def admission() -> list[Check]:
     """Policies: the gap between two spaces, and the least gain."""
     label, checks = "sec:s_components", []
-    for space, said in (("DINOv2-B", "8.73"), ("DINOv2-L", "18.33")):
+    for space in ("DINOv2-B", "DINOv2-L"):
+        said = stated(label, f"least gain without priority, {space}")
         least = min((ADMISSION.at(row, space) for row in ("reservoir", "FIFO")), key=float)
-        rows = [(space, least, BASE, Printed(said))]
+        rows = [(space, least, BASE, said)]
         checks += differences(label, "least gain without priority", rows)
     gaps = [
-        ADMISSION.at(row, "DINOv2-L").reach - ADMISSION.at(row, "DINOv2-B").reach
+        reach_of(ADMISSION.at(row, "DINOv2-L")) - reach_of(ADMISSION.at(row, "DINOv2-B"))
         for row in ADMISSION.rows
     ]
     what = "gap of DINOv2-L and DINOv2-B"
-    return [*checks, number(label, what, "mean of five policies", "9.6", mean(gaps))]
+    said_gap = stated(label, what)
+    return [*checks, number(label, what, "mean of five policies", said_gap, mean(gaps))]
 
 
 def capacity_at_64_views() -> list[Check]:
@@ -140,13 +153,13 @@ def capacity_at_64_views() -> list[Check]:
     checks = in_rows(CAPACITIES_AT_64, "change with capacity", ("16", "8", "change"))
     streams = [row for row in CAPACITIES_AT_64.rows if row != "mean"]
     for row in streams:
-        spreads = [CAPACITIES_AT_64.numbers(row, c)[1].reach for c in ("8", "16")]
-        change = CAPACITIES_AT_64.at(row, "change").reach
+        spreads = [reach_of(CAPACITIES_AT_64.numbers(row, c)[1]) for c in ("8", "16")]
+        change = reach_of(CAPACITIES_AT_64.at(row, "change"))
         found = at_corners(_over_pooled, [change, *spreads])
         said = CAPACITIES_AT_64.at(row, "ratio")
         checks.append(number(label, "change over pooled deviation", row, said, found))
     for column in ("8", "16"):
-        inputs = [CAPACITIES_AT_64.at(row, column).reach for row in streams]
+        inputs = [reach_of(CAPACITIES_AT_64.at(row, column)) for row in streams]
         said = CAPACITIES_AT_64.at("mean", column)
         checks.append(number(label, "mean of six streams", f"K = {column}", said, mean(inputs)))
     return checks
@@ -161,14 +174,15 @@ def costs() -> list[Check]:
     """Ratios of cost and the frontier of cost and accuracy."""
     seconds, accuracy = PARETO.column("seconds"), PARETO.column("accuracy")
     label, last = PARETO.label, "MARC-L against ensemble"
+    pairs = [("ensemble", "MARC-B, M = 1"), ("COSMIC", "MARC-B, M = 8")]
+    ratios = [(label, "ensemble", "MARC-L, M = 1", seconds[last])]
+    for slow, fast in pairs:
+        said = stated("sec:capacity", f"{slow} over {fast}, seconds")
+        ratios.append(("sec:capacity", slow, fast, said))
     checks = [
         number(where, "ratio of seconds", f"{slow} over {fast}", said, ratio)
-        for where, said, slow, fast in (
-            (label, "5.1", "ensemble", "MARC-L, M = 1"),
-            ("sec:capacity", "6.9", "ensemble", "MARC-B, M = 1"),
-            ("sec:capacity", "2.6", "COSMIC", "MARC-B, M = 8"),
-        )
-        for ratio in [seconds[slow].reach / seconds[fast].reach]
+        for where, slow, fast, said in ratios
+        for ratio in [reach_of(seconds[slow]) / reach_of(seconds[fast])]
     ]
     systems = [row for row in PARETO.rows if row != last]
     best = [row for row in systems if not _beaten(row, systems)]

@@ -1,8 +1,8 @@
-"""What the paper prints about views, components, benchmarks and time; see `values.py`."""
+"""What the paper prints about views, components, benchmarks and time; see `spaces.py`."""
 
 from __future__ import annotations
 
-from benchmarks.paper.numbers import table
+from marc.paper.numbers import table
 
 ALONE = table(
     "tab:s_cachealone",

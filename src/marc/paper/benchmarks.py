@@ -1,8 +1,8 @@
-"""What the paper prints in its benchmark tables, others' rows included; see `values.py`."""
+"""What the paper prints in its benchmark tables, others' rows included; see `spaces.py`."""
 
 from __future__ import annotations
 
-from benchmarks.paper.numbers import table
+from marc.paper.numbers import table
 
 # A row of the paper is a row here, however long.
 OOD = table(

@@ -1,12 +1,12 @@
 """What the paper prints about retrieval spaces: its tables as plain data, cell by cell.
 
 Each table has the LaTeX label under which it stands in the paper. Numbers are text, for their
-digits say how they were rounded. Systems, views and benchmarks are in `values_systems.py`.
+digits say how they were rounded. Systems, views and benchmarks are in `systems.py`.
 """
 
 from __future__ import annotations
 
-from benchmarks.paper.numbers import table
+from marc.paper.numbers import table
 
 N_IMAGES = 7500  # of ImageNet-A
 BASE_A, BASE_V2 = "50.84", "63.66"  # without memory, one view, in percent
@@ -36,10 +36,10 @@ SPACES16 = table(
 SPACES16_RANKS = table(
     "tab:spaces16",
     """
-    row       | gain A | gain V2
-    purity    | +0.959 | +0.943
-    anti-hub  | +0.541 | +0.756
-    regret    | 0.00   | 0.00
+    row      | purity A | purity V2 | anti-hub A | gain A | gain V2
+    purity   | - | - | - | +0.959 | +0.943
+    anti-hub | - | - | - | +0.541 | +0.756
+    regret   | - | - | - | 0.00   | 0.00
     """,
 )
 RANK_CHECKS = table(
@@ -140,19 +140,19 @@ TRANSFER = table(
 JOINT = table(
     "tab:s_joint_selection",
     """
-    stream | capacity, weight | accuracy | gain | oracle | regret
-    A      | 4, 20 | 68.39 | +17.55 | 70.45 | 2.07
-    V2     | 8, 15 | 68.62 | +4.96  | 68.72 | 0.10
+    stream | chosen   | capacity, weight | accuracy | gain | oracle | regret
+    A      | DINOv2-L | 4, 20 | 68.39 | +17.55 | 70.45 | 2.07
+    V2     | DeiT-III | 8, 15 | 68.62 | +4.96  | 68.72 | 0.10
     """,
 )
 SELECTION = table(
     "tab:s_selection",
     """
-    rule            | hits | mean | worst
-    purity at 5     | 7/8  | 0.14 | 1.14
-    purity at 10    | 6/8  | 0.35 | 1.65
-    lowest skewness | 4/8  | 4.14 | 19.89
-    lowest anti-hub | 0/8  | 6.45 | 18.71
+    rule            | labels | hits | mean | worst
+    purity at 5     | yes    | 7/8  | 0.14 | 1.14
+    purity at 10    | yes    | 6/8  | 0.35 | 1.65
+    lowest skewness | no     | 4/8  | 4.14 | 19.89
+    lowest anti-hub | no     | 0/8  | 6.45 | 18.71
     """,
 )
 BATCHES = table(
