@@ -4,30 +4,19 @@ A rule is a measure of geometry at one kappa, written `purity@5`; the space of t
 chosen, or of the lowest for skewness and anti-hubs. Gains are oracle gains of stored sweeps, so
 labels judge the rule here, and a rule without labels stays one.
 
-`regret` judges a rule over many streams, `batch_regret` over small calibration batches of one.
+`regret` judges a rule over many streams, `marc.batch_regrets` over small batches of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from marc.calibration import REPLICATES, SIZES, calibrate, table_width, usable_sizes
 from marc.errors import MarcError, one_of
-from marc.geometry import (
-    Geometry,
-    agreement,
-    antihub_fraction,
-    hub_skewness,
-    pseudo_labels,
-)
-from marc.neighbors import Table, check_kappas, wide_table
-from marc.rankings import rank_correlation, zero_regret
-from marc.scores import Int
-from marc.stats import Interval, spearman
-from marc.stream import Stream
+from marc.geometry import Geometry
+from marc.stats import spearman
 from marc.sweeps import Sweep
 
 RULES = {"purity": 1, "pseudo_purity": 1, "hub_skewness": -1, "antihub_fraction": -1}
@@ -154,106 +143,3 @@ def choice_of(stream: str, scores: Mapping[str, float], gains: Mapping[str, floa
         is_tied=sum(scores[space] == scores[chosen] for space in spaces) > 1,
         rank_correlation=spearman([scores[s] for s in spaces], [gains[s] for s in spaces]),
     )
-
-
-@dataclass(frozen=True)
-class BatchRegret:
-    """A rule judged on calibration batches of one stream: how many images does it need?"""
-
-    choice: Choice
-    """On all images."""
-    zero_regret: Mapping[int, float]
-    """By size: how often a batch chooses a space of the highest gain."""
-    rank_correlation: Mapping[int, Interval]
-    """By size: Spearman's of rule and gains over the spaces, mean and central 95 % of batches."""
-
-
-def batch_regret(
-    stream: Stream,
-    gains: Sweep | Mapping[str, float],
-    rules: Sequence[str] = ("purity@10", "antihub_fraction@10"),
-    *,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
-    seed: int = 0,
-) -> dict[str, BatchRegret]:
-    """Judge rules on small batches of a stream, with the gains of its spaces held fixed.
-
-    Args:
-        stream: labelled if a rule is.
-        gains: by space, or a sweep of the stream, whose oracle gains are taken. Any other outcome
-            of the spaces will do, for example their best capacities.
-        rules: see `RULES`; all are measured on the same neighbours.
-        sizes: images in a batch; those that the stream is too small for are left out.
-        n_replicates: batches of each size.
-        seed: of the batches, which are those of `marc.select`.
-
-    >>> import marc
-    >>> gains = {"classes": 0.2, "both": 0.1, "noise": 0.0, "styles": 0.0}
-    >>> stream = marc.synthetic_stream(n_images=300)
-    >>> judged = batch_regret(stream, gains, ["purity@10"], sizes=(100,), n_replicates=20)
-    >>> judged["purity@10"].zero_regret
-    {100: 1.0}
-    """
-    gains = _gains(gains, stream)
-    n_images = len(stream.features.ids)
-    kappa = check_kappas([parse_rule(rule)[1] for rule in rules], n_images)[-1]
-    usable = usable_sizes(sizes, kappa, n_images)
-    if not usable or not gains:
-        raise MarcError(
-            "a rule is judged on batches of a stream, over its spaces",
-            got=f"batches of {', '.join(map(str, sizes)) or 'no'} images, {len(gains)} space(s)",
-            allowed=f"batches of {kappa + 1} to {n_images - 1} images",
-        )
-    measure = _measure(stream, rules)
-    on_all, on_batches = [], []
-    for space in gains:
-        keys = stream.features.keys(space)
-        table = wide_table(keys, table_width(n_images, kappa, usable)).table
-        on_all.append(measure(table, np.arange(n_images)))
-        on_batches.append(calibrate(keys, table, measure, kappa, usable, n_replicates, seed))
-    values = np.array(on_batches)  # (spaces, replicates, sizes, rules)
-    outcome, judged = list(gains.values()), {}
-    for place, rule in enumerate(rules):
-        scores = {space: each[place] for space, each in zip(gains, on_all, strict=True)}
-        draws = {size: values[:, :, i, place].T for i, size in enumerate(usable)}
-        judged[rule] = BatchRegret(
-            choice_of(stream.name, scores, gains),
-            zero_regret(draws, outcome),
-            rank_correlation(draws, outcome),
-        )
-    return judged
-
-
-def _gains(gains: Sweep | Mapping[str, float], stream: Stream) -> dict[str, float]:
-    """Gains by space, of a sweep its oracle gains."""
-    if not isinstance(gains, Sweep):
-        return {space: float(gain) for space, gain in gains.items()}
-    if not gains.images & stream.features.images:
-        raise MarcError(
-            "gains must be measured on the images of the stream",
-            got=f"a sweep of {gains.stream} for {stream.name}",
-            hint="marc.sweep(stream)",
-        )
-    return {space: gains.oracle(space).gain for space in gains.spaces}
-
-
-def _measure(stream: Stream, rules: Sequence[str]) -> Callable[[Table, Int], list[float]]:
-    """A function of a neighbour table and its images: the value of each rule, higher is better."""
-    answers, labels = pseudo_labels(stream), stream.row_labels
-    if labels is None and any(parse_rule(rule)[0] == "purity" for rule in rules):
-        raise MarcError("purity needs labels", got=stream.name, hint="pseudo_purity@10")
-
-    def value(name: str, table: Table, chosen: Int) -> float:
-        if name.endswith("purity"):
-            kind = labels if name == "purity" else answers
-            assert kind is not None
-            return float(agreement(table, kind[chosen]).mean())
-        of_table = {"hub_skewness": hub_skewness, "antihub_fraction": antihub_fraction}[name]
-        return of_table(None, table.shape[1], table=table)
-
-    def values(table: Table, chosen: Int) -> list[float]:
-        parsed = [parse_rule(rule) for rule in rules]
-        return [RULES[name] * value(name, table[:, :kappa], chosen) for name, kappa in parsed]
-
-    return values
