@@ -162,6 +162,16 @@ def test_views_take_the_first_stored_views(run, sources, tmp_path):
     np.testing.assert_array_equal(stored["prediction"], expected)
 
 
+def test_the_lab_draws_the_views_that_a_run_asks_for(tmp_path):
+    words = ["lab/sketch-12", "--space", "vicreg", "--seed", "0", "--views", "3"]
+    assert call("run", *words, "-o", tmp_path).status == 0
+    assert json_in(tmp_path / "config.json")["n_views"] == 3
+    stream = marc.load_stream("lab/sketch-12", n_views=3)
+    stored = arrays_in(tmp_path / "predictions.npz")
+    np.testing.assert_array_equal(stored["base_prediction"], stream.features.base.label)
+    assert (stored["base_prediction"] != stream.with_views(1).features.base.label).any()
+
+
 @pytest.mark.parametrize(
     ("pair", "name", "value"),
     [

@@ -23,31 +23,49 @@ STORES = Path("stores")
 """Where `marc embed` puts a store unless told otherwise."""
 
 
-def _open_pack(name: str, on_progress: OnProgress | None) -> Stream:
-    del on_progress  # a pack is read in one piece
+def _open_pack(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    del on_progress, n_views  # a pack is read in one piece, with all its views
     return read_pack(Path(name).expanduser())
 
 
-def _open_store(name: str, on_progress: OnProgress | None) -> Stream:
-    del on_progress  # a store is read when it is used
+def _open_lab(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    return lab_stream(name, on_progress, 1 if n_views is None else n_views)
+
+
+def _open_store(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    del on_progress, n_views  # a store is read when it is used
     return read_store(Path(name).expanduser())
 
 
-_KINDS: dict[str, tuple[str, Callable[[str, OnProgress | None], Stream]]] = {
+_KINDS: dict[str, tuple[str, Callable[[str, OnProgress | None, int | None], Stream]]] = {
     "arrays": ("arrays/FILE.npz", _open_pack),
-    "lab": ("lab/NAME", lab_stream),
+    "lab": ("lab/NAME", _open_lab),
     "store": ("store/DIR", _open_store),
 }
 
 
-def load_stream(source: str | os.PathLike[str], on_progress: OnProgress | None = None) -> Stream:
+def load_stream(
+    source: str | os.PathLike[str],
+    on_progress: OnProgress | None = None,
+    n_views: int | None = None,
+) -> Stream:
     """Open a source.
 
     `arrays/FILE.npz` is a feature pack, `lab/NAME` the embedded lab, `store/DIR` a feature store.
     A source of pictures (`folder/DIR`, `imagenet-a`, ...) is opened from the store that
     `marc embed` made of it.
+
+    Args:
+        source: written type/name.
+        on_progress: told how far the work has come, where there is some.
+        n_views: M, the first views. By default all that are stored, and of the lab the plain
+            picture alone; the lab draws as many as are asked for.
     """
-    text = os.fspath(source)
+    stream = _open(os.fspath(source), on_progress, n_views)
+    return stream if n_views is None else stream.with_views(n_views)
+
+
+def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
     kind, _, name = text.partition("/")
     if is_pictures(text):
         return _open_embedded(text)
@@ -59,12 +77,17 @@ def load_stream(source: str | os.PathLike[str], on_progress: OnProgress | None =
             allowed=", ".join(spelling for spelling, _ in known),
             hint=_spelling(text, kind),
         )
-    return _KINDS[kind][1](name, on_progress)
+    return _KINDS[kind][1](name, on_progress, n_views)
 
 
 def is_pictures(source: str) -> bool:
     """Whether a source is of pictures, which must be embedded before they are a stream."""
     return source.partition("/")[0] in IMAGE_KINDS or source in NAMED_SETS
+
+
+def draws_views(source: str) -> bool:
+    """Whether a source has as many views as are asked for: the lab alone stores none."""
+    return source.partition("/")[0] == "lab"
 
 
 def default_store(source: str) -> Path:

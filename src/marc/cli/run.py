@@ -29,7 +29,7 @@ def run(
         None, help="Weight of the evidence, w (10 in marc), or auto: learned without labels."
     ),
     policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
-    views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
+    views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
     in_order: bool = IN_ORDER,
     option: list[str] = typer.Option(

@@ -13,10 +13,12 @@ from marc.stream import Stream
 
 
 def open_stream(source: str, views: int) -> Stream:
-    """The stream of a source, seen through its first `views` views; 0 takes all."""
+    """The stream of a source, seen through its first `views` views.
+
+    0 takes all that are stored; of the lab, which draws views when asked, the plain one alone.
+    """
     with console.notes(), console.progress() as bar:
-        stream = load_stream(source, console.reporter(bar))
-    return stream.with_views(views) if views else stream
+        return load_stream(source, console.reporter(bar), views or None)
 
 
 IN_ORDER = typer.Option(False, "--in-order", help="The stored order alone, instead of --seed.")

@@ -32,7 +32,7 @@ def sweep(
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
     in_order: bool = IN_ORDER,
     policy: str = typer.Option("entropy", help="Admission policy."),
-    views: int = typer.Option(0, help="Use the first M stored views; 0 uses all."),
+    views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     held_out: list[str] = typer.Option(
         [], "--held-out", help="Sweep folders of other streams on which to choose K and w."
     ),

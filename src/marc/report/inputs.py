@@ -13,7 +13,7 @@ from marc.errors import MarcError
 from marc.folders import CONFIG, Stored, read_stored
 from marc.method import MARC
 from marc.records import read_json
-from marc.sources import load_stream
+from marc.sources import draws_views, load_stream
 from marc.stream import Stream
 
 KINDS = ("run", "sweep")
@@ -135,8 +135,10 @@ def check_pair(run: Stored, sweep: Stored) -> None:
 def open_again(stored: Stored) -> Stream:
     """The stream of a result, if it is still the one the result was computed from."""
     config = stored.config
+    # views that are no longer stored make another stream, and are told of as such below
+    drawn = config["n_views"] if draws_views(config["source"]) else None
     try:
-        stream = load_stream(config["source"])
+        stream = load_stream(config["source"], n_views=drawn)
     except MarcError as error:
         raise MarcError(
             "the source of this result cannot be opened again",
