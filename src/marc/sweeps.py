@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, one_of
 from marc.weights import WeightPath, accuracy_at, weight_path
@@ -21,6 +21,17 @@ CAPACITIES = (1, 2, 3, 4, 8, 16, 32, 64)
 
 Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Lower and upper ends of the right weights, each (seeds, capacities, N), by stored row."""
+
+
+def exact(means: ArrayLike) -> NDArray[np.float64]:
+    """Means of shares without their last bits, so that means of equal counts are equal.
+
+    >>> bool(np.mean([69 / 90, 70 / 90, 68 / 90]) == np.mean([69 / 90] * 3))
+    False
+    >>> bool(exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == exact(np.mean([69 / 90] * 3)))
+    True
+    """
+    return np.asarray(means, dtype=np.float64).round(12) + 0.0  # and no minus zero
 
 
 @dataclass(frozen=True)
@@ -43,12 +54,12 @@ class Score:
     @property
     def accuracy(self) -> float:
         """Mean over orders."""
-        return float(np.mean(self.accuracies))
+        return float(exact(np.mean(self.accuracies)))
 
     @property
     def gain(self) -> float:
         """Mean over orders of accuracy minus the baseline's."""
-        return float(np.mean(np.subtract(self.accuracies, self.base_accuracies)))
+        return float(exact(np.mean(np.subtract(self.accuracies, self.base_accuracies))))
 
     @property
     def spread(self) -> float:
@@ -160,7 +171,7 @@ class Sweep:
         """Gain over capacity x weight, mean over orders."""
         self._known(space)
         mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
-        return mean - self.base_correct.mean()
+        return exact(mean - self.base_correct.mean())
 
     def _best(self, space: str, capacity: int, seed: int | None, over: str) -> float:
         if over == "all":
@@ -212,7 +223,7 @@ def best_setting(
     Equal gains go to the smaller capacity, then to the smaller weight.
     """
     first = sources[0]
-    curve = np.mean([source.curve(space) for source in sources], axis=0)  # (K, w)
+    curve = exact(np.mean([source.curve(space) for source in sources], axis=0))  # (K, w)
     rows = range(len(first.capacities)) if capacity is None else [first._place(capacity)]
     row, column = max(
         ((k, w) for k in rows for w in range(len(first.weights))),
