@@ -40,7 +40,7 @@ class Folder:
         self.work, self._old = (path.with_name(path.name + end) for end in (".partial", ".old"))
         for place in (path, self.work, self._old):
             _refuse_foreign(place)
-        _refuse_inside_another(path)
+        refuse_inside_another(path)
         self.done = not force and (path / CONFIG).exists() and self._holds_this()
         if force:
             _refuse_strangers(path)
@@ -138,7 +138,8 @@ def _refuse_foreign(path: Path) -> None:
     )
 
 
-def _refuse_inside_another(path: Path) -> None:
+def refuse_inside_another(path: Path) -> None:
+    """A result of its own cannot lie in the folder of another."""
     for parent in path.parents:
         if (parent / CONFIG).is_file() and (parent / LOG).is_file():
             raise MarcError(

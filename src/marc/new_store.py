@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from marc.errors import MarcError, whole_number
 from marc.images.image_set import ImageSet
+from marc.locks import LOCK, locked
 from marc.records import differences
 from marc.store import CHUNK, CONTENT, FORMAT, IDS, LABELS, STATUS, FeatureStore, is_store
 
-LOCK = ".lock"
 _NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
 
 
@@ -87,8 +86,7 @@ def writing(path: Path) -> Iterator[None]:
     """
     _refuse_foreign(path)
     path.mkdir(parents=True, exist_ok=True)
-    with (path / LOCK).open("w") as file:
-        _lock(file, path)
+    with locked(path, "another marc embed is filling this store"):
         for left in path.rglob("*.partial"):
             left.unlink()
         try:
@@ -97,16 +95,3 @@ def writing(path: Path) -> Iterator[None]:
             if [left.name for left in path.iterdir()] == [LOCK]:
                 (path / LOCK).unlink()
                 path.rmdir()
-
-
-def _lock(file: IO[str], path: Path) -> None:
-    if sys.platform == "win32":
-        return  # it has no such locks: there, two writers do double work
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise MarcError("another marc embed is filling this store", got=path) from error
-    except OSError:
-        pass  # nor have some shared file systems

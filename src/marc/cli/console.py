@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import warnings
 from collections import Counter
@@ -25,6 +24,10 @@ from rich.progress import (
 from rich.table import Table
 
 from marc.errors import MarcError
+from marc.printing import interval as interval
+from marc.printing import p_value as p_value
+from marc.printing import percent as percent
+from marc.printing import points as points
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
@@ -36,6 +39,7 @@ SEVERAL = {
     "select": ("--space",),
     "report": ("--held-out",),
     "run": ("--seed", "--set"),
+    "study": ("--only",),
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }
 """Options that take several values after one flag, by command: `--seed 0 1 2`."""
@@ -73,39 +77,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: boo
     # half a number is worse than a long line, so a narrow terminal does not cut the table
     wanted = Measurement.get(out, out.options.update(max_width=400), grid).maximum
     Console(highlight=False, emoji=False, width=max(wanted, out.width)).print(grid)
-
-
-def points(value: float) -> str:
-    """A difference of accuracies in points; what rounds to zero has no minus."""
-    return f"{100 * value:+z.2f}"
-
-
-def interval(ends: Sequence[float]) -> str:
-    """The two ends of an interval of a difference, in points.
-
-    >>> interval([-0.0123, 0.5])
-    '[-1.23, +50.00]'
-    """
-    low, high = map(points, ends)
-    return f"[{low}, {high}]"
-
-
-def percent(value: float) -> str:
-    """An accuracy in percent."""
-    return f"{100 * value:.2f}"
-
-
-def p_value(log10: float) -> str:
-    """A p-value with two digits from its logarithm, so that none is too small to be told.
-
-    >>> p_value(-1.5), p_value(-815.3421)
-    ('0.032', '4.5e-816')
-    """
-    if log10 > -300:  # a float holds it with all its digits
-        return f"{10**log10:.2g}"
-    exponent = math.floor(log10)
-    digits = f"{10 ** (log10 - exponent):.2g}"
-    return f"1e{exponent + 1}" if digits == "10" else f"{digits}e{exponent}"
 
 
 def count(number: int, thing: str) -> str:
