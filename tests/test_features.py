@@ -26,7 +26,10 @@ def lazily(stream, calls, known=()):
     features = Features(
         LazyViews(read, views.shape),
         old.predictor,
-        LazySpaces({name: reader(name) for name in old.spaces}),
+        LazySpaces(
+            {name: reader(name) for name in old.spaces},
+            {name: keys.shape[1] for name, keys in old.spaces.items()},
+        ),
         old.class_names,
         old.ids,
         known=dict(known),

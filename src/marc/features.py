@@ -58,7 +58,11 @@ class LazyViews:
 class LazySpaces(Mapping[str, NDArray[np.float32]]):
     """Spaces that are read when they are first used."""
 
-    def __init__(self, readers: Mapping[str, Callable[[], NDArray[np.float32]]]) -> None:
+    def __init__(
+        self, readers: Mapping[str, Callable[[], NDArray[np.float32]]], dims: Mapping[str, int]
+    ) -> None:
+        self.dims = dims
+        """D_s by space, known without reading."""
         self._readers = readers
         self._read: dict[str, NDArray[np.float32]] = {}
 
@@ -124,8 +128,11 @@ class Features:
         return self._transformed[space]
 
     def dim(self, space: str) -> int:
-        """D_s, found without computing a transform; refuses a name that `keys` would refuse."""
-        keys, steps = self._stored(space)
+        """D_s, found without reading or computing; refuses a name that `keys` would refuse."""
+        name, *steps = space.split("+")
+        if isinstance(self.spaces, LazySpaces) and name in self.spaces:
+            return transforms.dimension(self.spaces.dims[name], steps)
+        keys, _ = self._stored(space)
         return transforms.dimension(keys.shape[1], steps)
 
     def _stored(self, space: str) -> tuple[NDArray[np.float32], list[str]]:

@@ -48,7 +48,10 @@ def read_store(path: Path) -> Stream:
             float(words["logit_scale"]),
             PromptEmbeddings(store.get(PROMPT_CLASS), partial(store.get, PROMPTS)),
         ),
-        spaces=LazySpaces({name: partial(_space, store, name) for name in whole}),
+        spaces=LazySpaces(
+            {name: partial(_space, store, name) for name in whole},
+            {name: store.shape(f"{SPACES}/{name}")[1] for name in whole},
+        ),
         class_names=tuple(words["class_names"]),
         ids=tuple(store.get(IDS)[readable].tolist()),
         known=_digests(store, whole),
