@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ASSETS = Path(__file__).with_name("assets")
 
@@ -25,7 +26,8 @@ class Look:
 
     color: str
     marker: str
-    dash: str | tuple[int, tuple[float, ...]]
+    dash: Any
+    """A line style of matplotlib."""
     width: float
 
 

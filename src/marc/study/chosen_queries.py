@@ -1,0 +1,155 @@
+"""Queries that are shown one by one, chosen by a rule and not by hand, and what each one read.
+
+A rule names images by what was answered, never by what their neighbours look like. Among the named
+ones a place in the stream decides: the last, or a few that are spread evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.core import Trajectory
+from marc.method import MARC
+from marc.offline import admit
+from marc.scores import Int, kernel
+from marc.stream import Stream
+from marc.study.artifacts import Column, Table
+from marc.study.plan import Plan
+from marc.study.work import Work
+
+ALPHA, BETA = MARC.alpha, MARC.beta
+"""The kernel of every sweep that does not say otherwise."""
+
+
+@final
+@dataclass(frozen=True)
+class Reading:
+    """The retained keys as one query reads them in one space, the strongest first; (n,) each."""
+
+    items: Int
+    stored: Int
+    """The labels under which they are kept."""
+    cosines: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    """alpha phi_beta of the cosines: what each adds to the evidence for its stored label."""
+
+    def evidence(self, n_classes: int) -> NDArray[np.float64]:
+        """L of every class, (C,)."""
+        total = np.bincount(self.stored, self.weights, minlength=n_classes)
+        return np.asarray(total, dtype=np.float64)
+
+    def first(self, count: int) -> Reading:
+        """The strongest few."""
+        return Reading(
+            items=self.items[:count],
+            stored=self.stored[:count],
+            cosines=self.cosines[:count],
+            weights=self.weights[:count],
+        )
+
+
+def read_at(
+    keys: NDArray[np.float32], trajectory: Trajectory, position: int, capacity: int
+) -> Reading:
+    """What the query at a position reads in the space of `keys` (N, D); equal cosines by row."""
+    held = trajectory.retained(position, capacity)
+    items = np.array([item for each in held.values() for item in each], dtype=np.int64)
+    stored = np.repeat(list(held), [len(each) for each in held.values()]).astype(np.int64)
+    cosines = keys[items].astype(np.float64) @ keys[trajectory.order[position]]
+    nearest = np.lexsort((items, -cosines))
+    cosines = cosines[nearest]
+    weights = np.asarray(ALPHA * kernel(cosines, BETA), dtype=np.float64)
+    return Reading(items[nearest], stored[nearest], cosines, weights)
+
+
+@final
+@dataclass(frozen=True)
+class ChosenQuery:
+    """One query, what is known of it, and what it read in some spaces."""
+
+    row: int
+    position: int
+    """Its place in the order."""
+    id: str
+    true: int
+    predicted: int
+    """The base prediction."""
+    readings: Mapping[str, Reading]
+    """By space; the retained items are the same in all of them."""
+
+
+def query_at(
+    stream: Stream, trajectory: Trajectory, position: int, spaces: Sequence[str], capacity: int
+) -> ChosenQuery:
+    """The query at a position of a labelled stream, read in some spaces."""
+    row, features, labels = int(stream.order[position]), stream.features, stream.row_labels
+    assert labels is not None  # a study has checked
+    return ChosenQuery(
+        row=row,
+        position=position,
+        id=features.ids[row],
+        true=int(labels[row]),
+        predicted=int(features.base.label[row]),
+        readings={
+            space: read_at(features.keys(space), trajectory, position, capacity) for space in spaces
+        },
+    )
+
+
+def first_order(work: Work) -> tuple[Stream, Trajectory]:
+    """The main stream in the first order of the plan, and what it offers to the memory."""
+    plan = work.plan
+    seed = plan.seeds.orders[0]
+    stream = work.stream(plan.main).shuffled(seed)
+    [admitted] = admit(MARC(plan.spaces.own, plan.grids.capacity), [stream], [seed])
+    return stream, admitted.trajectory
+
+
+def in_stream(named: NDArray[np.bool_], order: Int) -> Int:
+    """Positions of the rows that a rule names (N,), in the order in which they come."""
+    return np.flatnonzero(named[order])
+
+
+def spread_evenly(positions: Int, count: int) -> Int:
+    """The middle one of each of `count` equal parts; all where there are no more than that.
+
+    >>> spread_evenly(np.arange(20), 4).tolist(), spread_evenly(np.array([3, 9]), 4).tolist()
+    ([2, 7, 12, 17], [3, 9])
+    """
+    n_positions = len(positions)
+    if n_positions <= count:
+        return positions
+    return positions[(2 * np.arange(count) + 1) * n_positions // (2 * count)]
+
+
+def needs_two_spaces(plan: Plan) -> str:
+    """What is missing where the strong space is the predictor's own."""
+    if plan.spaces.own != plan.spaces.strong:
+        return ""
+    return f"the own and the strong space of this plan are one: {plan.spaces.own}"
+
+
+def none_chosen(name: str, title: str, stream: str, rule: str, answers: tuple[str, ...]) -> Table:
+    """What is given instead of a figure where no image satisfies its rule."""
+    return Table(
+        name=name,
+        title=title,
+        caption="No figure: what it would show is chosen by a rule that no image satisfies.",
+        columns=(Column("stream"), Column("rule"), Column("images", "count")),
+        rows=((stream, rule, 0),),
+        answers=answers,
+    )
+
+
+def short(text: str, length: int) -> str:
+    """A name cut to a length, with a dot where something is missing.
+
+    >>> short("tabby cat", 7), short("cat", 7)
+    ('tabby ·', 'cat')
+    """
+    return text if len(text) <= length else text[: length - 1] + "·"
