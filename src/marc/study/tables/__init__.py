@@ -1,0 +1,1 @@
+"""The tables of the study, one experiment a file."""
