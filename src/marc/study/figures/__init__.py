@@ -1,0 +1,1 @@
+"""The figures of the study, one experiment a file."""
