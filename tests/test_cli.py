@@ -67,7 +67,7 @@ OTHERS = {
     "compare foreign folders": (["compare", "foreign", "file"], "foreign", "marc run"),
     "compare with an unknown option": (["compare", "a", "b", "--nonsense"], "--nonsense", "--help"),
     "list nothing": (["list"], "what", "--help"),
-    "list an unknown kind": (["list", "metods"], "metods", "encoders, methods, policies"),
+    "list an unknown kind": (["list", "metods"], "metods", "encoders, experiments, methods"),
     "list the card of an unknown method": (["list", "methods", "--card", "x"], "'x'", "marc"),
     "list with an unknown option": (["list", "methods", "--nonsense"], "--nonsense", "--help"),
     "demo into a file": (["demo", "-o", "file"], "file", ""),

@@ -17,7 +17,9 @@ from marc.cli.listing import list_names
 from marc.cli.report import report
 from marc.cli.run import run
 from marc.cli.select import select
+from marc.cli.study import study
 from marc.cli.sweep import sweep
+from marc.cli.verify import verify
 from marc.errors import MarcError
 
 _INTERRUPTED = 130  # the parser's exit status for Ctrl-C
@@ -36,6 +38,8 @@ app.command()(select)
 app.command()(run)
 app.command()(sweep)
 app.command()(compare)
+app.command()(study)
+app.command()(verify)
 app.command()(report)
 app.command()(check)
 app.command(name="list")(list_names)
@@ -66,7 +70,7 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             kept = "; what is finished is kept: the same command goes on from it"
-            resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "embed", "run", "sweep")
+            resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "embed", "run", "study", "sweep")
             console.err.print("stopped" + (kept if resumes else ""))
         raise
     except OSError as error:

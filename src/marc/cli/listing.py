@@ -27,12 +27,14 @@ NEEDS = {
 
 
 def list_names(
-    what: str = typer.Argument(help="methods, policies, encoders, datasets or prompts."),
+    what: str = typer.Argument(
+        help="methods, policies, encoders, datasets, prompts or experiments."
+    ),
     pattern: str = typer.Argument("*", help="A shell-style pattern, for example 'no*'."),
     card: str = typer.Option("", help="Print everything about one of them."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List methods, admission policies, encoders, data sets or prompt sets.
+    """List methods, admission policies, encoders, data sets, prompt sets or experiments.
 
     Example:  marc list encoders 'mini:pairs-*'
     """
@@ -42,6 +44,7 @@ def list_names(
         "encoders": list_encoder_cards,
         "datasets": list_datasets,
         "prompts": list_prompts,
+        "experiments": list_experiments,
     }
     kinds[one_of("kind of thing to list", what, kinds)](pattern, card, json)
 
@@ -160,6 +163,22 @@ def list_policies(pattern: str, card: str, json: bool) -> None:
         console.as_json(found)
     else:
         console.table(["policy", "keeps"], [[*row] for row in found.items()], numbers=False)
+
+
+def list_experiments(pattern: str, card: str, json: bool) -> None:
+    """Experiments of `marc study` and what of the paper they answer."""
+    from marc.study.experiments import EXPERIMENTS  # many modules: loaded when needed
+
+    _refuse_card("experiments", card)
+    known = {each.name: each for each in EXPERIMENTS}
+    found = [each for name, each in known.items() if fnmatch.fnmatch(name, pattern)]
+    _refuse_none("experiment", [each.name for each in found], pattern, known)
+    if json:
+        told = {each.name: {"title": each.title, "answers": each.answers} for each in found}
+        console.as_json(told)
+        return
+    rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in found]
+    console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False)
 
 
 def _refuse_card(what: str, card: str) -> None:
