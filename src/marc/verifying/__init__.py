@@ -1,0 +1,1 @@
+"""The paper's printed values held against the tables of a study."""

@@ -1,0 +1,165 @@
+"""Every printed number has one place, and every place a tolerance with its reason."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from marc.encoders import encoder_card
+from marc.errors import MarcError
+from marc.images import NAMED_SETS
+from marc.paper.numbers import table
+from marc.paper.statements import STATEMENTS
+from marc.paper.tables import TABLES
+from marc.verifying.everything import EXPECTED
+from marc.verifying.expected import COPIED, Place, declare
+from marc.verifying.names import DATASETS, EIGHT, RN50, SIXTEEN, VIT
+from marc.verifying.tolerances import (
+    CAPACITY_RANKS,
+    CHANGE,
+    COUNT,
+    FEW_RANKS,
+    KINDS,
+    ORACLE,
+    ORDER,
+)
+from marc.weights import WEIGHTS
+
+PRINTED = [
+    (each.label, row, column, number, found.text)
+    for each in (*TABLES, *STATEMENTS.values())
+    for row in each.rows
+    for column in each.columns
+    for number, found in enumerate(each.numbers(row, column))
+]
+
+
+def test_every_printed_number_is_expected_once():
+    found = [(e.label, e.row, e.column, e.number, e.printed.text) for e in EXPECTED]
+    assert Counter(found) == Counter(PRINTED)
+    assert max(Counter(found).values()) == 1
+    assert len(PRINTED) > 1400
+
+
+def test_they_stand_in_the_order_of_the_paper():
+    labels = list(dict.fromkeys(each.label for each in EXPECTED))
+    assert labels == list(dict.fromkeys(label for label, *_ in PRINTED))
+
+
+@pytest.mark.parametrize("label", dict.fromkeys(each.label for each in EXPECTED))
+def test_a_place_is_whole_or_says_why_there_is_none(label):
+    for expected in (each for each in EXPECTED if each.label == label):
+        place = expected.place
+        if place.never is not None:
+            assert place.never.reason
+            continue
+        assert place.table, expected.where
+        assert place.column, expected.where
+        assert place.tolerance in KINDS, expected.where
+        assert place.dataset or place.datasets, expected.where
+        assert place.part in ("value", "sd", "low", "high"), expected.where
+        assert expected.allowed >= 0, expected.where
+
+
+def test_names_are_those_that_marc_lists():
+    assert set(DATASETS.values()) <= set(NAMED_SETS)
+    assert len(set(SIXTEEN)) == 16
+    assert len(set(EIGHT)) == 8
+    for name in (*SIXTEEN, f"{VIT}-text", f"{RN50}-text"):
+        assert encoder_card(name).name == name
+
+
+def test_other_papers_and_time_are_never_compared():
+    by_place = {(e.label, e.row, e.column): e for e in EXPECTED}
+    assert by_place["tab:ood", "ViT TDA", "A"].place.never == COPIED
+    assert by_place["tab:s_timing", "CLIP", "1"].place.never.reason.startswith("time")
+    assert by_place["tab:ood", "ViT MARC, M = 64", "A"].place.never is None
+
+
+def test_a_deviation_beside_a_value_widens_it():
+    by_place = {(e.label, e.row, e.column, e.number): e for e in EXPECTED}
+    gain = by_place["tab:swap", "DINOv2-L", "oracle", 0]
+    assert gain.place.tolerance is ORACLE
+    assert gain.allowed == pytest.approx(3 * 0.34 + 0.005)
+    assert by_place["tab:swap", "DINOv2-L", "oracle", 1].place.part == "sd"
+    assert by_place["tab:swap", "DINOv2-L", "oracle", 1].allowed == pytest.approx(
+        math.log10(6 * 0.345 / 0.34)
+    )
+    single = by_place["tab:spaces16", "DINOv2-L", "gain A", 0]
+    assert single.allowed == pytest.approx(1.005)
+    assert by_place["tab:spaces16", "CLIP", "gain A", 0].allowed == pytest.approx(0.305)
+    assert by_place["tab:spaces16", "Supervised", "gain A", 0].allowed == pytest.approx(0.6695)
+
+
+def place(label, row, column="printed", number=0):
+    [found] = [
+        each
+        for each in EXPECTED
+        if (each.label, each.row, each.column, each.number) == (label, row, column, number)
+    ]
+    return found.place
+
+
+def test_the_gain_of_the_large_space_is_that_of_its_accuracy():
+    accuracy = place("fig:s_substitution", "accuracy, M = 1, DINOv2-L")
+    row = "gain with one view and with 64, DINOv2-L"
+    gain = place("fig:s_substitution", row)
+    assert (gain.table, gain.column) == ("paired", "gain at K, w")
+    assert (gain.row, gain.settings) == (accuracy.row, accuracy.settings)
+    assert gain.settings["capacity"] == 8
+    many = place("fig:s_substitution", row, number=1)
+    assert many.row["views"] == "64"
+    assert "K = 16" in many.note
+
+
+def test_places_ask_for_what_the_paper_did():
+    for number in (1, 2):
+        for column in ("oracle", "capacity"):
+            end = place("tab:s_correlations", "anti-hub, V2", column, number)
+            assert end.settings["batches"] == 300
+    assert "batches" not in place("tab:s_correlations", "anti-hub, V2", "oracle").settings
+    for name in ("Aircraft", "Food101"):
+        assert place("sec:s_benchmark", f"oracle gain, {name}").plan["grids.weights"] == WEIGHTS
+    assert place("tab:s_joint_selection", "A", "gain").column == "gain, first order"
+    for row in ("accuracy, A, RN50, M = 1, DINOv2-B", "gain of the memory, A, RN50, M = 1"):
+        assert place("sec:s_substitution", row).tolerance is ORDER
+        assert "single run" in place("sec:s_substitution", row).note
+
+
+def test_kinds_that_differ_within_a_table():
+    assert place("tab:swap", "DINOv2-S", "held-out").tolerance is ORACLE
+    assert place("tab:s_components_ood", "refinement", "A").tolerance is CHANGE
+    for number in range(3):
+        kinds = [
+            place("tab:s_correlations", "purity, A", column, number).tolerance
+            for column in ("oracle", "capacity")
+        ]
+        assert kinds == [FEW_RANKS, CAPACITY_RANKS]
+    stated = place("sec:capacity", "correlation of purity and capacity, A, 2,000 images")
+    assert stated.tolerance is CAPACITY_RANKS
+    ends = [
+        place("sec:s_ci", "advantage over COSMIC, three orders", number=number).never
+        for number in range(3)
+    ]
+    assert ends[0] is None
+    assert "three orders" in ends[1].reason
+    assert ends[1] == ends[2]
+
+
+def test_spaces_without_gain_are_all_but_those_with_one():
+    found = place("sec:s_figures", "spaces without gain, V2")
+    assert (found.table, found.tolerance) == ("correlations-checks", COUNT)
+    assert (found.row["set"], found.less["set"]) == ("all", "positive gain")
+
+
+def test_a_cell_without_a_place_is_an_error():
+    printed = table("tab:x", "row | a | b\nfirst | 1.0 | -\nsecond | 2 to 3 | 4")
+    with pytest.raises(MarcError, match="no place for second"):
+        declare(printed, Place(), {"a": Place()}, {"first": Place()})
+    with pytest.raises(MarcError, match="2 numbers has 1"):
+        declare(
+            printed,
+            Place(),
+            {"a": Place(), "b": Place()},
+            {"first": Place(), "second": (Place(),)},
+        )

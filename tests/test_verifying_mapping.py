@@ -1,0 +1,247 @@
+"""Every address of a printed value is an address that the experiments really fill.
+
+A plan with the paper's names runs over tiny streams of random features. What is found there is no
+number of the paper; only tables, rows, columns and settings count.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marc.stream import Stream
+from marc.study.artifacts import Table
+from marc.study.experiments import EXPERIMENTS
+from marc.study.folder import StoredStudy
+from marc.study.formats import as_json
+from marc.study.plan_files import plan_from
+from marc.study.studying import describe
+from marc.study.work import Held, Work
+from marc.verifying.everything import EXPECTED
+from marc.verifying.expected import MEAN
+from marc.verifying.names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIX, SIXTEEN, prompts_of
+from marc.verifying.streams import Streams
+from marc.verifying.verify import experiment_of, find_row, verify
+
+N_IMAGES, N_CLASSES, DIM = 70, 4, 8
+SIZES = {250: 20, 500: 30, 1000: 40, 2000: 60}
+"""Batches of the paper, and of streams that are as small as these."""
+
+
+def entry(dataset, group, predictor):
+    return {
+        "source": f"arrays/{dataset}-{predictor}.npz",
+        "group": group,
+        "views": 64,
+        "dataset": dataset,
+        "predictor": predictor,
+        "prompts": prompts_of(dataset),
+    }
+
+
+def paper_plan(domains=CROSS_DOMAIN):
+    main, shift = FAMILY[1:3], (*FAMILY[3:], FAMILY[0])
+    streams = {name: entry(name, "main", "clip-b16-text") for name in main}
+    streams |= {name: entry(name, "shift", "clip-b16-text") for name in shift}
+    for name in domains:
+        group = "extra" if name in ADDED else "domain"
+        streams[name] = entry(name, group, "clip-b16-text")
+    streams |= {f"{name}-2": entry(name, "predictor", f"{RN50}-text") for name in FAMILY}
+    return plan_from(
+        {
+            "title": "The names of the paper",
+            "predictor": "clip-b16-text",
+            "streams": streams,
+            "spaces": {
+                "all": list(SIXTEEN),
+                "controls": list(FIVE),
+                "own": "clip-b16",
+                "deployed": "dinov2-b",
+                "strong": "dinov2-l",
+            },
+            "grids": {"dims": [2, 4], "neighbors": [5, 10]},
+            "draws": {"batches": 2, "sizes": list(SIZES.values()), "bootstraps": 2},
+            "benchmark": {"methods": ["zero-shot"]},
+            "timing": {"images": 12, "warm_up": 2, "sessions": 2},
+        }
+    )
+
+
+def named_stream(name, seed):
+    """Spaces whose noise grows in small steps, so that their gains do."""
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(N_CLASSES, size=N_IMAGES)
+    prototypes = draw.standard_normal((N_CLASSES, DIM))
+    images = prototypes[labels] + 2.5 * draw.standard_normal((N_IMAGES, DIM))
+    views = prototypes[labels][:, np.newaxis] + 2.5 * draw.standard_normal((N_IMAGES, 64, DIM))
+    views[:, 0] = images
+    centers = draw.standard_normal((N_CLASSES, 6))
+    spaces = {
+        space: centers[labels] + (0.2 + 0.12 * place) * draw.standard_normal((N_IMAGES, 6))
+        for place, space in enumerate(SIXTEEN)
+    }
+    return Stream.from_arrays(
+        views.astype(np.float32), prototypes, spaces, logit_scale=20.0, labels=labels, name=name
+    )
+
+
+def work_of(plan):
+    streams = {
+        name: named_stream(name, seed).with_views(each.views)
+        for seed, (name, each) in enumerate(plan.streams.items())
+    }
+    return Work(plan, Held(), streams)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return paper_plan()
+
+
+@pytest.fixture(scope="module")
+def made(plan):
+    """Tables as they are stored, with the experiment of each."""
+    work = work_of(plan)
+    found = {}
+    for experiment in EXPERIMENTS:
+        about = {"experiment": experiment.name, "streams": describe(plan)}
+        assert not experiment.missing(plan), experiment.name
+        for artifact in experiment.make(work):
+            if isinstance(artifact, Table):
+                found[artifact.name] = json.loads(as_json(artifact, about))
+    return found
+
+
+def small(place):
+    """The place with batches of the size that these streams have images for."""
+    row = dict(place.row)
+    if "images of a batch" in row:
+        row["images of a batch"] = SIZES[row["images of a batch"]]
+    if "n" in row:
+        row["n"] = str(SIZES[int(row["n"])])
+    return replace(place, row=row)
+
+
+MAPPED = [each for each in EXPECTED if each.place.never is None]
+
+
+@pytest.mark.parametrize("table", sorted({each.place.table for each in MAPPED}))
+def test_every_address_is_filled(made, plan, table):
+    assert table in made
+    stored = made[table]
+    assert experiment_of(table, EXPERIMENTS) == stored["experiment"]
+    columns = {column["name"]: column for column in stored["columns"]}
+    settings = {*stored["settings"], *(["orders"] if "seeds" in stored["settings"] else [])}
+    for expected in MAPPED:
+        place = small(expected.place)
+        if place.table != table:
+            continue
+        said = f"{expected.label}: {expected.where}"
+        assert place.column in columns, said
+        assert columns[place.column]["unit"] != "text", said
+        assert set(place.settings) <= settings, said
+        row = find_row(stored, place, Streams.of(plan))
+        cell = row[list(columns).index(place.column)]
+        # streams as small as these may have no anti-hubs to rank, and no deviation to divide by
+        assert cell is not None or columns[place.column]["unit"] in ("correlation", "ratio"), said
+
+
+def test_averages_over_exactly_the_streams_of_the_paper(made, plan):
+    """Two streams were added later, and only one table counts them."""
+    found = {}
+    for expected in MAPPED:
+        place = expected.place
+        if MEAN in place.row.values() and place.datasets in (SIX, CROSS_DOMAIN):
+            [name] = find_row(made[place.table], place, Streams.of(plan))[:1]
+            found.setdefault((place.table, place.datasets), set()).add(name)
+    assert found == {
+        ("benchmark-domains", SIX): {"mean, without extra"},
+        ("benchmark-domains", CROSS_DOMAIN): {"mean"},
+        ("large-views", SIX): {"mean"},
+    }
+
+
+def test_spaces_without_gain_are_counted_by_two_rows(made, plan):
+    [expected] = [e for e in MAPPED if e.place.less]
+    study = stored_study(made, plan)
+    [found] = verify(study, EXPERIMENTS, [expected])
+    table = made["correlations-checks"]
+    names = [column["name"] for column in table["columns"]]
+    rows = [dict(zip(names, row, strict=True)) for row in table["rows"]]
+    counts = {row["set"]: row["spaces"] for row in rows if row["stream"] == expected.place.dataset}
+    assert found.got == counts["all"] - counts["positive gain"]
+
+
+def stored_study(made, plan):
+    return StoredStudy(
+        Path(),
+        {"plan": json.loads(json.dumps(plan.as_data()))},
+        {each["experiment"]: {} for each in made.values()},
+        made,
+        {},
+    )
+
+
+def test_what_is_left_out_with_the_plan_of_the_paper(made, plan):
+    """Only what this plan changes on purpose has no match."""
+    found = verify(stored_study(made, plan), EXPERIMENTS)
+    compared = [each for each in found if each.status != "no match"]
+    assert {each.expected.label for each in compared} >= {"tab:spaces16", "tab:ood", "tab:grid"}
+    reasons = {each.reason for each in found if each.expected.place.never is None} - {""}
+    allowed = (
+        "empty: ",
+        "no deviation at all",
+        "the table batches has no row with n ",
+        "the protocol differs: grids.dims ",
+        "the protocol differs: spaces.all has 16 spaces that are not the paper's 8",
+        "the protocol differs: batches 2, not 300",
+        "images of a batch 2000",
+        "the protocol differs: parts",
+    )
+    assert {r for r in reasons if not any(each in r for each in allowed)} == set()
+    assert len(compared) > 900
+
+
+UNITS = {
+    "geometry": {"percent", "points"},
+    "one view, no memory": {"percent"},
+    "order": {"percent", "points"},
+    "oracle gain": {"points"},
+    "views": {"percent", "points"},
+    "change": {"points"},
+    "change under views": {"points"},
+    "advantage of one order": {"points"},
+    "deviation": {"percent", "points", "count"},
+    "ranks": {"correlation"},
+    "ranks of five": {"correlation"},
+    "ranks of capacities": {"correlation"},
+    "regret": {"points"},
+    "share of batches": {"ratio"},
+    "share": {"percent"},
+    "images": {"count"},
+    "images under views": {"count"},
+    "range": {"points"},
+    "tenths": {"points"},
+    "capacity": {"count"},
+    "weight": {"number"},
+    "count": {"count"},
+    "exact": {"count"},
+    "p": {"log10 p"},
+    "ratio of deviations": {"ratio"},
+}
+
+
+def test_a_column_has_the_unit_of_what_is_printed(made):
+    for expected in MAPPED:
+        place, text = expected.place, expected.printed.text
+        [column] = [c for c in made[place.table]["columns"] if c["name"] == place.column]
+        said = f"{expected.label}: {expected.where} in {place.table}, {place.column}"
+        assert column["unit"] in UNITS[place.tolerance.name], said
+        if text.startswith(("+", "-")):
+            assert column["unit"] in ("points", "correlation"), said
+        if place.tolerance.name == "oracle gain":
+            assert column["word"] in ("oracle", "held-out"), said
+        if "no memory" in expected.row or expected.column.startswith(("none", "ensemble")):
+            assert place.column.startswith("no memory") or "no memory" in place.row.values(), said
