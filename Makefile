@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 EXTRAS ?= dev
 READY := $(VENV)/.ready-$(EXTRAS)
 
-.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results peers-benchmark clean
+.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results peers-benchmark study-results replication-benchmark clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -36,6 +36,15 @@ lab-results: $(READY)
 peers-benchmark: $(READY)
 	$(BIN)/python -m benchmarks.peers.speed
 
+study-results: $(READY)
+	$(BIN)/marc study --lab -o studies/lab
+	$(BIN)/python -m benchmarks.study studies/lab > docs/results/study.md.new
+	mv docs/results/study.md.new docs/results/study.md
+
+# needs EXTRAS=dev,encoders
+replication-benchmark: $(READY)
+	$(BIN)/python -m benchmarks.replication --device $(DEVICE)
+
 paper-arithmetic: $(READY)
 	$(BIN)/python -m benchmarks.paper.arithmetic > docs/results/paper-arithmetic.md.new
 	mv docs/results/paper-arithmetic.md.new docs/results/paper-arithmetic.md
@@ -51,4 +60,4 @@ $(READY): pyproject.toml constraints-cpu.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo runs stores sweeps
+	rm -rf $(VENV) demo runs stores studies sweeps

@@ -1,0 +1,69 @@
+"""The tables of a study that its walk-through speaks of, as Markdown.
+
+    marc study --lab -o studies/lab && python -m benchmarks.study studies/lab
+
+docs/results/study.md holds the output for the plan of the lab; `make study-results` makes it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.words import table
+from marc.study.artifacts import Estimate
+from marc.study.cells import cell_text
+from marc.study.experiments import EXPERIMENTS
+from marc.study.folder import StoredStudy, read_study
+
+TABLES = (
+    *("spaces", "spaces-ranked", "controls", "transformed", "memory-alone"),
+    *("view-budget", "substitution", "splits", "repairs", "repairs-shared"),
+    *("correlations", "correlations-checks", "batches", "composite"),
+    *("selection-rules", "selection-streams", "joint-choice", "transfer-summary"),
+    *("components", "protocol-controls", "policies", "large-views", "hazard-weights"),
+    *("benchmark", "benchmark-domains", "matched-orders", "matched-orders-oracle"),
+    *("across-streams", "multiplicity", "cost", "cost-ratios"),
+)
+
+
+def text_of(cell: Any, unit: Any) -> str:
+    """A stored cell as it is printed."""
+    return cell_text(Estimate(**cell) if isinstance(cell, dict) else cell, unit)
+
+
+def section(stored: dict[str, Any]) -> str:
+    """One table with its words."""
+    columns = stored["columns"]
+    heads = [c["name"] + (f" ({c['word']})" if c["word"] else "") for c in columns]
+    rows = [
+        [text_of(cell, column["unit"]) for cell, column in zip(row, columns, strict=True)]
+        for row in stored["rows"]
+    ]
+    words = " ".join([stored["caption"], *stored["notes"]])
+    title = f"## {stored['title']}\n\n`tables/{stored['name']}`, {', '.join(stored['answers'])}."
+    return f"{title} {words}\n\n{table(heads, rows)}\n"
+
+
+def page(study: StoredStudy) -> str:
+    """The whole document."""
+    plan = study.config["plan"]
+    seconds = sum(record["seconds"] for record in study.records.values())
+    head = (
+        f"# {plan['title']}: tables\n\nPrinted by `make study-results`. The plan is "
+        "`src/marc/study/plans/lab.toml`; [study.md](../study.md) says what these numbers mean. "
+        f"{len(study.records)} experiments, {seconds:.0f} s without the drawing and embedding of "
+        "pictures.\n"
+    )
+    return "\n".join([head, *(section(dict(study.tables[name])) for name in TABLES)])
+
+
+def main() -> None:
+    """Print the tables of a study."""
+    names = [experiment.name for experiment in EXPERIMENTS]
+    print(page(read_study(Path(sys.argv[1]), names)), end="")
+
+
+if __name__ == "__main__":
+    main()
