@@ -19,6 +19,7 @@ from marc.offline import admit
 from marc.scores import Int, kernel
 from marc.stream import Stream
 from marc.study.artifacts import Column, Table
+from marc.study.pieces import Piece, sweep_pieces
 from marc.study.plan import Plan
 from marc.study.work import Work
 
@@ -132,6 +133,11 @@ def needs_two_spaces(plan: Plan) -> str:
     if plan.spaces.own != plan.spaces.strong:
         return ""
     return f"the own and the strong space of this plan are one: {plan.spaces.own}"
+
+
+def two_space_pieces(plan: Plan) -> list[Piece]:
+    """One sweep of the predictor's own and of the strong space on the main stream."""
+    return sweep_pieces([plan.main], (plan.spaces.own, plan.spaces.strong))
 
 
 def none_chosen(name: str, title: str, stream: str, rule: str, answers: tuple[str, ...]) -> Table:

@@ -39,7 +39,7 @@ RULES = (
 """Measures that are taken on calibration batches."""
 
 _LARGEST_KAPPA = 10  # of these rules
-_HELD = 4  # streams and sweeps whose base scores are held at a time
+_HELD = 2  # streams and sweeps whose views and base scores are held at a time
 
 
 class Shelf(Protocol):

@@ -32,10 +32,10 @@ from marc.study.chosen_queries import (
     none_chosen,
     query_at,
     spread_evenly,
+    two_space_pieces,
 )
 from marc.study.experiment import Experiment
 from marc.study.neighbour_tiles import draw
-from marc.study.pieces import Piece, sweep_pieces
 from marc.study.plan import Plan
 from marc.study.work import Work
 
@@ -207,16 +207,11 @@ def _nearest(
     }
 
 
-def pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the two spaces on the main stream."""
-    return sweep_pieces([plan.main], (plan.spaces.own, plan.spaces.strong))
-
-
 EXPERIMENT = Experiment(
     name=NAME,
     title=f"{TITLE}, figure",
     answers=ANSWERS,
     make=make,
-    pieces=pieces,
+    pieces=two_space_pieces,
     missing=needs_two_spaces,
 )
