@@ -27,6 +27,18 @@ def gains(work, stream, space, capacity, weight, views=1):
     return np.array(rows)
 
 
+def weight_gains(work, stream, space, views=1, capacity=8):
+    """Gain of every order at every weight of the plan, (orders, weights)."""
+    grids = work.plan.grids
+    changes = [gains(work, stream, space, capacity, weight, views) for weight in grids.weights]
+    return np.mean(changes, axis=2).T
+
+
+def best_gains(work, stream, space, views=1, capacity=8):
+    """Oracle gain of every order, (orders,)."""
+    return weight_gains(work, stream, space, views, capacity).max(axis=1)
+
+
 def wald(differences):
     """Mean and 95 % interval over images of differences (orders, N)."""
     by_image = np.mean(differences, axis=0)

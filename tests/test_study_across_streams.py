@@ -1,7 +1,7 @@
 """One space over all streams: each number against online runs and plain formulas."""
 
 import pytest
-from online import gains
+from online_answers import weight_gains
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import geometry
@@ -35,7 +35,7 @@ def test_values_are_what_online_runs_give(work, tables, stream):
         for kappa in (5, 10):
             wanted = pytest.approx(direct(keys, features.row_labels, kappa))
             assert cell(table, f"{name}@{kappa}", stream=stream) == wanted
-    by_weight = gains(work, stream, "weak", VIEWS[stream])
+    by_weight = weight_gains(work, stream, "weak", VIEWS[stream])
     place = work.plan.grids.weights.index(10.0)
     assert cell(table, "gain", stream=stream).value == pytest.approx(by_weight[:, place].mean())
     assert cell(table, "G*", stream=stream).value == pytest.approx(by_weight.max(axis=1).mean())

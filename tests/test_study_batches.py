@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from online import best
+from online_answers import best_gains
 from studies import SPACES, cell, column, tiny_plan, tiny_work, without
 
 from marc.calibration import part_of
@@ -30,7 +30,7 @@ def measured(stream, kind, rows):
 @pytest.mark.parametrize("stream", ["first", "second"])
 @pytest.mark.parametrize("measure", batches.MEASURES)
 def test_rows_are_what_single_batches_give(work, table, stream, measure):
-    gains = [best(work, stream, space)[0] for space in SPACES]
+    gains = [best_gains(work, stream, space)[0] for space in SPACES]
     features = work.stream(stream)
     for size in (20, 40):
         correlations, hits = [], []

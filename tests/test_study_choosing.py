@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from online import gains
+from online_answers import weight_gains
 from studies import tiny_plan, tiny_work
 
 from marc.batch_regrets import BatchValues
@@ -99,14 +99,16 @@ def _right(counts):
 def test_ceilings_and_paired_gains_are_those_of_online_runs():
     work = tiny_work()
     sweep = work.sweep("first", ["own", "best"])
-    wanted = {space: gains(work, "first", space).max(axis=1).mean() for space in ("own", "best")}
+    wanted = {
+        space: weight_gains(work, "first", space).max(axis=1).mean() for space in ("own", "best")
+    }
     assert ceilings(sweep, 8) == pytest.approx(wanted)
     assert list(ceilings(sweep, 8, ["best"])) == ["best"]
-    wanted = gains(work, "first", "best")[0].max()
+    wanted = weight_gains(work, "first", "best")[0].max()
     assert first_ceilings(sweep, 8, ["best"]) == pytest.approx({"best": wanted})
     found = paired_gain(sweep, sweep.fixed("best", 8, 10.0))
     place = work.plan.grids.weights.index(10.0)
-    by_order = gains(work, "first", "best")[:, place]
+    by_order = weight_gains(work, "first", "best")[:, place]
     assert found.value == pytest.approx(by_order.mean())
     assert found.sd == pytest.approx(by_order.std(ddof=1))
     difference = np.mean(

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from online import best
+from online_answers import best_gains
 from studies import cell, column, tiny_plan, tiny_work, without
 
 from marc import geometry
@@ -167,4 +167,6 @@ def test_its_pieces_are_those_it_uses_and_a_fit_needs_another_stream():
 
 def test_ceilings_are_those_of_online_runs():
     work = tiny_work()
-    assert work_best(work, "first", "best") == pytest.approx(best(work, "first", "best").mean())
+    assert work_best(work, "first", "best") == pytest.approx(
+        best_gains(work, "first", "best").mean()
+    )

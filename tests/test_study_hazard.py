@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online import gains
+from online_answers import weight_gains
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
@@ -28,7 +28,7 @@ def artifacts(work):
 @pytest.mark.parametrize("stream", VIEWS)
 def test_rows_are_what_online_runs_give(work, artifacts, stream):
     table, weights = table_of(artifacts, "hazard-weights"), work.plan.grids.weights
-    found = gains(work, stream, "weak", VIEWS[stream])
+    found = weight_gains(work, stream, "weak", VIEWS[stream])
     mean, place = found.mean(axis=0), weights.index(10.0)
     fixed = cell(table, "gain at w", stream=stream)
     assert fixed.value == pytest.approx(mean[place])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from online import gains
+from online_answers import weight_gains
 from studies import SPACES, cell, column, tiny_plan, tiny_work, without
 
 from marc import MARC, run
@@ -24,7 +24,7 @@ def table(work):
 
 def grid(work, stream, space):
     """(capacities, orders, weights)."""
-    return np.stack([gains(work, stream, space, 1, k) for k in work.plan.grids.capacities])
+    return np.stack([weight_gains(work, stream, space, 1, k) for k in work.plan.grids.capacities])
 
 
 @pytest.mark.parametrize("stream", ["first", "second"])

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from online import gains
+from online_answers import weight_gains
 from scipy.stats import t
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
@@ -26,7 +26,7 @@ def artifacts(work):
 
 
 def by_order(work, stream, space):
-    found = gains(work, stream, space, 4)
+    found = weight_gains(work, stream, space, 4)
     return found.max(axis=1), found[:, work.plan.grids.weights.index(10.0)]
 
 

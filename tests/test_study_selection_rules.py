@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from online import best
+from online_answers import best_gains
 from studies import SPACES, cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import geometry
@@ -43,7 +43,7 @@ def value(work, stream, space, rule):
 
 def judged(work, stream, spaces, rule):
     values = [value(work, stream, space, rule) for space in spaces]
-    gains = [best(work, stream, space, STREAMS[stream]).mean() for space in spaces]
+    gains = [best_gains(work, stream, space, STREAMS[stream]).mean() for space in spaces]
     return values, gains, max(gains) - gains[int(np.argmax(values))]
 
 
@@ -92,7 +92,7 @@ def test_a_stream_is_told_as_online_runs_tell_it(work, streams, stream, candidat
     spaces, where = SETS[candidates], {"stream": stream, "candidates": candidates}
     pure, gains, lost = judged(work, stream, spaces, "purity@10")
     pseudo, _, lost_without = judged(work, stream, spaces, "pseudo_purity@10")
-    first = [best(work, stream, space, STREAMS[stream])[0] for space in spaces]
+    first = [best_gains(work, stream, space, STREAMS[stream])[0] for space in spaces]
     assert cell(table, "views", **where) == str(STREAMS[stream])
     assert cell(table, "purity range", **where) == pytest.approx(max(pure) - min(pure))
     assert cell(table, "ties", **where) == sum(abs(gain) < 1e-12 for gain in gains)
@@ -113,7 +113,7 @@ def test_ceilings_are_those_of_online_runs(work, streams, stream):
     table = table_of(streams, "selection-streams-ceilings")
     for space in SPACES:
         where = {"stream": stream, "space": space}
-        by_order = best(work, stream, space, STREAMS[stream])
+        by_order = best_gains(work, stream, space, STREAMS[stream])
         assert cell(table, "G*, first order", **where) == pytest.approx(by_order[0])
         assert cell(table, "G*, all orders", **where).value == pytest.approx(by_order.mean())
         assert cell(table, "G*, all orders", **where).sd == pytest.approx(by_order.std(ddof=1))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from online import gains
+from online_answers import weight_gains
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, geometry, run
@@ -30,8 +30,10 @@ def tables(work):
 def direct(work, stream, sources, space, weight):
     """Whether a weight is best on the sources' mean curve; by order oracle and held-out gains."""
     views = 4 if stream in DOMAIN else 1
-    curve = np.mean([gains(work, each, space, views).mean(axis=0) for each in sources], axis=0)
-    here = gains(work, stream, space, views)
+    curve = np.mean(
+        [weight_gains(work, each, space, views).mean(axis=0) for each in sources], axis=0
+    )
+    here = weight_gains(work, stream, space, views)
     place = work.plan.grids.weights.index(weight)
     return curve[place] == pytest.approx(curve.max()), here.max(axis=1), here[:, place]
 
