@@ -8,7 +8,6 @@ that is not a result of ours is never touched.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from marc.arrays import Arrays, read_arrays, write_arrays
 from marc.errors import MarcError
-from marc.records import read_json, versions, write_json
+from marc.records import add_to_log, read_json, versions, write_json
 from marc.sweeps import Sweep
 
 CONFIG, METRICS, LOG, TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
@@ -70,9 +69,7 @@ class Folder:
 
     def log(self, event: str, **details: Any) -> None:
         """Add a line to the log."""
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **details}
-        with (self.work / LOG).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        add_to_log(self.work / LOG, event, **details)
 
     def finish(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
+import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -78,7 +79,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object in one piece."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_whole(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in one piece: under its name there is the old one, or the whole new one."""
     partial = path.with_name(path.name + ".new")
-    partial.write_text(text)
+    partial.write_bytes(content)
     partial.replace(path)
+
+
+def add_to_log(path: Path, event: str, **details: Any) -> None:
+    """Add a line to a log: when it was, what happened, and more about it."""
+    line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **details}
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
+from marc.records import write_whole
 from marc.report.style import ASSETS
 from marc.report.tables import Table
 
@@ -102,9 +103,7 @@ def is_there(path: Path, digest: str, *, force: bool) -> bool:
 def write_page(path: Path, text: str) -> None:
     """Write the page in one piece: under its name there is a whole one, or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".new")
-    partial.write_text(text, "utf-8")
-    partial.replace(path)
+    write_whole(path, text.encode())
 
 
 def referenced(queries: Sequence[Mapping[str, Any]], samples: Sequence[int]) -> list[int]:

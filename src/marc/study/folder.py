@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from marc.arrays import Arrays, read_arrays, write_arrays
 from marc.errors import MarcError
 from marc.folders import CONFIG, LOG, refuse_inside_another
 from marc.locks import LOCK, locked
-from marc.records import changed, read_json, versions, write_json
+from marc.records import add_to_log, changed, read_json, versions, write_json, write_whole
 from marc.study.formats import Files
 
 INDEX = "index.html"
@@ -101,7 +100,7 @@ class StudyFolder:
         path = self.path / _RECORDS / f"{experiment}.json"
         before = _damaged_is_none(path) or {}
         for name, content in files.items():
-            write_bytes(self.path / name, content)
+            write_whole(self.path / name, content)
         known = self.streams
         of = {
             "plan": plan_digest(self._config["plan"]),
@@ -115,19 +114,10 @@ class StudyFolder:
 
     def log(self, event: str, **details: Any) -> None:
         """Add a line to the log."""
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **details}
-        with (self.path / LOG).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        add_to_log(self.path / LOG, event, **details)
 
     def _piece(self, name: str) -> Path:
         return self.path / _WORK / f"{name}.npz"
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one piece."""
-    partial = path.with_name(path.name + ".new")
-    partial.write_bytes(content)
-    partial.replace(path)
 
 
 def plan_digest(plan: Mapping[str, Any]) -> str:

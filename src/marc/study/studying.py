@@ -9,9 +9,9 @@ from typing import final
 
 from marc.errors import MarcError
 from marc.progress import OnProgress
-from marc.records import versions
+from marc.records import versions, write_whole
 from marc.study.experiment import Experiment
-from marc.study.folder import INDEX, StudyFolder, write_bytes
+from marc.study.folder import INDEX, StudyFolder
 from marc.study.formats import Files, files_of, place_of
 from marc.study.open_streams import OpenStreams
 from marc.study.page import render
@@ -67,7 +67,7 @@ def study(
             outcome = _one(plan, folder, work, experiment, force=force)
             outcomes.append(outcome)
             on_outcome(outcome)
-            write_bytes(folder.path / INDEX, render(plan, folder, everything).encode())
+            write_whole(folder.path / INDEX, render(plan, folder, everything).encode())
     return outcomes
 
 
