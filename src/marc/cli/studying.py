@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 from marc.cli import console
 from marc.errors import MarcError, one_of
 from marc.folders import CONFIG
+from marc.study.estimate import Foreseen, foresee
 from marc.study.experiment import Experiment
 from marc.study.experiments import EXPERIMENTS
 from marc.study.folder import INDEX, StudyFolder
-from marc.study.pieces import Piece
 from marc.study.plan import Plan
 from marc.study.plan_files import PLANS, read_plan
 from marc.study.studying import FAILED, MADE, MISSING, THERE, Outcome
@@ -46,7 +46,9 @@ def study_as_asked(options: Asked) -> int:
     folder = StudyFolder(place, read.as_data(), force=options.force)
     if options.dry_run:
         names = [each.name for each in asked if folder.record(each.name)]
-        foresee(read, asked, folder, [] if options.force else names, json=options.json)
+        with console.notes():
+            expected = foresee(read, asked, [] if options.force else names)
+        tell_foreseen(read, folder, expected, json=options.json)
         return 0
     started = time.monotonic()
     outcomes = make(read, folder, asked, force=options.force, quiet=options.json)
@@ -106,7 +108,6 @@ def make(
             place = asked.index(outcome.experiment) + 1
             bar.update(task, description=asked[min(place, len(asked) - 1)].name, note="")
             if not quiet:
-                bar.console.file.flush()
                 console.say(line(outcome))
 
         return make_study(
@@ -153,58 +154,28 @@ def as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[st
     }
 
 
-def foresee(
-    plan: Plan,
-    asked: Sequence[Experiment],
-    folder: StudyFolder,
-    made: Collection[str],
-    *,
-    json: bool,
-) -> None:
-    """What would be made, and about how long it would take on this machine."""
-    from marc.study.estimate import WRITTEN, measure_speed, seconds_of, size_of
-
-    place = folder.path
-    with console.notes():
-        sizes = {name: size_of(e, plan.spaces.all) for name, e in plan.streams.items()}
-    speed = measure_speed()
-    seen: set[Piece] = set()
-    rows, total = [], 0.0
-    opened: set[str] = set()
-    for experiment in asked:
-        reason = experiment.missing(plan)
-        there = experiment.name in made
-        fresh = [] if reason or there else sorted(set(experiment.pieces(plan)) - seen, key=str)
-        seen |= set(fresh)
-        seconds = sum(seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
-        seconds += 0.0 if reason or there else WRITTEN
-        opened |= {piece.stream for piece in fresh}
-        total += seconds
-        status = f"not possible: {reason}" if reason else THERE if there else "to be made"
-        rows.append((experiment, status, len(fresh), seconds))
-    features = sum(sizes[name].seconds for name in opened)
+def tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: bool) -> None:
+    """What would be made, and about how long it would take."""
+    place, rows = folder.path, expected.rows
     if json:
         console.as_json(
             {
                 "folder": str(place),
-                "seconds": total,
-                "seconds_of_features": features,
-                "experiments": [
-                    {"name": e.name, "status": s, "pieces": n, "seconds": t} for e, s, n, t in rows
-                ],
+                "seconds": expected.seconds,
+                "seconds_of_features": expected.seconds_of_features,
+                "experiments": [asdict(row) for row in rows],
             }
         )
         return
     console.say(f"{plan.title}: {len(plan.streams)} streams, {len(plan.spaces.all)} spaces")
     console.table(
         ["experiment", "new shared work", "about", "status"],
-        [[e.name, str(n), duration(t), s] for e, s, n, t in rows],
+        [[row.name, str(row.pieces), duration(row.seconds), row.status] for row in rows],
     )
-    console.say(f"in all about {duration(total)} on this computer, within a factor of about three")
-    if features:
-        console.say(
-            f"and about {duration(features)} to draw and embed streams that are not kept yet"
-        )
+    console.say(f"in all about {duration(expected.seconds)} on this computer, roughly")
+    if expected.seconds_of_features:
+        more = duration(expected.seconds_of_features)
+        console.say(f"and about {more} to draw and embed streams that are not kept yet")
     console.say(f"into {place}" + (", which is there" if (place / CONFIG).is_file() else ""))
 
 

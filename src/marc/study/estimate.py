@@ -1,14 +1,14 @@
 """What a study will cost, from the sizes of its streams: before anything is computed.
 
-Shared work is matrix products and passes over their entries; how fast this machine does them is
-measured in a moment. Loops over images are taken from times of the reference machine, so that an
-estimate is right within a factor of about three, and says so.
+Shared work is matrix products and passes over their entries; how fast this computer multiplies is
+measured in a moment. All else is taken from times of single pieces on two cores, so that an
+estimate says whether a study takes minutes, hours or days, and no more.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -21,17 +21,18 @@ from marc.lab.streams import plan_stream
 from marc.sources import load_stream
 from marc.store import is_store
 from marc.study.declared import store_of
+from marc.study.experiment import Experiment
 from marc.study.pieces import Piece
 from marc.study.plan import Plan, StreamEntry
 
-_ENTRY = 6e-9  # seconds that one entry of a kernel matrix takes beside its product
-_BATCH = 6e-8  # seconds that one image of one calibration batch takes, and one neighbour of it
-_STEP = 1e-3  # seconds that an image takes in a loop over the stream
-_STEPS = {"cosmic": 1.5e-4, "dota": 2e-4, "boostadapter": 4e-5, "dmn-zs": 4e-5, "etta": 4e-5}
-"""Seconds more for each class."""
+_PIECE = 0.01  # seconds that any piece takes
+_ENTRY = 2e-9  # seconds that one entry of a kernel matrix takes beside its product, in each order
+_BATCH = 1e-6  # seconds that one image of one calibration batch takes
+_STEP, _CLASS = 1e-4, 1e-6  # seconds of an image in a loop over the stream, and more for each class
+_STEPS = {"cosmic": 8e-4, "dota": 1e-3, "dmn-zs": 2e-4}  # of methods that are slower
+_PAIR = {"cosmic": 1.5e-7}  # and more for each pair of classes: its graphs
 _REPLAYED = ("marc", "tda")  # whole streams at once
-WRITTEN = 1.0
-"""Seconds that an experiment takes beside its shared work: tables, figures and bootstraps."""
+_WRITTEN = 1.0  # seconds of an experiment beside its shared work: tables, figures, bootstraps
 _DRAWN, _EMBEDDED = 5e-3, 7e-4  # seconds of a picture of the lab, and of one encoder's look at it
 
 
@@ -45,6 +46,54 @@ class Size:
     dims: Mapping[str, int]
     seconds: float
     """To make its features, where a source makes them when it is first used."""
+
+
+@final
+@dataclass(frozen=True)
+class ForeseenExperiment:
+    """One experiment before it is made."""
+
+    name: str
+    status: str
+    """to be made, already there, or not possible with the reason."""
+    pieces: int
+    """Shared work that no experiment before it has done."""
+    seconds: float
+
+
+@final
+@dataclass(frozen=True)
+class Foreseen:
+    """A study before it is made."""
+
+    rows: tuple[ForeseenExperiment, ...]
+    seconds_of_features: float
+    """To make the features of its streams."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all experiments together."""
+        return sum(row.seconds for row in self.rows)
+
+
+def foresee(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> Foreseen:
+    """What making some experiments would take where `made` are there already."""
+    sizes = {name: size_of(entry, plan.spaces.all) for name, entry in plan.streams.items()}
+    speed, rows = measure_speed(), []
+    seen: set[Piece] = set()
+    for experiment in asked:
+        reason = experiment.missing(plan)
+        status = f"not possible: {reason}" if reason else "to be made"
+        status = "already there" if experiment.name in made else status
+        is_left = not reason and experiment.name not in made
+        fresh = set(experiment.pieces(plan)) - seen if is_left else set()
+        seen |= fresh
+        seconds = sum(seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
+        rows.append(
+            ForeseenExperiment(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
+        )
+    opened = {piece.stream for piece in seen}
+    return Foreseen(tuple(rows), sum(sizes[name].seconds for name in opened))
 
 
 def size_of(entry: StreamEntry, spaces: Iterable[str]) -> Size:
@@ -73,17 +122,18 @@ def seconds_of(piece: Piece, size: Size, plan: Plan, speed: float) -> float:
     """About how long a piece takes, where `speed` products are added up in a second."""
     settings, entries = dict(piece.settings), size.n_images**2
     dim = size.dims.get(piece.space.partition("+")[0], max(size.dims.values()))
-    products = entries * dim / speed
+    products = _PIECE + entries * dim / speed
     if piece.kind == "run":
         method = str(settings["method"])
         if method in _REPLAYED and settings.get("policy") != "retrieval_aware":
             return products + entries * _ENTRY
-        return size.n_images * (_STEP + size.n_classes * _STEPS.get(method, 0.0))
+        step = _STEPS.get(method, _STEP) + _CLASS * size.n_classes
+        return size.n_images * (step + _PAIR.get(method, 0.0) * size.n_classes**2)
     if piece.kind == "sweep":
         return products + entries * _ENTRY * len(plan.seeds.orders)
-    images = size.n_images if piece.kind == "geometry" else sum(plan.draws.sizes)
-    batches = plan.draws.batches * images * max(plan.grids.neighbors)
-    return products + entries * _ENTRY + batches * _BATCH
+    fitting = sum(each for each in plan.draws.sizes if each < size.n_images)
+    images = size.n_images if piece.kind == "geometry" else fitting or size.n_images // 2
+    return products + entries * _ENTRY + plan.draws.batches * images * _BATCH
 
 
 def measure_speed() -> float:
