@@ -129,8 +129,10 @@ def _check(plan: Plan) -> None:
     spaces = plan.spaces
     _distinct("spaces.all", spaces.all)
     _distinct("spaces.controls", spaces.controls)
-    for name in (*spaces.controls, spaces.own, spaces.deployed, spaces.strong):
-        one_of("space of spaces.all", name, spaces.all)
+    for key in ("own", "deployed", "strong"):
+        one_of(f"space in spaces.{key}", getattr(spaces, key), spaces.all, "one of spaces.all")
+    for name in spaces.controls:
+        one_of("space in spaces.controls", name, spaces.all, "some of spaces.all")
     _check_grids(plan.grids)
     _distinct("seeds.orders", plan.seeds.orders)
     _distinct("benchmark.methods", plan.benchmark.methods)

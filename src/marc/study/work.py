@@ -19,6 +19,7 @@ from marc.calibration import usable_sizes
 from marc.geometry import Geometry, measure
 from marc.progress import OnProgress
 from marc.records import versions
+from marc.regrets import parse_rule
 from marc.scores import Int
 from marc.stream import Stream
 from marc.study.answers import Answers, answer
@@ -38,7 +39,6 @@ RULES = (
 )
 """Measures that are taken on calibration batches."""
 
-_LARGEST_KAPPA = 10  # of these rules
 _HELD = 2  # streams and sweeps whose views and base scores are held at a time
 
 
@@ -75,8 +75,6 @@ class Work:
         self.plan = plan
         self.used: list[Piece] = []
         """Pieces in the order in which they were asked for."""
-        self.computed: list[Piece] = []
-        """Those that were not on the shelf."""
         self._shelf = shelf
         if not isinstance(streams, OpenStreams):
             streams = OpenStreams(plan, streams, on_progress)
@@ -158,7 +156,6 @@ class Work:
             self._tell(piece.label, 0, 1)
             kept = compute()
             self._shelf.put(name, kept)
-            self.computed.append(piece)
         return kept
 
     def _features(self, piece: Piece) -> dict[str, Any]:
@@ -196,7 +193,8 @@ class Work:
 
     def _draw(self, name: str, space: str) -> Arrays:
         draws, stream = self.plan.draws, self.stream(name)
-        usable = usable_sizes(draws.sizes, _LARGEST_KAPPA, len(stream))
+        widest = max(parse_rule(rule)[1] for rule in RULES)
+        usable = usable_sizes(draws.sizes, widest, len(stream))
         return batch_values(
             *(stream, [space], RULES),
             sizes=usable or [len(stream) // 2],  # a small stream has batches of half of it
