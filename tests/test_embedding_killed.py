@@ -27,7 +27,10 @@ def words(pictures, store):
 
 
 def chunks_in(store):
-    return len(list(store.glob("*/*/c/*")))
+    try:
+        return len(list(store.glob("*/*/c/*")))
+    except FileNotFoundError:  # a folder that was put in its place while it was looked into
+        return 0
 
 
 def kill_a_little_later(pictures, store, delay):

@@ -101,6 +101,7 @@ def test_latex_text_writes_out_commands():
     )
     assert cell_latex(3, "text") == "3"
     assert cell_latex(0.0021, "seconds") == "$2.1\\,\\mathrm{ms}$"
+    assert cell_latex(3e-8, "seconds") == "$3\\times10^{-5}\\,\\mathrm{ms}$"
 
 
 def test_long_text_is_broken_into_lines_in_latex():

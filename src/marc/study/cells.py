@@ -78,9 +78,11 @@ def _latex_number(text: str) -> str:
     >>> print(_latex_number("1.8e-94"), _latex_number("1,586"), _latex_number("2.1 ms"))
     1.8\times10^{-94} 1{,}586 2.1\,\mathrm{ms}
     """
-    digits, _, exponent = text.partition("e")
-    digits = digits.replace(",", "{,}").replace(" ms", "\\,\\mathrm{ms}")
-    return f"{digits}\\times10^{{{int(exponent)}}}" if exponent else digits
+    number, _, unit = text.partition(" ")
+    digits, _, exponent = number.partition("e")
+    digits = digits.replace(",", "{,}")
+    power = f"\\times10^{{{int(exponent)}}}" if exponent else ""
+    return digits + power + (f"\\,\\mathrm{{{unit}}}" if unit else "")
 
 
 def latex_text(text: str) -> str:
