@@ -21,10 +21,10 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.words import table
-from marc.embedding import embed
-from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, wanted_by
-from marc.images import open_images
-from marc.preparing import ViewPlan, Workers, prepare
+from marc.embed.fill import embed
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, wanted_by
+from marc.embed.workers import ViewPlan, Workers, prepare
+from marc.pictures import open_images
 
 PREDICTOR, SPACE = "clip-b16-text", "dinov2-b"
 WIDTH, HEIGHT, N_DISTINCT = 500, 375, 64

@@ -20,10 +20,10 @@ import numpy as np
 
 import marc
 from benchmarks.loops import dictionary_loop
-from marc.geometry import antihub_fraction, measure, neighbors, purity
-from marc.offline import admit
+from marc.replay.replay import admit
+from marc.replay.sweep import plan_sweep
 from marc.scores import unit
-from marc.sweeping import plan_sweep
+from marc.spaces.geometry import antihub_fraction, measure, neighbors, purity
 
 Row = tuple[str, str, str, str]
 N_IMAGES, N_CLASSES, CLIP_DIM, DIM = 7500, 200, 512, 768

@@ -25,16 +25,16 @@ from typing import Any
 
 from benchmarks.embedding import draw_photographs, encoder_rates, rate, shown
 from benchmarks.words import table
-from marc.embedding import fill
-from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Job, load_jobs
+from marc.embed.fill import fill
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, load_jobs
+from marc.embed.store import CHUNK
+from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import encoder_card
 from marc.encoders.published import PREDICTORS
-from marc.errors import one_of, whole_number
-from marc.images import NAMED_SETS, ImageSet, open_images
-from marc.preparing import ViewPlan, Workers
-from marc.store import CHUNK
-from marc.study.plan import Plan
-from marc.study.plan_files import PLANS, read_plan
+from marc.errors import integer, one_of
+from marc.pictures import NAMED_SETS, ImageSet, open_images
+from marc_paper.study.plan import Plan
+from marc_paper.study.plan_files import PLANS, read_plan
 
 RECIPE = "VC"
 DOWNLOADS = {
@@ -262,7 +262,7 @@ def main() -> None:
     parser.add_argument("--views", type=int, default=64)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    whole_number("files", arguments.files, 2)  # one of each class; a predictor needs two
+    integer("files", arguments.files, 2)  # one of each class; a predictor needs two
     logging.disable(logging.WARNING)  # open_clip's, of weights that are random on purpose
     plan = read_plan(PLANS / "paper.toml")
     known = encoders_of(plan)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.words import table
-from marc.study.artifacts import Estimate
-from marc.study.cells import cell_text
-from marc.study.experiments import EXPERIMENTS
-from marc.study.folder import StoredStudy, read_study
+from marc_paper.study.artifacts import Estimate
+from marc_paper.study.cells import cell_text
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.folder import StoredStudy, read_study
 
 TABLES = (
     *("spaces", "spaces-ranked", "controls", "transformed", "memory-alone"),

@@ -13,8 +13,8 @@ from unittest import mock
 import numpy as np
 
 from marc.cli import app
-from marc.packs import write_pack
-from marc.synthetic import synthetic_stream
+from marc.sources.pack import write_pack
+from marc.sources.synthetic import synthetic_stream
 
 MARC = Path(sys.executable).with_name("marc")
 Outcome = namedtuple("Outcome", "status out err")

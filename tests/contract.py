@@ -6,7 +6,7 @@ import numpy as np
 from making import make_stream
 
 from marc.loop import iter_steps, run
-from marc.methods import METHODS, create_method
+from marc.peers.registry import METHODS, create_method
 
 
 def check_method(make, n_views=10):

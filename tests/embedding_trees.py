@@ -4,12 +4,12 @@ import itertools
 
 from PIL import Image
 
-from marc.embedding import embed
-from marc.embedding_plan import EmbeddingPlan, EncoderSpec, load_jobs
-from marc.images import open_images
-from marc.lab.classes import CLASS_NAMES
-from marc.lab.world import label_of, render
-from marc.preparing import ViewPlan, Workers
+from marc.embed.fill import embed
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, load_jobs
+from marc.embed.workers import ViewPlan, Workers
+from marc.pictures import open_images
+from marc_lab.classes import CLASS_NAMES
+from marc_lab.world import label_of, render
 
 PREDICTOR, SPACES = "mini:captions", ("mini:pairs-small", "mini:pixels")
 

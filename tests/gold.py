@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marc.packs import read_pack
+from marc.sources.pack import read_pack
 
 SHARED = Path(__file__).parents[2] / "shared"
 PACKS = ("office_caltech", "caltech101_test")

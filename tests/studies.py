@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from marc.stream import Stream
-from marc.study.plan_files import plan_from
-from marc.study.work import Held, Work
+from marc_paper.study.plan_files import plan_from
+from marc_paper.study.work import Held, Work
 
 SPACES = ["noise", "own", "weak", "good", "best", "tilted"]
 

@@ -3,11 +3,11 @@
 from commands import tree
 from studies import PLAN, tiny_plan, tiny_stream
 
-from marc.packs import write_pack
-from marc.study.figures import capacity
-from marc.study.folder import StudyFolder
-from marc.study.studying import study
-from marc.study.tables import spaces
+from marc.sources.pack import write_pack
+from marc_paper.study.figures import capacity
+from marc_paper.study.folder import StudyFolder
+from marc_paper.study.make import study
+from marc_paper.study.tables import spaces
 
 BOTH = (spaces.EXPERIMENT, capacity.EXPERIMENT)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from marc.arrays import read_arrays, write_arrays
 from marc.errors import MarcError
+from marc.results.files import read_arrays, write_arrays
 
 OBJECTS = {"objects": np.array([{}, []], dtype=object)}
 

@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from marc.augmix import NINE, OPERATIONS, THIRTEEN, Mixture, Operation, draw_mixture, mix, operate
+from marc.pictures.augmix import (
+    NINE,
+    OPERATIONS,
+    THIRTEEN,
+    Mixture,
+    Operation,
+    draw_mixture,
+    mix,
+    operate,
+)
 
 LEVELS = (0.1, 0.5, 1.0, 2.5, 5.0, 9.99, 10.0, 17.3, 31.0, 50.0)
 

@@ -13,9 +13,9 @@ from marc.auto_weight import AutoWeight, beyond_chance, follow, quadratic_scores
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
-from marc.offline import replay
+from marc.replay.replay import replay
 from marc.stream import Stream
-from marc.weights import WEIGHTS
+from marc.types import WEIGHTS
 
 
 def probabilities(logits):
@@ -151,7 +151,7 @@ def test_sums_of_another_grid_are_refused():
 
 
 def test_a_stability_bound_needs_a_weight():
-    from marc.isolation import stability
+    from marc_paper.analysis.isolation import stability
 
     with pytest.raises(MarcError, match="one weight"):
         stability(MARC("good", weight="auto"), make_stream(), "bad")

@@ -10,8 +10,8 @@ from benchmarks.auto_weight.cells import CAPACITY, SEEDS, cells_of, hostile, wit
 from benchmarks.auto_weight.results import GROUPS, Result, document
 from benchmarks.auto_weight.rules import RULES
 from marc.method import MARC
-from marc.offline import replay
-from marc.sweeping import sweep
+from marc.replay.replay import replay
+from marc.replay.sweep import sweep
 
 STREAM = replace(make_stream(3, n_images=150, logit_scale=4.0), name="small")
 

@@ -8,10 +8,10 @@ from making import make_stream
 from scipy.stats import spearmanr
 
 import marc
-from marc.batch_regrets import BatchValues, batch_regret, batch_values
 from marc.errors import MarcError
-from marc.geometry import measure
-from marc.regrets import RULES, regret
+from marc.spaces.geometry import measure
+from marc_paper.analysis.batch_regrets import BatchValues, batch_regret, batch_values
+from marc_paper.analysis.regrets import RULES, regret
 
 RULES_AT = [f"{name}@{kappa}" for name in RULES for kappa in (3, 5)]
 
@@ -35,7 +35,7 @@ def test_batches_are_judged_as_in_the_slow_way():
                 for space in spaces:
                     keys = stream.features.keys(space)[chosen]
                     labels = [kinds[name][chosen]] if name in kinds else []
-                    value = getattr(marc.geometry, name)(keys, *labels, int(kappa))
+                    value = getattr(marc.spaces.geometry, name)(keys, *labels, int(kappa))
                     scores.append(RULES[name] * value)
                 hits.append(gains[spaces[int(np.argmax(scores))]] == 0.2)
                 if len(set(scores)) > 1:  # else there is none

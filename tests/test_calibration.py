@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from making import make_stream
 
-from marc.calibration import (
+from marc.errors import MarcError
+from marc.spaces.calibration import (
     calibrate,
     central,
     check_replicates,
@@ -14,9 +15,8 @@ from marc.calibration import (
     table_width,
     usable_sizes,
 )
-from marc.errors import MarcError
-from marc.geometry import agreement, purity
-from marc.neighbors import as_keys, neighbors
+from marc.spaces.geometry import agreement, purity
+from marc.spaces.neighbors import as_keys, neighbors
 
 
 def make_points(seed, n_points=120, n_classes=4):

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from marc import checks
-from marc.errors import MarcError
+from marc.errors import MarcError, check_features, check_labels, check_names, check_spaces
 
 DRAW = np.random.default_rng(0)
 ROWS = DRAW.standard_normal((6, 4)).astype(np.float32)
@@ -23,13 +22,13 @@ def refusal(function, *args, **kwargs):
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_floating_point_features_pass(dtype):
-    checks.features("views", VIEWS.astype(dtype), ndim=3)
-    checks.features("prototypes", ROWS.astype(dtype), ndim=2)
+    check_features("views", VIEWS.astype(dtype), ndim=3)
+    check_features("prototypes", ROWS.astype(dtype), ndim=2)
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (6, 4), (1, 6, 2, 4), (0, 2, 4), (6, 0, 4), (6, 2, 0)])
 def test_views_of_a_wrong_or_empty_shape_are_refused(shape):
-    message = refusal(checks.features, "views", np.ones(shape), ndim=3)
+    message = refusal(check_features, "views", np.ones(shape), ndim=3)
     assert message == (
         "views must be a non-empty array of features.\n"
         f"  got:  {shape}\n"
@@ -39,7 +38,7 @@ def test_views_of_a_wrong_or_empty_shape_are_refused(shape):
 
 @pytest.mark.parametrize("shape", [(), (4,), (6, 2, 4), (0, 4), (6, 0)])
 def test_rows_of_a_wrong_or_empty_shape_are_refused(shape):
-    message = refusal(checks.features, "prototypes", np.ones(shape), ndim=2)
+    message = refusal(check_features, "prototypes", np.ones(shape), ndim=2)
     assert message == (
         f"prototypes must be a non-empty array of features.\n  got:  {shape}\n  allowed:  (n, D)"
     )
@@ -47,7 +46,7 @@ def test_rows_of_a_wrong_or_empty_shape_are_refused(shape):
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "bool", "complex64", "object", "<U3"])
 def test_features_that_are_not_floating_point_are_refused(dtype):
-    message = refusal(checks.features, "prototypes", np.ones((6, 4)).astype(dtype), ndim=2)
+    message = refusal(check_features, "prototypes", np.ones((6, 4)).astype(dtype), ndim=2)
     assert message == (
         "prototypes must be floating-point features.\n"
         f"  got:  {dtype}\n"
@@ -59,34 +58,34 @@ def test_features_that_are_not_floating_point_are_refused(dtype):
     ("value", "norm"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "inf"), (0.0, "0.0")]
 )
 def test_a_row_that_is_not_finite_or_zero_is_refused_with_its_place(value, norm):
-    message = refusal(checks.features, "space 'a'", with_value(ROWS, 5, value), ndim=2)
+    message = refusal(check_features, "space 'a'", with_value(ROWS, 5, value), ndim=2)
     assert "space 'a' must be finite and have no zero vector.\n" in message
     assert f"got:  norm {norm} at [5]\n" in message
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_one_bad_number_is_enough(value):
-    message = refusal(checks.features, "views", with_value(VIEWS, (4, 1, 2), value), ndim=3)
+    message = refusal(check_features, "views", with_value(VIEWS, (4, 1, 2), value), ndim=3)
     assert f"got:  norm {value} at [4, 1]\n" in message
     assert "try:  leave that image out, or embed it again" in message
 
 
 def test_a_bad_row_is_found_beyond_the_first_block():
     rows = with_value(np.ones((9000, 2), dtype=np.float16), 8999, 0.0)
-    assert "at [8999]" in refusal(checks.features, "views", rows, ndim=2)
+    assert "at [8999]" in refusal(check_features, "views", rows, ndim=2)
     views = with_value(np.ones((9000, 2, 1), dtype=np.float16), (8998, 1), np.nan)
-    assert "at [8998, 1]" in refusal(checks.features, "views", views, ndim=3)
+    assert "at [8998, 1]" in refusal(check_features, "views", views, ndim=3)
 
 
 def test_finite_features_too_large_for_float32_are_refused():
-    message = refusal(checks.features, "views", with_value(VIEWS.astype(float), 3, 1e300), ndim=3)
+    message = refusal(check_features, "views", with_value(VIEWS.astype(float), 3, 1e300), ndim=3)
     assert "at [3, 0]" in message
 
 
 def test_spaces_come_back_as_unit_float32_and_the_input_stays_as_it_was():
     given = {"a": ROWS.astype(np.float64), "b": ROWS.astype(np.float16)}
     before = {name: rows.copy() for name, rows in given.items()}
-    checked = checks.spaces(given, 6)
+    checked = check_spaces(given, 6)
     assert list(checked) == ["a", "b"]
     for name, rows in checked.items():
         assert rows.dtype == np.float32
@@ -96,7 +95,7 @@ def test_spaces_come_back_as_unit_float32_and_the_input_stays_as_it_was():
 
 @pytest.mark.parametrize("name", ["", "predictor", "dino+center", "+"])
 def test_reserved_names_of_spaces_are_refused(name):
-    message = refusal(checks.spaces, {name: ROWS}, 6)
+    message = refusal(check_spaces, {name: ROWS}, 6)
     assert f"not a name for a space.\n  got:  {name!r}\n" in message
     assert "any but 'predictor'" in message
     assert "without '+'" in message
@@ -104,7 +103,7 @@ def test_reserved_names_of_spaces_are_refused(name):
 
 @pytest.mark.parametrize("n_images", [5, 7])
 def test_a_space_needs_one_row_per_image(n_images):
-    message = refusal(checks.spaces, {"good": ROWS}, n_images)
+    message = refusal(check_spaces, {"good": ROWS}, n_images)
     assert message == (
         "space 'good' must have one row per image.\n"
         "  got:  6 rows\n"
@@ -114,20 +113,20 @@ def test_a_space_needs_one_row_per_image(n_images):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
 def test_bad_features_of_a_space_are_told_with_its_name(bad):
-    message = refusal(checks.spaces, {"good": with_value(ROWS, 2, bad)}, 6)
+    message = refusal(check_spaces, {"good": with_value(ROWS, 2, bad)}, 6)
     assert "space 'good' must be finite" in message
     assert "at [2]" in message
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
 def test_labels_come_back_as_int64(dtype):
-    result = checks.labels(np.array([0, 2, 1], dtype=dtype), 3, 3)
+    result = check_labels(np.array([0, 2, 1], dtype=dtype), 3, 3)
     assert result.dtype == np.int64
     assert result.tolist() == [0, 2, 1]
 
 
 def test_no_labels_stay_no_labels():
-    assert checks.labels(None, 3, 3) is None
+    assert check_labels(None, 3, 3) is None
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ def test_no_labels_stay_no_labels():
     ],
 )
 def test_labels_of_a_wrong_kind_or_length_are_refused(given, got):
-    message = refusal(checks.labels, given, 3, 3)
+    message = refusal(check_labels, given, 3, 3)
     assert message == (
         f"labels must be one whole number per image.\n  got:  {got}\n  allowed:  integers (3,)"
     )
@@ -154,18 +153,18 @@ def test_labels_of_a_wrong_kind_or_length_are_refused(given, got):
     ("given", "got"), [([0, -1, 1], "-1 to 1"), ([0, 3, 1], "0 to 3"), ([-5, 9, 0], "-5 to 9")]
 )
 def test_labels_out_of_range_are_refused(given, got):
-    message = refusal(checks.labels, given, 3, 3)
+    message = refusal(check_labels, given, 3, 3)
     assert message == (
         f"labels are out of range.\n  got:  {got}\n  allowed:  0 to 2: one per prototype"
     )
 
 
 def test_names_are_numbered_unless_given():
-    assert checks.names("class_names", None, 2, "class ") == ("class 0", "class 1")
-    assert checks.names("class_names", ["cat", 7], 2, "class ") == ("cat", "7")
+    assert check_names("class_names", None, 2, "class ") == ("class 0", "class 1")
+    assert check_names("class_names", ["cat", 7], 2, "class ") == ("cat", "7")
 
 
 @pytest.mark.parametrize("given", [[], ["cat"], ["cat", "dog", "cow"]])
 def test_a_wrong_number_of_names_is_refused(given):
-    message = refusal(checks.names, "class_names", given, 2, "class ")
+    message = refusal(check_names, "class_names", given, 2, "class ")
     assert message == f"class_names has the wrong length.\n  got:  {len(given)}\n  allowed:  2"

@@ -9,9 +9,9 @@ from image_trees import draw, odd_folder, photo, tree
 
 import marc
 from marc.cli import check as command
+from marc.cli._label_order import check_label_order
 from marc.encoders import list_encoders
-from marc.encoders.mini import mini_cards
-from marc.label_order import check_label_order
+from marc_lab.encoders import mini_cards
 
 ONE = ("--encoder", "mini:pixels")  # so that the data is what takes the time
 

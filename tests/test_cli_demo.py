@@ -8,7 +8,7 @@ import time
 import pytest
 from commands import call, call_outside
 
-from marc.cli.demo import another
+from marc_lab.demo import another
 
 LONGEST = 120  # seconds, on two cores
 FIRST = "demo/sketch-12/first"

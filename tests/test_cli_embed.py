@@ -13,7 +13,7 @@ from embedding_trees import draw_lab_folder
 import marc
 from marc import MarcError
 from marc.cli.embed import weights_of
-from marc.store import FeatureStore
+from marc.embed.store import FeatureStore
 
 ENCODERS = ("--predictor", "mini:captions", "--encoder", "mini:pairs-small", "mini:pixels")
 

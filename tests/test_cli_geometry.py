@@ -5,8 +5,8 @@ import pytest
 from commands import arrays_in, call, call_json, call_outside
 
 import marc
-from marc import geometry, neighbors
-from marc.cli import console, measuring
+from marc.cli import _spaces, console
+from marc.spaces import geometry, neighbors
 
 
 def test_geometry_prints_what_the_python_api_gives(sources):
@@ -263,21 +263,21 @@ def test_neighbours_from_an_index_are_told_with_their_recall(sources, verb, monk
 
 def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):
     clock = iter(range(0, 10**6, 40))
-    monkeypatch.setattr(measuring.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(measuring, "has_index", lambda: False)
+    monkeypatch.setattr(_spaces.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(_spaces, "has_index", lambda: False)
 
     def work(name, on_progress):
         for done in (0, 1, 2):
             on_progress("neighbours", done, 100)
 
     with mock.patch.object(console.err, "print") as printed:
-        measuring.for_each(["a", "b"], 300_000, work)
+        _spaces.for_each(["a", "b"], 300_000, work)
     [(note,)] = [each.args for each in printed.call_args_list]
     assert note.startswith("note: 300,000 images, neighbours: about 67 minutes for each of 2 space")
     assert "--images 20000" in note
     assert "pip install faiss-cpu" in note
-    assert "hours" in measuring.how_long("neighbours", 7200, 1000, 1)
-    assert "faster" not in measuring.how_long("neighbours", 7200, 1000, 1)
+    assert "hours" in _spaces.how_long("neighbours", 7200, 1000, 1)
+    assert "faster" not in _spaces.how_long("neighbours", 7200, 1000, 1)
 
 
 def test_an_unknown_test_of_a_lead_is_refused(sources):

@@ -7,8 +7,8 @@ import pytest
 from commands import call, json_in
 from making import make_stream
 
-from marc.methods import METHODS
-from marc.packs import write_pack
+from marc.peers.registry import METHODS
+from marc.sources.pack import write_pack
 
 NEVER = {"tip-adapter", "tata"}  # without few-shot features; without equations
 

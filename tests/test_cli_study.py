@@ -6,12 +6,12 @@ import pytest
 from commands import call, call_json, tree
 from studies import PLAN, tiny_stream
 
-from marc.cli import studying
-from marc.cli.studying import chosen_experiments
 from marc.errors import MarcError
-from marc.packs import write_pack
-from marc.study.experiment import Experiment
-from marc.study.experiments import EXPERIMENTS
+from marc.sources.pack import write_pack
+from marc_paper.cli import study as study_command
+from marc_paper.cli.study import chosen_experiments
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.experiments import EXPERIMENTS
 
 
 def as_toml(data, prefix=""):
@@ -96,7 +96,7 @@ def test_what_fails_is_told_and_the_status_says_so(plan, tmp_path, monkeypatch):
         raise MarcError("it cannot be", hint="leave it")
 
     failing = Experiment("failing", "It fails", (), fail, lambda plan: [])
-    monkeypatch.setattr(studying, "EXPERIMENTS", (failing, *EXPERIMENTS))
+    monkeypatch.setattr(study_command, "EXPERIMENTS", (failing, *EXPERIMENTS))
     outcome = call("study", plan, "--only", "spaces", "failing", "-o", tmp_path / "study")
     assert outcome.status == 1
     assert "failing              failed: it cannot be" in outcome.out

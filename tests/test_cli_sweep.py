@@ -5,7 +5,7 @@ import pytest
 from commands import arrays_in, call, call_json, call_outside, events, json_in
 
 import marc
-from marc.folders import read_sweep
+from marc.results.folder import read_sweep
 from marc.stats import envelope_bootstrap
 
 CONFIG = {

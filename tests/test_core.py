@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from making import make_stream
 
-from marc.core import Predictor, Query, Run, Step, Trajectory
 from marc.errors import MarcError
 from marc.scores import unit
 from marc.stream import Stream
+from marc.types import Predictor, Query, Run, Step, Trajectory
 
 PREDICTOR = Predictor(unit(np.random.default_rng(0).standard_normal((5, 8))), 20.0)
 

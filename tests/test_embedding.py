@@ -13,16 +13,16 @@ from PIL import Image
 
 import marc
 from marc import MarcError
-from marc.embedding import cut_chunk
-from marc.embedding_plan import EncoderSpec, Job, load_jobs
+from marc.embed.fill import cut_chunk
+from marc.embed.plan import EncoderSpec, Job, load_jobs
+from marc.embed.store import FeatureStore
+from marc.embed.workers import ViewPlan
 from marc.encoders import create_encoder, create_predictor
-from marc.encoders.preprocessing import crop_picture
-from marc.images.class_names import with_class_names
-from marc.images.decoding import REASONS, Unreadable, decode
-from marc.preparing import ViewPlan
+from marc.pictures.class_names import with_class_names
+from marc.pictures.crops import crop_picture
+from marc.pictures.decoding import REASONS, Unreadable, decode
+from marc.pictures.views import make_views
 from marc.scores import unit
-from marc.store import FeatureStore
-from marc.views import make_views
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_batches_do_not_depend_on_what_else_there_is_to_do(pictures, tmp_path, m
             rows[start : start + batch] = rows[start : start + batch].sum(axis=0)
         return unit(rows)
 
-    monkeypatch.setattr("marc.encoders.mini._Pixels.encode", encode)
+    monkeypatch.setattr("marc_lab.encoders._Pixels.encode", encode)
     for name in ("one", "two"):
         plan = make_plan(pictures, tmp_path / name, n_views=30, spaces=SPACES[1:], chunk=9)
         if name == "two":
@@ -187,7 +187,7 @@ def test_a_picture_that_changed_is_noticed(pictures, tmp_path, monkeypatch):
     Image.new("RGB", (80, 80), "red").save(victim)
     with pytest.raises(MarcError, match=rf"not those that(.|\n)*{victim.name}"):
         embed_plan(plan)
-    monkeypatch.setattr("marc.embedding_setup._SAMPLE", 1)  # not among those that are looked at
+    monkeypatch.setattr("marc.embed.changes._SAMPLE", 1)  # not among those that are looked at
     with pytest.raises(MarcError, match=rf"not those that(.|\n)*{victim.name}"):
         embed_plan(plan)
     assert FeatureStore(tmp_path / "s").read("spaces/pairs-small") is not None

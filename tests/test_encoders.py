@@ -8,14 +8,14 @@ import pytest
 
 import marc
 from marc import MarcError
-from marc.arrays import read_arrays
 from marc.encoders import create_predictor, encoder_card
 from marc.encoders.from_onnx import OnnxEncoder
-from marc.encoders.mini import PREFIX, mini_cards, mini_predictor
-from marc.lab.captions import PROMPTS
-from marc.lab.classes import CLASS_NAMES, HELD_BACK
-from marc.lab.world import render
+from marc.results.files import read_arrays
 from marc.scores import unit
+from marc_lab.captions import PROMPTS
+from marc_lab.classes import CLASS_NAMES, HELD_BACK
+from marc_lab.encoders import PREFIX, mini_cards, mini_predictor
+from marc_lab.world import render
 
 WEIGHTS = Path(marc.encoders.__file__).with_name("weights")
 GOLDEN = read_arrays(WEIGHTS / "golden.npz", "golden vectors")

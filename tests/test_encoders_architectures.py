@@ -15,11 +15,11 @@ from torchvision import transforms
 
 import marc
 from marc.encoders import create_predictor, encoder_card
-from marc.encoders.empty_weights import without_drawing
+from marc.encoders._loading import without_drawing
 from marc.encoders.from_timm import build_tower
-from marc.encoders.preprocessing import crop_picture
 from marc.encoders.published import PREDICTORS, SPACES
 from marc.encoders.torch_runtime import state_digest
+from marc.pictures.crops import crop_picture
 from marc.scores import unit
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,8 @@ from safetensors.torch import save_file
 
 import marc
 from marc import MarcError
-from marc.encoders import encoder_card, hub
+from marc.encoders import encoder_card
+from marc.encoders import weights as encoder_weights
 from marc.encoders.from_timm import build_tower
 
 NAME = "timm:test_vit.r160_in1k"
@@ -122,7 +123,7 @@ def test_the_network_is_back_after_a_loading_without_it(monkeypatch):
 
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    with hub.network(offline=True):
+    with encoder_weights.network(offline=True):
         assert constants.is_offline_mode()
         assert os.environ["HF_HUB_OFFLINE"] == "1"
     assert not constants.is_offline_mode()
@@ -134,7 +135,7 @@ def test_a_file_with_an_address_of_its_own_is_kept(tmp_path, monkeypatch):
 
     card, url = encoder_card(NAME), "https://example.org/models/tower.pth"
     with pytest.raises(MarcError, match="the network is off"):
-        hub.url_file(card, url, tmp_path, offline=True)
+        encoder_weights.url_file(card, url, tmp_path, offline=True)
 
     def download(address, target, progress):
         assert address == url
@@ -142,5 +143,5 @@ def test_a_file_with_an_address_of_its_own_is_kept(tmp_path, monkeypatch):
             file.write("weights")
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
-    assert hub.url_file(card, url, tmp_path, offline=False).read_text() == "weights"
-    assert hub.url_file(card, url, tmp_path, offline=True) == tmp_path / "tower.pth"
+    assert encoder_weights.url_file(card, url, tmp_path, offline=False).read_text() == "weights"
+    assert encoder_weights.url_file(card, url, tmp_path, offline=True) == tmp_path / "tower.pth"

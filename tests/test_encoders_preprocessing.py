@@ -16,9 +16,8 @@ from torchvision.transforms import InterpolationMode
 
 from marc import MarcError
 from marc.encoders import encoder_card
-from marc.encoders.cards import Crop
-from marc.encoders.preprocessing import LONGEST, crop_picture, normalise
 from marc.encoders.published import PUBLISHED
+from marc.pictures.crops import LONGEST, Crop, crop_picture, normalise
 
 BICUBIC = Crop(224, 224)
 ODD_SIZES = [(224, 224), (225, 224), (224, 225), (501, 375), (333, 500), (640, 480), (223, 1000)]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from marc import MarcError
 from marc.cli.app import app
 from marc.encoders import create_predictor, encoder_card, list_encoders
-from marc.encoders.empty_weights import without_drawing
+from marc.encoders._loading import without_drawing
 from marc.encoders.from_timm import build_tower, projects
 from marc.encoders.published import PREDICTORS, PUBLISHED, SPACES, WITH_TEXT
 

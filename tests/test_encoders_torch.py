@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 import marc
 from marc import MarcError
 from marc.encoders import encoder_card, torch_runtime
+from marc.encoders._loading import Loading
 from marc.encoders.from_timm import build_tower
-from marc.encoders.loading import Loading
 from marc.encoders.torch_runtime import choose_device, settle, state_digest
 
 NAME = "timm:test_vit.r160_in1k"

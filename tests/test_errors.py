@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from marc.errors import MarcError, number, one_of, whole_number
+from marc.errors import MarcError, integer, number, one_of
 
 
 def test_a_message_has_one_line_for_each_part_that_is_given():
@@ -42,7 +42,7 @@ def test_one_of_lists_the_names_in_order_when_it_refuses(value):
 
 @pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2), np.array(2)])
 def test_whole_number_gives_a_plain_int(value):
-    result = whole_number("capacity", value, 2)
+    result = integer("capacity", value, 2)
     assert result == 2
     assert type(result) is int
 
@@ -52,7 +52,7 @@ def test_whole_number_gives_a_plain_int(value):
 )
 def test_whole_number_refuses_what_is_no_whole_number_or_too_small(value):
     with pytest.raises(MarcError) as refused:
-        whole_number("capacity", value, 2)
+        integer("capacity", value, 2)
     assert str(refused.value) == f"capacity must be a whole number >= 2.\n  got:  {value!r}"
 
 

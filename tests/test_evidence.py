@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from marc import evidence
-from marc.lifetimes import History
+from marc.replay import evidence
+from marc.replay.lifetimes import History
 
 N_ITEMS, N_CLASSES, DIM, CAPACITIES = 700, 4, 6, (1, 3, 10)
 

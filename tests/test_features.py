@@ -3,8 +3,7 @@
 import numpy as np
 from making import make_stream
 
-from marc.features import Features, LazySpaces, LazyViews, digest
-from marc.stream import Stream
+from marc.stream import Features, LazySpaces, LazyViews, Stream, digest
 
 
 def lazily(stream, calls, known=()):

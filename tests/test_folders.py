@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from commands import arrays_in, events, tree
 
-from marc import folders
 from marc.errors import MarcError
-from marc.folders import Folder, read_result
-from marc.records import write_json
+from marc.results import folder
+from marc.results.files import write_json
+from marc.results.folder import Folder, read_result
 
 CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}}
 OTHER = {**CONFIG, "weight": 2.0}
@@ -93,7 +93,7 @@ def test_the_same_configuration_is_done_and_changes_nothing(tmp_path):
 
 def test_other_versions_of_the_libraries_do_not_undo_a_result(tmp_path, monkeypatch):
     attempt(tmp_path / "a")
-    monkeypatch.setattr(folders, "versions", lambda: {"numpy": "9.9"})
+    monkeypatch.setattr(folder, "versions", lambda: {"numpy": "9.9"})
     assert attempt(tmp_path / "a") == []
 
 
@@ -163,7 +163,7 @@ def test_parts_of_another_configuration_are_thrown_away(tmp_path):
 
 
 def test_killed_before_the_configuration_is_written(tmp_path, monkeypatch):
-    killed(monkeypatch, folders, "write_json", dying(folders, "write_json"), tmp_path / "a")
+    killed(monkeypatch, folder, "write_json", dying(folder, "write_json"), tmp_path / "a")
     assert_nothing_half(tmp_path / "a")
     assert attempt(tmp_path / "a") == ["first", "second"]
 
@@ -299,7 +299,7 @@ def test_a_damaged_part_is_named(tmp_path):
 
 def test_parts_computed_by_other_libraries_are_computed_again(tmp_path, monkeypatch):
     Folder(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(50)})
-    monkeypatch.setattr(folders, "versions", lambda: {"numpy": "9.9"})
+    monkeypatch.setattr(folder, "versions", lambda: {"numpy": "9.9"})
     assert attempt(tmp_path / "a") == ["first", "second"]
 
 

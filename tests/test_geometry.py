@@ -7,9 +7,9 @@ from making import make_stream
 from scipy.stats import skew
 
 import marc
-from marc import geometry
-from marc.calibration import error_size
 from marc.errors import MarcError
+from marc.spaces import geometry
+from marc.spaces.calibration import error_size
 
 PACKS = Path(__file__).parents[2] / "shared" / "real"
 

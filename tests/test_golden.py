@@ -6,13 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from marc import golden
-from marc.arrays import read_arrays, write_arrays
-from marc.encoders import create_encoder, list_encoders
-from marc.encoders.cards import Crop, EncoderCard
-from marc.encoders.preprocessing import normalise
+from marc.encoders import create_encoder, golden, list_encoders
+from marc.encoders.cards import EncoderCard
+from marc.encoders.golden import golden_pictures
 from marc.errors import MarcError
-from marc.golden_pictures import golden_pictures
+from marc.pictures.crops import Crop, normalise
+from marc.results.files import read_arrays, write_arrays
 
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

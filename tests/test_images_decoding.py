@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile, ImageOps
 
-from marc.images import decoding
-from marc.images.decoding import REASONS, Unreadable, decode, read_picture
-from marc.images.image_set import FileBytes
+from marc.pictures import decoding
+from marc.pictures.decoding import REASONS, Unreadable, decode, read_picture
+from marc.pictures.image_set import FileBytes
 
 
 def shown(data, *, upright=False):

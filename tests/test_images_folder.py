@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marc.errors import MarcError
-from marc.images import open_images
-from marc.images.decoding import REASONS, Unreadable, read_picture
+from marc.pictures import open_images
+from marc.pictures.decoding import REASONS, Unreadable, read_picture
 
 
 def opened(folder):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.images import open_images
-from marc.images.decoding import Unreadable, read_picture
+from marc.pictures import open_images
+from marc.pictures.decoding import Unreadable, read_picture
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

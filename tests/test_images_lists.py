@@ -6,8 +6,8 @@ import image_trees as trees
 import pytest
 
 from marc.errors import MarcError
-from marc.images import FileBytes, ImageSet, content_duplicates, open_images, with_class_names
-from marc.images.decoding import Unreadable, read_picture
+from marc.pictures import FileBytes, ImageSet, content_duplicates, open_images, with_class_names
+from marc.pictures.decoding import Unreadable, read_picture
 
 
 def table(folder, text, name="list.csv", encoding="utf-8"):

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.images import NAMED_SETS, imagenet, imagenet_lists, open_images
-from marc.images.cross_domain import CROSS_DOMAIN_SETS, EUROSAT_NAMES
-from marc.images.decoding import REASONS, read_picture
-from marc.images.imagenet import IMAGENET_SETS
+from marc.pictures import NAMED_SETS, imagenet, open_images
+from marc.pictures.cross_domain import CROSS_DOMAIN_SETS, EUROSAT_NAMES
+from marc.pictures.decoding import REASONS, read_picture
+from marc.pictures.imagenet import IMAGENET_SETS
 
 TENCH, GOLDFISH, STINGRAY = "n01440764", "n01443537", "n01498041"
 
@@ -24,12 +24,12 @@ def lists():
     for package in ("timm", "open_clip"):
         if find_spec(package) is None:  # importing them would take torch
             pytest.skip(f"no {package}")
-    return imagenet_lists
+    return imagenet
 
 
 def test_the_lists_are_those_of_the_packages_and_nothing_heavy_is_imported(lists):
     code = """import sys
-from marc.images.imagenet_lists import class_names, wordnet_ids
+from marc.pictures.imagenet import class_names, wordnet_ids
 print(len(class_names()), len(wordnet_ids("imagenet")), len(wordnet_ids("imagenet-a")))
 print([name for name in ("torch", "timm", "open_clip", "pyarrow", "PIL") if name in sys.modules])"""
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -44,7 +44,7 @@ def test_labels_of_the_small_sets_are_sorted_ids_and_their_masks_are_timms(lists
         assert list(ids) == sorted(set(ids))
         mask = lists.labels_within_imagenet(classes)
         assert [everything[index] for index in mask] == list(ids)
-        stored = imagenet_lists._package_file(
+        stored = imagenet._package_file(
             "timm", "data", "_info", f"{classes.replace('-', '_')}_indices.txt"
         )
         assert [int(line) for line in stored.read_text().split()] == list(mask)
@@ -66,10 +66,10 @@ def test_names_that_imagenet_has_twice_are_still_there(lists):
 
 
 def test_without_the_packages_the_error_says_what_to_install(monkeypatch):
-    imagenet_lists.class_names.cache_clear()
-    monkeypatch.setattr(imagenet_lists, "find_spec", lambda name: None)
+    imagenet.class_names.cache_clear()
+    monkeypatch.setattr(imagenet, "find_spec", lambda name: None)
     with pytest.raises(MarcError, match=r"open_clip: not installed(.|\n)*encoders"):
-        imagenet_lists.class_names()
+        imagenet.class_names()
 
 
 @pytest.mark.parametrize(

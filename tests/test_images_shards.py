@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.images import open_images
-from marc.images.decoding import read_picture
-from marc.images.wds import expand_braces
+from marc.pictures import open_images
+from marc.pictures.decoding import read_picture
+from marc.pictures.wds import expand_braces
 
 
 def shard(path, files, kind="w"):

@@ -3,10 +3,10 @@ import pytest
 from making import make_stream
 
 from marc.errors import MarcError
-from marc.interaction import margins, repair_sets, substitution, warm_up
 from marc.loop import iter_steps, run
 from marc.method import MARC
 from marc.stream import Stream
+from marc_paper.analysis.interaction import margins, repair_sets, substitution, warm_up
 
 STREAM = make_stream(0, n_images=200, n_views=8).shuffled(0)
 FEW, MANY = (run(MARC("good", capacity=4), STREAM.with_views(m)) for m in (1, 8))

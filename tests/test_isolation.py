@@ -3,9 +3,9 @@ import pytest
 import reference
 from making import make_stream
 
-from marc.isolation import stability
 from marc.loop import iter_steps, run
 from marc.method import MARC
+from marc_paper.analysis.isolation import stability
 
 
 @pytest.mark.parametrize(("weight", "capacity"), [(0.0, 4), (0.01, 2), (0.1, 16), (10.0, 3)])

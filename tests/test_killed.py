@@ -10,9 +10,9 @@ import pytest
 from commands import MARC, arrays_in, call, events, json_in
 
 from marc.errors import MarcError
-from marc.folders import read_result
-from marc.packs import write_pack
-from marc.synthetic import synthetic_stream
+from marc.results.folder import read_result
+from marc.sources.pack import write_pack
+from marc.sources.synthetic import synthetic_stream
 
 SPACES = ["classes", "both", "styles", "noise"]
 COMMANDS = {

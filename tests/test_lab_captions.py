@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from marc import MarcError
-from marc.lab.captions import CAPTION_LENGTH, PROMPTS, VOCABULARY, caption, tokens
-from marc.lab.classes import CLASSES
-from marc.lab.world import render
+from marc_lab.captions import CAPTION_LENGTH, PROMPTS, VOCABULARY, caption, tokens
+from marc_lab.classes import CLASSES
+from marc_lab.world import render
 
 PICTURES = [render(5, index) for index in range(300)]
 CAPTIONS = [

@@ -8,10 +8,10 @@ from PIL import Image
 
 import marc
 from marc import MarcError
-from marc.lab import embedding
-from marc.lab.streams import plan_stream
+from marc.pictures.views import make_views
 from marc.report import write_report
-from marc.views import make_views
+from marc_lab import embedding
+from marc_lab.streams import plan_stream
 
 NAME = "drift-12"
 
@@ -49,7 +49,7 @@ def test_features_are_those_of_the_pictures(stream):
 
 def test_a_second_call_reads_what_the_first_has_kept(stream, monkeypatch):
     monkeypatch.setattr(embedding, "create_encoder", None)  # nothing may be embedded again
-    monkeypatch.setattr("marc.lab.streams.render", None)  # or drawn
+    monkeypatch.setattr("marc_lab.streams.render", None)  # or drawn
     again = marc.load_stream(f"lab/{NAME}")
     assert again.fingerprint == stream.fingerprint
 

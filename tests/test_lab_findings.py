@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import marc
-from marc import geometry
+from marc.spaces import geometry
 from marc.stats import paired_difference
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from marc.lab import raster
-from marc.lab.outlines import add, box, cut, ellipse, mirrored, polygon, stroke
+from marc_lab import raster
+from marc_lab.outlines import add, box, cut, ellipse, mirrored, polygon, stroke
 
 
 def windings(contour, x, y):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from marc import MarcError
-from marc.lab.classes import HELD_BACK
-from marc.lab.streams import TRAINING_SEED, VALIDATION_SEED, list_lab_streams, plan_stream
-from marc.lab.world import SHIFTS, render
+from marc_lab.classes import HELD_BACK
+from marc_lab.streams import TRAINING_SEED, VALIDATION_SEED, list_lab_streams, plan_stream
+from marc_lab.world import SHIFTS, render
 
 NAMES = list_lab_streams()
 

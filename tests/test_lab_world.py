@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from marc import MarcError
-from marc.lab.classes import CLASS_NAMES, CLASSES, HALF, HELD_BACK
-from marc.lab.palette import FLOOR, lightness
-from marc.lab.scenes import draw_setting, draw_thing
-from marc.lab.world import SHIFTS, VERSION, label_of, render
+from marc_lab.classes import CLASS_NAMES, CLASSES, HALF, HELD_BACK
+from marc_lab.palette import FLOOR, lightness
+from marc_lab.scenes import draw_setting, draw_thing
+from marc_lab.world import SHIFTS, VERSION, label_of, render
 
 PINNED = Path(__file__).with_name("pinned") / "lab_pictures.npz"
 SCENES = [(11, 2 * number, SHIFTS[number], 4 * number) for number in range(10)]

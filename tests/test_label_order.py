@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marc.cli._label_order import best_one_to_one, check_label_order, usual_mistakes
 from marc.errors import MarcError
-from marc.label_order import best_one_to_one, check_label_order, usual_mistakes
 
 
 def honest(accuracy, n_classes, per_class, seed=0):

@@ -4,9 +4,9 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marc.core import Trajectory
 from marc.errors import MarcError
-from marc.lifetimes import History, check_capacities, lifetimes
+from marc.replay.lifetimes import History, check_capacities, lifetimes
+from marc.types import Trajectory
 
 N_CLASSES = 3
 streams = st.lists(

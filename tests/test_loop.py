@@ -4,7 +4,7 @@ from making import make_stream
 
 from marc.loop import iter_steps, run
 from marc.method import MARC
-from marc.no_memory import NoMemory
+from marc.peers.zero_shot import NoMemory
 
 
 def test_no_memory_keeps_the_contract_of_methods():

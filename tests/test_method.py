@@ -4,11 +4,11 @@ from contract import check_method
 from making import make_stream
 
 from marc.admission import POLICIES
-from marc.core import Query
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.method import MARC
 from marc.scores import VIEW_ENTROPIES
+from marc.types import Query
 
 SETTINGS = [
     {},

@@ -5,9 +5,10 @@ from making import make_stream
 from marc.errors import MarcError
 from marc.loop import iter_steps
 from marc.method import MARC
-from marc.method_cards import BatchMethod, MethodCard, as_state, config_of, settings_in
-from marc.methods import METHODS, create_method
-from marc.no_memory import NoMemory
+from marc.peers.cards import MethodCard
+from marc.peers.registry import METHODS, create_method
+from marc.peers.zero_shot import NoMemory
+from marc.types import BatchMethod, as_state, config_of, settings_in
 
 
 def test_a_method_that_answers_batches_is_known_by_its_verb():

@@ -3,11 +3,11 @@ from contract import check_method
 from making import make_stream
 
 from marc.errors import MarcError
-from marc.images import NAMED_SETS
 from marc.method import MARC
-from marc.methods import METHODS, create_method, list_methods
-from marc.no_memory import NoMemory
-from marc.packs import write_pack
+from marc.peers.registry import METHODS, create_method, list_methods
+from marc.peers.zero_shot import NoMemory
+from marc.pictures import NAMED_SETS
+from marc.sources.pack import write_pack
 
 PEERS = {
     "zero-shot",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marc.negative import NegativeMemory, NegativeRule, in_band
+from marc.memory import NegativeMemory, NegativeRule, in_band
 
 
 def offers(seed, n_images=60, n_classes=6, dim=4):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marc import neighbors as module
 from marc.errors import MarcError
-from marc.neighbors import approximate_neighbors, as_keys, as_table, neighbors, thinned
+from marc.spaces import neighbors as module
+from marc.spaces.neighbors import approximate_neighbors, as_keys, as_table, neighbors, thinned
 
 
 def slow_neighbors(features, n_neighbors):

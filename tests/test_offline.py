@@ -11,10 +11,10 @@ from making import make_stream
 
 from marc.admission import POLICIES
 from marc.errors import MarcError
-from marc.evidence import KernelValues, read_all
 from marc.loop import iter_steps, run
 from marc.method import MARC
-from marc.offline import admit, history_of, replay
+from marc.replay.evidence import KernelValues, read_all
+from marc.replay.replay import admit, history_of, replay
 from marc.stream import Stream
 
 REPLAYABLE = [name for name, policy in POLICIES.items() if not policy.varies_with]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from making import make_stream
 
-from marc.core import Step
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
-from marc.oracle import WeightSearch, evidence_of
+from marc.peers.weight_search import WeightSearch, evidence_of
+from marc.types import Step
 
 WEIGHTS = (0.0, 0.3, 1.0, 10.0)
 

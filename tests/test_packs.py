@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from making import make_stream
 
-from marc import packs
 from marc.errors import MarcError
-from marc.packs import read_pack, write_pack
-from marc.sources import load_stream
+from marc.sources import load_stream, pack
+from marc.sources.pack import read_pack, write_pack
 from marc.stream import Stream
 
 
@@ -246,7 +245,7 @@ def fail_half_way(file, **arrays):
 
 
 def test_a_failed_write_leaves_no_pack(tmp_path, monkeypatch):
-    monkeypatch.setattr(packs.np, "savez", fail_half_way)
+    monkeypatch.setattr(pack.np, "savez", fail_half_way)
     with pytest.raises(OSError, match="no space left"):
         write_pack(make_stream(), tmp_path / "pack.npz")
     assert not (tmp_path / "pack.npz").exists()
@@ -255,7 +254,7 @@ def test_a_failed_write_leaves_no_pack(tmp_path, monkeypatch):
 def test_a_failed_write_leaves_the_old_pack_as_it_was(tmp_path, monkeypatch):
     path = tmp_path / "pack.npz"
     write_pack(make_stream(seed=1), path)
-    monkeypatch.setattr(packs.np, "savez", fail_half_way)
+    monkeypatch.setattr(pack.np, "savez", fail_half_way)
     with pytest.raises(OSError, match="no space left"):
         write_pack(make_stream(seed=2), path)
     np.testing.assert_array_equal(read_pack(path).labels, make_stream(seed=1).labels)

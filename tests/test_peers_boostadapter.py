@@ -12,10 +12,10 @@ from tda_twin import assert_same_steps, tied_stream
 
 import marc
 from marc.errors import MarcError
-from marc.images import NAMED_SETS
 from marc.loop import iter_steps, run
 from marc.peers.boostadapter import CARD, BoostAdapter, RankedMemory
 from marc.peers.tda import TDA
+from marc.pictures import NAMED_SETS
 
 FRACTIONS = {1: 0.1, 2: 1.0, 8: 0.5, 64: 0.1}
 SETTINGS = [

@@ -11,10 +11,10 @@ from test_peers_dmn import DynamicTwin, tied_stream, twin_entropy, twin_softmax
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import create_method
-from marc.oracle import WeightSearch
 from marc.peers.cosmic import CARD, COSMIC
 from marc.peers.dynamic_memory import ClassMeans, Slots
+from marc.peers.registry import create_method
+from marc.peers.weight_search import WeightSearch
 
 
 def twin_cliques(graph):

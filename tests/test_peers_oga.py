@@ -9,8 +9,7 @@ from making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.oga import OGA
-from marc.peers.oga_memory import ConfidentMemory, class_means, pseudo_inverse, ridge_inverse
+from marc.peers.oga import OGA, ConfidentMemory, class_means, pseudo_inverse, ridge_inverse
 from marc.scores import softmax
 from marc.stream import Stream
 

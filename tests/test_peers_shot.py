@@ -7,9 +7,9 @@ from making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.method_cards import BatchMethod
 from marc.peers.shot import NO_CENTROID, ShotLabels
 from marc.stream import Stream
+from marc.types import BatchMethod
 
 
 def tied_stream(n_classes, n_views=1, n_images=60, dim=6):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.methods import create_method
 from marc.peers.distance_covariance import distance_correlation, distance_covariance
+from marc.peers.registry import create_method
 from marc.peers.tata import CARD
 
 

@@ -12,10 +12,10 @@ from tda_twin import assert_same_steps, tied_stream
 
 import marc
 from marc.errors import MarcError
-from marc.images import NAMED_SETS
 from marc.loop import iter_steps, run
-from marc.negative import in_band
+from marc.memory import in_band
 from marc.peers.tda import CARD, TDA
+from marc.pictures import NAMED_SETS
 from marc.stream import Stream
 
 FRACTIONS = {1: 0.1, 2: 0.5, 8: 0.25, 64: 0.1}

@@ -10,12 +10,12 @@ from reference import argmax, unit, view_logits
 from tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 
 from marc.errors import MarcError
-from marc.images import NAMED_SETS
 from marc.loop import iter_steps, run
-from marc.methods import create_method
-from marc.packs import write_pack
+from marc.peers.registry import create_method
 from marc.peers.tip_adapter import CARD, SEARCHED, TipAdapter, mean_keys
-from marc.stored_stream import read_store
+from marc.pictures import NAMED_SETS
+from marc.sources.pack import write_pack
+from marc.sources.store import read_store
 from marc.stream import Stream
 
 

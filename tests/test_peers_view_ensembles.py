@@ -8,8 +8,8 @@ from tied_streams import SIZES, assert_order_does_not_matter, query_of, tied_str
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.no_memory import NoMemory
 from marc.peers.view_ensembles import ProbabilityEnsemble, ViewEnsemble
+from marc.peers.zero_shot import NoMemory
 
 BOTH = (ViewEnsemble, ProbabilityEnsemble)
 

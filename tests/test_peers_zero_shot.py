@@ -7,9 +7,8 @@ from tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.methods import create_method
-from marc.no_memory import NoMemory
-from marc.peers.zero_shot import ZeroShot
+from marc.peers.registry import create_method
+from marc.peers.zero_shot import NoMemory, ZeroShot
 
 
 def test_it_keeps_the_contract_of_methods():

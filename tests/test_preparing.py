@@ -12,12 +12,11 @@ import pytest
 from image_trees import draw
 from PIL import Image
 
-from marc.encoders.cards import Crop
-from marc.encoders.preprocessing import crop_picture
-from marc.images.decoding import DAMAGED, MISSING
-from marc.images.image_set import FileBytes
-from marc.preparing import ViewPlan, Wanted, Workers, join, prepare
-from marc.views import make_views
+from marc.embed.workers import ViewPlan, Wanted, Workers, join, prepare
+from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.decoding import DAMAGED, MISSING
+from marc.pictures.image_set import FileBytes
+from marc.pictures.views import make_views
 
 SMALL, LARGE = Crop(8, 8), Crop(16, 20)
 WANTED = Wanted((SMALL, LARGE), (SMALL, ViewPlan("VC", 3, 7)), True)
@@ -76,7 +75,7 @@ def test_processes_give_what_this_process_gives_in_order(pieces):
 
 ORPHANS = """
 import sys, time
-from marc.preparing import Workers
+from marc.embed.workers import Workers
 if __name__ == "__main__":
     with Workers(2) as workers:
         futures = [workers._pool.submit(time.sleep, 0) for _ in range(4)]

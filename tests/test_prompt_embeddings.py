@@ -6,12 +6,12 @@ from embedding_trees import draw_lab_folder, embed_plan, make_plan
 from making import make_stream
 
 import marc
-from marc.core import PromptEmbeddings
-from marc.encoders.mini import mini_predictor
 from marc.errors import MarcError
-from marc.packs import read_pack, write_pack
 from marc.scores import unit
+from marc.sources.pack import read_pack, write_pack
 from marc.stream import Stream
+from marc.types import PromptEmbeddings
+from marc_lab.encoders import mini_predictor
 
 VIEWS = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 PROTOTYPES = np.random.default_rng(1).standard_normal((3, 6))

@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from marc import MarcError
-from marc.lab.captions import PROMPTS
-from marc.prompts import PromptSet, embed_prompts, list_prompt_sets, prompts_of, read_prompt_set
+from marc.encoders.prompts import (
+    PromptSet,
+    embed_prompts,
+    list_prompt_sets,
+    prompts_of,
+    read_prompt_set,
+)
+from marc_lab.captions import PROMPTS
 
 DIM = 16
 CLASSES = ("cat", "missile", "dog", "missile")
 SHIPPED = sorted(
     file.name.removesuffix(".json")
-    for file in (resources.files("marc.prompts") / "sets").iterdir()
+    for file in (resources.files("marc.encoders.prompts") / "sets").iterdir()
     if file.name.endswith(".json")
 )
 
@@ -60,7 +66,7 @@ def written(folder, name, content):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_set_is_named_versioned_and_told_of(name):
-    text = (resources.files("marc.prompts") / "sets" / f"{name}.json").read_text()
+    text = (resources.files("marc.encoders.prompts") / "sets" / f"{name}.json").read_text()
     assert list(json.loads(text)) == ["name", "version", "summary", "source", "templates"]
     read = read_prompt_set(name)
     assert (read.name, read.version) == (name, "1")
@@ -102,7 +108,7 @@ def test_the_eighty_templates_are_eighty():
 
 
 def test_the_eighty_templates_need_open_clip(monkeypatch):
-    monkeypatch.setattr("marc.prompts.reading.find_spec", lambda name: None)
+    monkeypatch.setattr("marc.encoders.prompts.find_spec", lambda name: None)
     with pytest.raises(MarcError, match=r"not installed(.|\n)*\[encoders\](.|\n)*tip-7"):
         read_prompt_set("t80")
 

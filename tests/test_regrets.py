@@ -7,8 +7,8 @@ from scipy.stats import spearmanr
 
 import marc
 from marc.errors import MarcError
-from marc.geometry import measure
-from marc.regrets import choice_of, regret, score
+from marc.spaces.geometry import measure
+from marc_paper.analysis.regrets import choice_of, regret, score
 
 
 @pytest.fixture(scope="module")

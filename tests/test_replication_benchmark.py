@@ -8,11 +8,11 @@ from embedding_trees import draw_lab_folder, make_plan
 
 from benchmarks import replication
 from benchmarks.replication import Measured, Rates
-from marc.embedding_plan import load_jobs
-from marc.images import NAMED_SETS
-from marc.preparing import ViewPlan, Workers
-from marc.store import CHUNK
-from marc.study.plan_files import PLANS, plan_from, read_plan
+from marc.embed.plan import load_jobs
+from marc.embed.store import CHUNK
+from marc.embed.workers import ViewPlan, Workers
+from marc.pictures import NAMED_SETS
+from marc_paper.study.plan_files import PLANS, plan_from, read_plan
 
 SPACES = ["clip-b16", "dinov2-s", "resnet50"]
 RATES = Rates(

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import marc
 from marc import MarcError
 from marc.cli.report import report
-from marc.folders import read_sweep
-from marc.packs import read_pack
 from marc.report import write_report
+from marc.results.folder import read_sweep
+from marc.sources.pack import read_pack
 from marc.stats import paired_difference
 
 
@@ -146,7 +146,7 @@ def test_a_sweep_is_shown_at_the_fixed_setting_in_the_space_of_highest_pseudo_pu
 
 
 def marc_geometry(stream):
-    from marc.geometry import pseudo_labels, pseudo_purity
+    from marc.spaces.geometry import pseudo_labels, pseudo_purity
 
     labels = pseudo_labels(stream)
     return {s: pseudo_purity(stream.features.keys(s), labels) for s in stream.spaces}
@@ -166,7 +166,7 @@ def test_without_labels_the_page_says_what_changed_and_nothing_of_right_and_wron
 def test_the_unlabelled_curve_counts_changed_answers(results):
     from marc.report.curves import by_weight
     from marc.report.inputs import read_inputs
-    from marc.report.subject import make_subject
+    from marc.report.setting import make_subject
 
     inputs = read_inputs([results["unlabelled"]])
     subject = make_subject(inputs, None, lambda step: None)

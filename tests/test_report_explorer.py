@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import marc
-from marc.folders import Stored
 from marc.memory import Memory
+from marc.replay.weights import winning_segments
 from marc.report.explorer import (
     HUB,
     HUB_READS,
@@ -24,10 +24,10 @@ from marc.report.explorer import (
     weight_stops,
 )
 from marc.report.inputs import Inputs
-from marc.report.reading import NEAREST, disagreement, hub_ratio, nearest_entries, read_queries
-from marc.report.subject import make_subject
+from marc.report.memory_view import NEAREST, disagreement, hub_ratio, nearest_entries, read_queries
+from marc.report.setting import make_subject
+from marc.results.folder import Stored
 from marc.scores import fuse
-from marc.weights import winning_segments
 
 SEED = 3
 METHODS = {
@@ -196,7 +196,7 @@ def test_nearest_entries_of_equal_similarity_are_those_of_the_lower_rows():
     order = np.random.default_rng(0).permutation(40)
     trajectory = marc.Trajectory(order, np.zeros(40, dtype=np.int64), np.arange(40.0))
     stream = marc.Stream.from_arrays(keys, np.eye(2), {"same": keys}).reordered(order)
-    from marc.offline import history_of
+    from marc.replay.replay import history_of
 
     nearest = nearest_entries(keys, history_of(trajectory, (25,), stream), 6)
     for time, item in enumerate(order):

@@ -10,10 +10,10 @@ from PIL import Image
 from report_pages import LONG, make_stream
 
 import marc
-from marc.images.image_set import FileBytes
-from marc.lab.streams import plan_stream
+from marc.pictures.image_set import FileBytes
 from marc.report import pictures_of
 from marc.report.thumbnails import LARGEST, read_picture, thumbnails
+from marc_lab.streams import plan_stream
 
 
 def test_pictures_of_a_pack_are_found_beside_it_or_as_given(tmp_path, monkeypatch):

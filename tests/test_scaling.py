@@ -5,9 +5,9 @@ from commands import tree
 from embedding_trees import draw_lab_folder, embed_plan, make_plan
 
 from marc import MarcError
-from marc.embedding_plan import load_jobs
-from marc.scaling import _Filler, embed_with_ray, settled
-from marc.store import FeatureStore
+from marc.embed.plan import load_jobs
+from marc.embed.ray import _Filler, embed_with_ray, settled
+from marc.embed.store import FeatureStore
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray has warnings of its own

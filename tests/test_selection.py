@@ -7,11 +7,18 @@ from making import make_stream
 from scipy.stats import spearmanr
 
 import marc
-from marc import checks, geometry
-from marc.calibration import error_size
-from marc.errors import MarcError
-from marc.rankings import Candidate, Selection, capacity_hint
-from marc.selection import own_spaces, plan_selection, select, transferred
+from marc.errors import MarcError, check_spaces
+from marc.spaces import geometry
+from marc.spaces.calibration import error_size
+from marc.spaces.selection import (
+    Candidate,
+    Selection,
+    capacity_hint,
+    own_spaces,
+    plan_selection,
+    select,
+    transferred,
+)
 from marc.stream import Stream
 
 PACKS = Path(__file__).parents[2] / "shared" / "real"
@@ -36,7 +43,7 @@ def make_many(n_images=120):
     stream = make_stream(n_images=n_images)
     good, bad = (stream.features.keys(space) for space in ("good", "bad"))
     mixed = {f"mix {share}": (1 - share) * good + share * bad for share in (0, 0.3, 0.5, 0.7, 1)}
-    return replace(stream, features=replace(stream.features, spaces=checks.spaces(mixed, n_images)))
+    return replace(stream, features=replace(stream.features, spaces=check_spaces(mixed, n_images)))
 
 
 def test_a_clear_leader_is_chosen():
@@ -203,7 +210,7 @@ def test_too_few_images_never_make_a_lead_certain():
         draw = np.random.default_rng(seed)
         stream = make_stream(seed=seed, n_images=40)
         spaces = {name: draw.standard_normal((40, 6)) for name in "ab"}
-        noise = replace(stream.features, spaces=checks.spaces(spaces, 40))
+        noise = replace(stream.features, spaces=check_spaces(spaces, 40))
         selection = select(replace(stream, features=noise), n_replicates=40, test="paired")
         told += selection.space is not None
     assert told <= 6

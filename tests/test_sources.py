@@ -2,7 +2,7 @@ import pytest
 
 import marc
 from marc import MarcError
-from marc.cli.sources import open_stream
+from marc.cli._options import open_stream
 from marc.sources import draws_views
 
 

@@ -7,11 +7,11 @@ import pytest
 import zarr
 
 from marc import MarcError
-from marc.features import digest
-from marc.images.image_set import FileBytes, ImageSet
-from marc.new_store import LOCK, create_store, holds_list, writing
-from marc.records import differences
-from marc.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
+from marc.embed.changes import LOCK, create_store, holds_list, writing
+from marc.embed.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
+from marc.pictures.image_set import FileBytes, ImageSet
+from marc.results.files import differences
+from marc.stream import digest
 
 
 def images(count=10, **changes):
@@ -196,7 +196,7 @@ def test_a_small_array_says_what_made_it_last(store, monkeypatch):
     with pytest.raises(MarcError, match="prompts: stored t1, now t2"):
         store.holds("predictor/prototypes", {"prompts": "t2"})
     with monkeypatch.context() as patch:
-        patch.setattr("marc.store.versions", lambda *names: 1 / 0)
+        patch.setattr("marc.embed.store.versions", lambda *names: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.put("predictor/prototypes", np.eye(3, dtype=np.float32), {"prompts": "t2"})
     assert not store.holds("predictor/prototypes", {"prompts": "t2"})

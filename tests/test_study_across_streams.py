@@ -4,9 +4,9 @@ import pytest
 from online_answers import weight_gains
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
-from marc import geometry
+from marc.spaces import geometry
 from marc.stats import spearman
-from marc.study.tables import across_streams
+from marc_paper.study.tables import across_streams
 
 VIEWS = {"first": 1, "second": 1, "third": 1, "fourth": 4, "fifth": 4, "sixth": 4}
 DIRECT = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from marc.study.artifacts import Estimate
+from marc_paper.study.artifacts import Estimate
 
 
 def answers(seed, shape):

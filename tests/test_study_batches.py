@@ -5,10 +5,10 @@ import pytest
 from online_answers import best_gains
 from studies import SPACES, cell, column, tiny_plan, tiny_work, without
 
-from marc.calibration import part_of
-from marc.geometry import pseudo_labels, purity
+from marc.spaces.calibration import part_of
+from marc.spaces.geometry import pseudo_labels, purity
 from marc.stats import spearman
-from marc.study.tables import batches
+from marc_paper.study.tables import batches
 
 
 @pytest.fixture(scope="module")

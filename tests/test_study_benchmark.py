@@ -9,7 +9,7 @@ from studies import cell, column, table_of, tiny_plan, tiny_work
 
 from marc import create_method, run
 from marc.errors import MarcError
-from marc.study.tables import benchmark
+from marc_paper.study.tables import benchmark
 
 METHODS = ["zero-shot", "zero", "tda", "cosmic", "etta", "lame"]
 

@@ -9,9 +9,9 @@ import pytest
 from online_answers import weight_gains
 from studies import tiny_plan, tiny_work
 
-from marc.batch_regrets import BatchValues
 from marc.stats import Interval
-from marc.study.choosing import (
+from marc_paper.analysis.batch_regrets import BatchValues
+from marc_paper.study.choosing import (
     batch_notes,
     ceilings,
     first_ceilings,

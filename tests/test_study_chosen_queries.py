@@ -5,7 +5,7 @@ import pytest
 from studies import tiny_plan, tiny_work
 
 from marc.memory import Memory
-from marc.study.chosen_queries import (
+from marc_paper.study.queries import (
     first_order,
     in_stream,
     needs_two_spaces,

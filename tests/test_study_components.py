@@ -8,8 +8,8 @@ from odd_studies import declares_its_work, odd_work
 from studies import cell, column, tiny_plan, tiny_stream, tiny_work
 
 from marc import MARC, run
-from marc.study.tables import components
-from marc.study.work import Held, Work
+from marc_paper.study.tables import components
+from marc_paper.study.work import Held, Work
 
 USUAL = {"space": "good", "capacity": 4, "weight": 10.0}
 STEPS = {

@@ -7,10 +7,10 @@ import pytest
 from online_answers import best_gains
 from studies import cell, column, tiny_plan, tiny_work, without
 
-from marc import geometry
+from marc.spaces import geometry
 from marc.stats import spearman
-from marc.study.tables import composite
-from marc.study.tables.composite import Geometries
+from marc_paper.study.tables import composite
+from marc_paper.study.tables.composite import Geometries
 
 SETS = {
     "all": ["noise", "own", "weak", "good", "best", "tilted"],

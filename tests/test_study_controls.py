@@ -7,10 +7,10 @@ import pytest
 from studies import cell, column, table_of, tiny_plan, tiny_stream, tiny_work, without
 
 from marc import MARC, run
-from marc.geometry import antihub_fraction, purity
+from marc.spaces.geometry import antihub_fraction, purity
 from marc.stats import paired_difference
-from marc.study.tables import controls
-from marc.study.work import Held, Work
+from marc_paper.study.tables import controls
+from marc_paper.study.work import Held, Work
 
 GRIDS = {"capacities": [1, 4, 8, 16], "weights": [0, 1, 10, 30], "dims": [2, 4]}
 SPACES = {"controls": ["own", "weak", "best"]}

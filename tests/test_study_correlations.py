@@ -6,10 +6,10 @@ from scipy.stats import spearmanr
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.batch_regrets import batch_regret
-from marc.geometry import purity
-from marc.study.tables import correlations
-from marc.study.tables.correlations import parts_by_gain
+from marc.spaces.geometry import purity
+from marc_paper.analysis.batch_regrets import batch_regret
+from marc_paper.study.tables import correlations
+from marc_paper.study.tables.correlations import parts_by_gain
 
 # purity@10 and G* of sixteen spaces on ImageNet-A, as published
 PUBLISHED = {

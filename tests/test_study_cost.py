@@ -11,8 +11,14 @@ from studies import cell, column, table_of, tiny_plan, tiny_work
 from marc import create_method, run
 from marc.report.style import drawing
 from marc.stats import ratio_interval
-from marc.study.tables import cost
-from marc.study.tables.system_times import Part, Times, beginning, configurations, memory_seconds
+from marc_paper.study.tables import cost
+from marc_paper.study.tables.system_times import (
+    Part,
+    Times,
+    beginning,
+    configurations,
+    memory_seconds,
+)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from embedding_trees import draw_lab_folder, embed_plan, make_plan
 from studies import PLAN, tiny_plan
 
 from marc.errors import MarcError
-from marc.study.declared import check_declared, store_of
+from marc_paper.study.streams import check_declared, store_of
 
 
 @pytest.fixture(scope="module")

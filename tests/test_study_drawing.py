@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from studies import tiny_plan
 
-from marc.study.drawing import looks_of, weight_axis
+from marc_paper.study.drawing import looks_of, weight_axis
 
 
 def looks(n_spaces):

@@ -8,8 +8,8 @@ from embedding_trees import draw_lab_folder
 from marc import Stream, load_stream
 from marc.encoders import create_encoder
 from marc.errors import MarcError
-from marc.study.tables import encoding_time
-from marc.study.tables.encoding_time import Bench, open_bench
+from marc_paper.study.tables import encoding_time
+from marc_paper.study.tables.encoding_time import Bench, open_bench
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from studies import tiny_plan, tiny_streams, without
 
 from marc.paper.tables import TABLES
-from marc.study.artifacts import Estimate, Figure, Table
-from marc.study.experiments import EXPERIMENTS
-from marc.study.formats import files_of, place_of
-from marc.study.work import Held, Work
+from marc_paper.study.artifacts import Estimate, Figure, Table
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.formats import files_of, place_of
+from marc_paper.study.work import Held, Work
 
 NAMES = [each.name for each in EXPERIMENTS]
 FIGURES = {

@@ -9,9 +9,9 @@ from studies import cell, column, table_of, tiny_plan, tiny_stream, tiny_work, w
 from marc import MARC, run
 from marc.report.style import drawing
 from marc.stats import wilson
-from marc.study.figures import dominant_keys
-from marc.study.figures.dominant_keys import BANDS, EXPERIMENT, votes_of
-from marc.study.work import Held, Work
+from marc_paper.study.figures import dominant_keys
+from marc_paper.study.figures.dominant_keys import BANDS, EXPERIMENT, votes_of
+from marc_paper.study.work import Held, Work
 
 
 @pytest.fixture(scope="module")

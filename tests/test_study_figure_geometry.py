@@ -9,13 +9,13 @@ from matplotlib.path import Path
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.geometry import antihub_fraction, hub_skewness, pseudo_purity, purity
 from marc.report.style import drawing
-from marc.study.artifacts import plain
-from marc.study.drawing import looks_of
-from marc.study.figures import geometry
-from marc.study.figures.geometry_panels import class_looks, draw, letter_mark
-from marc.study.plane import plane
+from marc.spaces.geometry import antihub_fraction, hub_skewness, pseudo_purity, purity
+from marc_paper.study.artifacts import plain
+from marc_paper.study.drawing import looks_of
+from marc_paper.study.figures import geometry
+from marc_paper.study.figures.geometry_panels import class_looks, draw, letter_mark
+from marc_paper.study.plane import plane
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from studies import cell, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
 from marc.report.style import drawing
-from marc.study.chosen_queries import ChosenQuery, Reading
-from marc.study.figures import kernel_weights
-from marc.study.figures.kernel_weights import EXPERIMENT, is_active, leading_classes
+from marc_paper.study.figures import kernel_weights
+from marc_paper.study.figures.kernel_weights import EXPERIMENT, is_active, leading_classes
+from marc_paper.study.queries import ChosenQuery, Reading
 
 
 @pytest.fixture(scope="module")

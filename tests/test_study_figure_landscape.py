@@ -8,11 +8,11 @@ import pytest
 from studies import tiny_plan, tiny_work, without
 
 from marc import MARC, run, sweep
-from marc.geometry import purity
 from marc.report.style import drawing
+from marc.spaces.geometry import purity
 from marc.stats import envelope_bootstrap
-from marc.study.artifacts import plain
-from marc.study.figures import landscape
+from marc_paper.study.artifacts import plain
+from marc_paper.study.figures import landscape
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_panels_are_titled_alike_and_every_bar_is_wider_than_nothing(figures):
 def test_each_weight_is_inside_its_cell(weights):
     from matplotlib.figure import Figure
 
-    from marc.study.drawing import weight_axis
+    from marc_paper.study.drawing import weight_axis
 
     axes = Figure().subplots()
     weight_axis(axes, weights)

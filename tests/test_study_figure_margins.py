@@ -8,10 +8,10 @@ import pytest
 from studies import cell, column, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.interaction import true_margin
 from marc.report.style import drawing
-from marc.study.artifacts import plain
-from marc.study.figures import margins
+from marc_paper.analysis.interaction import true_margin
+from marc_paper.study.artifacts import plain
+from marc_paper.study.figures import margins
 
 
 @pytest.fixture(scope="module")

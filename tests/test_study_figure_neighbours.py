@@ -10,10 +10,10 @@ from studies import cell, table_of, tiny_plan, tiny_work, without
 from marc import MARC, run
 from marc.memory import Memory
 from marc.report.style import drawing
-from marc.study.artifacts import plain
-from marc.study.figures import neighbours
-from marc.study.figures.neighbours import EXPERIMENT
-from marc.study.neighbour_tiles import draw
+from marc_paper.study.artifacts import plain
+from marc_paper.study.figures import neighbours
+from marc_paper.study.figures.neighbours import EXPERIMENT
+from marc_paper.study.queries import draw
 
 
 @pytest.fixture(scope="module")

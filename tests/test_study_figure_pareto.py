@@ -7,8 +7,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from studies import tiny_plan
 
 from marc.report.style import drawing
-from marc.study.figures import pareto
-from marc.study.figures.pareto import Point, sides
+from marc_paper.study.figures import pareto
+from marc_paper.study.figures.pareto import Point, sides
 
 
 def point(label, views, seconds, accuracy):

@@ -9,9 +9,9 @@ from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
 from marc.report.style import drawing
-from marc.study.artifacts import Table, plain
-from marc.study.figures import sensitivity
-from marc.study.pieces import Piece
+from marc_paper.study.artifacts import Table, plain
+from marc_paper.study.estimate import Piece
+from marc_paper.study.figures import sensitivity
 
 ARGUMENT = {"K": "capacity", "w": "weight", "beta": "beta", "alpha": "alpha"}
 

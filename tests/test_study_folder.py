@@ -10,11 +10,11 @@ from studies import SPACES, tiny_plan, tiny_stream
 from study_folders import BOTH, entries, make, plan_over, results, write_packs
 
 from marc.errors import MarcError
-from marc.packs import write_pack
-from marc.study.artifacts import Column, Table
-from marc.study.experiment import Experiment
-from marc.study.folder import read_study
-from marc.study.pieces import sweep_pieces
+from marc.sources.pack import write_pack
+from marc_paper.study.artifacts import Column, Table
+from marc_paper.study.estimate import sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.folder import read_study
 
 
 @pytest.fixture(scope="module")

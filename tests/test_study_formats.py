@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from marc.study.artifacts import Column, Estimate, Figure, Table
-from marc.study.cells import cell_latex, cell_text, latex_text
-from marc.study.formats import as_csv, as_html, as_json, as_latex, files_of
+from marc_paper.study.artifacts import Column, Estimate, Figure, Table
+from marc_paper.study.cells import cell_latex, cell_text, latex_text
+from marc_paper.study.formats import as_csv, as_html, as_json, as_latex, files_of
 
 TABLE = Table(
     name="example",

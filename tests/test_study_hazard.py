@@ -9,7 +9,7 @@ from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
 from marc.report.style import drawing
-from marc.study.figures import hazard
+from marc_paper.study.figures import hazard
 
 VIEWS = {"first": 1, "second": 1, "third": 1, "fourth": 4, "fifth": 4, "sixth": 4}
 

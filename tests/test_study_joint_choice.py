@@ -6,8 +6,8 @@ from online_answers import weight_gains
 from studies import SPACES, cell, column, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.geometry import pseudo_labels, pseudo_purity
-from marc.study.tables import joint_choice
+from marc.spaces.geometry import pseudo_labels, pseudo_purity
+from marc_paper.study.tables import joint_choice
 
 OTHER = {"first": "second", "second": "first"}
 

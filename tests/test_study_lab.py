@@ -4,7 +4,7 @@ import re
 
 from commands import call, json_in, tree
 
-from marc.study.experiments import EXPERIMENTS
+from marc_paper.study.experiments import EXPERIMENTS
 
 ALLOWED = {"second-predictor"}  # the lab has one predictor with words
 

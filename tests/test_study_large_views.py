@@ -5,8 +5,8 @@ import pytest
 from online_answers import online, wald
 from studies import PLAN, cell, column, tiny_plan, tiny_work
 
-from marc.study.plan_files import plan_from
-from marc.study.tables import large_views
+from marc_paper.study.plan_files import plan_from
+from marc_paper.study.tables import large_views
 
 STREAMS = ("fourth", "fifth", "sixth")
 SIDES = {"at capacity": 8, "at benchmark capacity": 16}

@@ -10,8 +10,8 @@ from scipy.stats import binomtest, t
 from studies import cell, column, table_of, tiny_work
 
 from marc import MARC, create_method, run
-from marc.methods import METHODS
-from marc.study.tables import matched_orders
+from marc.peers.registry import METHODS
+from marc_paper.study.tables import matched_orders
 
 
 @pytest.fixture(scope="module")

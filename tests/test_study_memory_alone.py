@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from studies import cell, column, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.study.tables import memory_alone
+from marc_paper.study.tables import memory_alone
 
 
 @pytest.fixture(scope="module")

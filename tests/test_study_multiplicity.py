@@ -10,8 +10,8 @@ from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
 from marc.stats import Interval
-from marc.study.tables import multiplicity
-from marc.study.tables.multiplicity import PairedTest, paired_tests, procedure_rows
+from marc_paper.study.tables import multiplicity
+from marc_paper.study.tables.multiplicity import PairedTest, paired_tests, procedure_rows
 
 
 @pytest.fixture(scope="module")

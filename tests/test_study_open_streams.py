@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from studies import PLAN, tiny_plan, tiny_stream
 
-from marc.packs import write_pack
-from marc.study import open_streams
-from marc.study.open_streams import OpenStreams, n_bytes
+from marc.sources.pack import write_pack
+from marc_paper.study import streams as study_streams
+from marc_paper.study.streams import OpenStreams, n_bytes
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def plan(tmp_path):
 
 @pytest.fixture
 def opened(monkeypatch):
-    told, load = [], open_streams.load_stream
+    told, load = [], study_streams.load_stream
 
     def counted(source, *rest, **options):
         told.append(source.rpartition("/")[2].removesuffix(".npz"))
         return load(source, *rest, **options)
 
-    monkeypatch.setattr(open_streams, "load_stream", counted)
+    monkeypatch.setattr(study_streams, "load_stream", counted)
     return told
 
 
@@ -42,14 +42,14 @@ def test_a_stream_is_opened_once(plan, opened):
 def test_the_oldest_is_let_go_where_they_take_too_much(plan, opened, monkeypatch):
     streams = OpenStreams(plan, {}, None)
     size = n_bytes(streams.get("first"))
-    monkeypatch.setattr(open_streams, "_BYTES", int(1.8 * size))
+    monkeypatch.setattr(study_streams, "_BYTES", int(1.8 * size))
     for name in ("second", "first", "third", "second"):
         streams.get(name)
     assert opened == ["first", "second", "third", "second"]
 
 
 def test_digests_and_labels_stay_known(plan, opened, monkeypatch):
-    monkeypatch.setattr(open_streams, "_BYTES", 0)
+    monkeypatch.setattr(study_streams, "_BYTES", 0)
     streams = OpenStreams(plan, {}, None)
     first = streams.fingerprint("first"), streams.labels("first")
     streams.get("second")

@@ -8,10 +8,10 @@ import pytest
 from studies import tiny_plan, tiny_stream, tiny_work
 
 from marc import create_method, run
-from marc.core import PromptEmbeddings
 from marc.errors import MarcError
-from marc.methods import METHODS
-from marc.study.tables.over_orders import (
+from marc.peers.registry import METHODS
+from marc.types import PromptEmbeddings
+from marc_paper.study.tables.over_orders import (
     FEWEST_VIEWS,
     averages,
     difference,

@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.study.tables import paired
+from marc_paper.study.tables import paired
 
 
 @pytest.fixture(scope="module")

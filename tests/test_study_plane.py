@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.study.plane import (
+from marc_paper.study.plane import (
     allowed_perplexity,
     conditional_affinities,
     divergence,

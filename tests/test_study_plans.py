@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from marc.encoders.prompts import list_prompt_sets
 from marc.encoders.published import PREDICTORS, SPACES
-from marc.images import NAMED_SETS
-from marc.images.cross_domain import CROSS_DOMAIN_SETS
-from marc.prompts import list_prompt_sets
+from marc.pictures import NAMED_SETS
+from marc.pictures.cross_domain import CROSS_DOMAIN_SETS
 from marc.sources import STORES, default_store, is_pictures
-from marc.study.plan import Draws, Grids, Seeds, Timing
-from marc.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import Draws, Grids, Seeds, Timing
+from marc_paper.study.plan_files import PLANS, read_plan
 
 RECIPE = Path(__file__).parents[1] / "docs" / "replicate.md"
 TEMPLATES = {each.name: each.prompts for each in CROSS_DOMAIN_SETS}

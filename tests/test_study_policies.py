@@ -8,7 +8,7 @@ from studies import cell, column, tiny_plan, tiny_work
 from marc import MARC, run
 from marc.admission import POLICIES
 from marc.scores import VIEW_ENTROPIES
-from marc.study.tables import policies, protocol_controls
+from marc_paper.study.tables import policies, protocol_controls
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pytest
 from online_answers import online
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
-from marc.study.artifacts import Estimate
-from marc.study.tables import repairs
+from marc_paper.study.artifacts import Estimate
+from marc_paper.study.tables import repairs
 
 ARMS = {
     "own memory, w = 1": ("own", 1.0),

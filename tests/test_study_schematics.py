@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 from marc.report.style import INK, LINE, MUTED, PALETTE, drawing
 from marc.report.vectors import inline_svg, save_figures
-from marc.study.schematic_intervention import (
+from marc_paper.study.schematic_intervention import (
     BASE,
     IN_CLIP,
     IN_RETRIEVAL,
@@ -22,7 +22,7 @@ from marc.study.schematic_intervention import (
     fused,
     nearest,
 )
-from marc.study.schematic_workflow import (
+from marc_paper.study.schematic_workflow import (
     CLIP_COLOR,
     RETRIEVAL_COLOR,
     WIDTH,

@@ -6,8 +6,8 @@ from odd_studies import declares_its_work, odd_plan
 from studies import cell, column, tiny_plan, tiny_work
 
 from marc import MARC, run
-from marc.study.tables import second_predictor
-from marc.study.tables.second_predictor import EXPERIMENT
+from marc_paper.study.tables import second_predictor
+from marc_paper.study.tables.second_predictor import EXPERIMENT
 
 STREAMS = {
     "small": {"source": "arrays/a.npz", "group": "predictor", "views": 8, "predictor": "rn"},

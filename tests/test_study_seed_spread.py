@@ -8,8 +8,8 @@ from scipy.stats import t
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc.report.style import drawing
-from marc.study.drawing import looks_of
-from marc.study.figures import seed_spread
+from marc_paper.study.drawing import looks_of
+from marc_paper.study.figures import seed_spread
 
 SPACES = ["noise", "own", "weak", "good", "best"]
 DOMAIN = ["fourth", "fifth", "sixth"]

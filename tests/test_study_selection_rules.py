@@ -5,9 +5,9 @@ import pytest
 from online_answers import best_gains
 from studies import SPACES, cell, column, table_of, tiny_plan, tiny_work, without
 
-from marc import geometry
+from marc.spaces import geometry
 from marc.stats import spearman
-from marc.study.tables import selection_rules, selection_streams
+from marc_paper.study.tables import selection_rules, selection_streams
 
 STREAMS = {"first": 1, "second": 1, "fourth": 4, "fifth": 4, "sixth": 4}
 SETS = {"all": SPACES, "controls": ["noise", "own", "weak", "good", "best"]}

@@ -5,10 +5,10 @@ import pytest
 from studies import cell, column, table_of, tiny_work
 
 from marc import MARC, run
-from marc.geometry import antihub_fraction, purity
+from marc.spaces.geometry import antihub_fraction, purity
 from marc.stats import spearman
-from marc.study.artifacts import Estimate
-from marc.study.tables import spaces
+from marc_paper.study.artifacts import Estimate
+from marc_paper.study.tables import spaces
 
 
 @pytest.fixture(scope="module")

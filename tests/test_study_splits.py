@@ -5,8 +5,8 @@ import pytest
 from online_answers import gains, online, wald
 from studies import PLAN, cell, column, table_of, tiny_plan, tiny_work
 
-from marc.study.plan_files import plan_from
-from marc.study.tables import splits
+from marc_paper.study.plan_files import plan_from
+from marc_paper.study.tables import splits
 
 STREAMS = {"first": 16, "second": 16, "third": 16, "fourth": 8, "fifth": 8, "sixth": 8}
 SIDES = {"one view": 1, "few views": 4}

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from studies import tiny_stream
 
-from marc.core import Trajectory
 from marc.method import MARC
-from marc.offline import admit, history_of
+from marc.replay.replay import admit, history_of
 from marc.scores import kernel
-from marc.study import strongest
-from marc.study.strongest import strongest_keys
+from marc.types import Trajectory
+from marc_paper.study import queries
+from marc_paper.study.queries import strongest_keys
 
 CAPACITIES = (1, 2, 4, 16)
 
@@ -43,7 +43,7 @@ def trajectory(stream):
 def test_they_are_those_of_the_memory_at_each_position(
     stream, trajectory, space, block, monkeypatch
 ):
-    monkeypatch.setattr(strongest, "_BLOCK", block)
+    monkeypatch.setattr(queries, "_BLOCK", block)
     keys = stream.features.keys(space)
     found = strongest_keys(keys, history_of(trajectory, CAPACITIES, stream))
     np.testing.assert_array_equal(found, slow(keys, trajectory, CAPACITIES))

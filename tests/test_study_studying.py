@@ -13,9 +13,9 @@ from studies import PLAN, SPACES
 from study_folders import BOTH, entries, make, plan_over, results, write_packs
 
 from marc.errors import MarcError
-from marc.study.experiment import Experiment
-from marc.study.folder import read_study
-from marc.study.pieces import Piece, sweep_pieces
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.folder import read_study
 
 
 @pytest.fixture(scope="module")

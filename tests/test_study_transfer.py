@@ -7,10 +7,11 @@ import pytest
 from online_answers import weight_gains
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
-from marc import MARC, geometry, run
+from marc import MARC, run
+from marc.replay.sweep import Score
+from marc.spaces import geometry
 from marc.stats import spearman
-from marc.study.tables import transfer
-from marc.sweeps import Score
+from marc_paper.study.tables import transfer
 
 CONTROLS = ["noise", "own", "weak", "good", "best"]
 DOMAIN = ("fourth", "fifth", "sixth")

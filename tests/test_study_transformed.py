@@ -5,9 +5,9 @@ import pytest
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
 from marc import MARC, run
-from marc.geometry import antihub_fraction, purity
+from marc.spaces.geometry import antihub_fraction, purity
 from marc.stats import spearman
-from marc.study.tables import transformed
+from marc_paper.study.tables import transformed
 
 
 @pytest.fixture(scope="module")

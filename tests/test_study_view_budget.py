@@ -6,7 +6,7 @@ from online_answers import gains, online, wald
 from scipy.stats import t
 from studies import cell, column, table_of, tiny_plan, tiny_work, without
 
-from marc.study.tables import substitution, view_budget
+from marc_paper.study.tables import substitution, view_budget
 
 VIEWS = (1, 2, 4, 8)
 ARMS = {

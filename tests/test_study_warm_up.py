@@ -5,11 +5,11 @@ import pytest
 from studies import PLAN, cell, column, table_of, tiny_plan, tiny_work
 
 from marc import MARC, run
-from marc.interaction import warm_up as warm_up_of
 from marc.report.style import drawing
-from marc.study.figures import view_budget
-from marc.study.plan_files import plan_from
-from marc.study.tables import warm_up
+from marc_paper.analysis.interaction import warm_up as warm_up_of
+from marc_paper.study.figures import view_budget
+from marc_paper.study.plan_files import plan_from
+from marc_paper.study.tables import warm_up
 
 SPACES = {"deployed": "good", "strong": "best"}
 SEEDS = (0, 1, 2)

@@ -8,13 +8,21 @@ import pytest
 from studies import SPACES, tiny_plan, tiny_stream, tiny_streams, tiny_work
 
 import marc
-from marc.batch_regrets import batch_values
-from marc.geometry import measure
-from marc.study.answers import answer
-from marc.study.estimate import Size, measure_speed, seconds_of, size_of
-from marc.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
-from marc.study.plan_files import PLANS, read_plan
-from marc.study.work import RULES, Held, Work
+from marc.spaces.geometry import measure
+from marc_paper.analysis.batch_regrets import batch_values
+from marc_paper.study.answers import answer
+from marc_paper.study.estimate import (
+    Piece,
+    Size,
+    geometry_pieces,
+    measure_speed,
+    run_pieces,
+    seconds_of,
+    size_of,
+    sweep_pieces,
+)
+from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.work import RULES, Held, Work
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +91,7 @@ def test_an_oracle_chooses_weights_with_the_labels(work):
     stream = work.stream("first")
     fixed = work.run("first", "cosmic", 0, space="good")
     best = work.run("first", "cosmic", 0, space="good", oracle=True)
-    assert set(best.chosen) == set(marc.methods.METHODS["cosmic"].searched)
+    assert set(best.chosen) == set(marc.peers.registry.METHODS["cosmic"].searched)
     assert best.accuracy >= fixed.accuracy
     again = answer(stream, "cosmic", 0, {"space": "good", **best.chosen})
     assert again.accuracy == pytest.approx(best.accuracy)

@@ -7,11 +7,10 @@ from making import make_stream
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
-from marc.offline import replay
+from marc.replay.replay import replay
+from marc.replay.sweep import Sweep, best_setting, sweep
 from marc.stream import Stream
-from marc.sweeping import sweep
-from marc.sweeps import CAPACITIES, Sweep, best_setting
-from marc.weights import WEIGHTS
+from marc.types import CAPACITIES, WEIGHTS
 
 STREAM = make_stream(0, n_images=150, n_views=2, n_classes=6)
 

@@ -4,7 +4,7 @@ import pytest
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
-from marc.synthetic import synthetic_stream
+from marc.sources.synthetic import synthetic_stream
 
 
 def test_the_same_seed_gives_the_same_stream():

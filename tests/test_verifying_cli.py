@@ -8,19 +8,19 @@ from test_verifying_mapping import named_stream, paper_plan
 from test_verifying_verify import printed_spaces
 from typer.testing import CliRunner
 
-from marc.cli.verify import verify
 from marc.errors import MarcError
-from marc.packs import write_pack
-from marc.study.artifacts import Column, Estimate, Table
-from marc.study.experiments import EXPERIMENTS
-from marc.study.folder import StudyFolder
-from marc.study.formats import files_of
-from marc.study.plan_files import PLANS, plan_from, read_plan
-from marc.study.studying import describe, study
-from marc.study.tables import spaces
+from marc.sources.pack import write_pack
 from marc.verifying.everything import EXPECTED
 from marc.verifying.names import V2, A
 from marc.verifying.verify import experiment_of
+from marc_paper.cli.verify import verify
+from marc_paper.study.artifacts import Column, Estimate, Table
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.folder import StudyFolder
+from marc_paper.study.formats import files_of
+from marc_paper.study.make import describe, study
+from marc_paper.study.plan_files import PLANS, plan_from, read_plan
+from marc_paper.study.tables import spaces
 
 app = typer.Typer()
 app.command()(verify)

@@ -7,10 +7,11 @@ import pytest
 
 from marc.encoders import encoder_card
 from marc.errors import MarcError
-from marc.images import NAMED_SETS
 from marc.paper.numbers import table
 from marc.paper.statements import STATEMENTS
 from marc.paper.tables import TABLES
+from marc.pictures import NAMED_SETS
+from marc.types import WEIGHTS
 from marc.verifying.everything import EXPECTED
 from marc.verifying.expected import COPIED, Place, declare
 from marc.verifying.names import DATASETS, EIGHT, RN50, SIXTEEN, VIT
@@ -23,7 +24,6 @@ from marc.verifying.tolerances import (
     ORACLE,
     ORDER,
 )
-from marc.weights import WEIGHTS
 
 PRINTED = [
     (each.label, row, column, number, found.text)

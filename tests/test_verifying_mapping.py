@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 from marc.stream import Stream
-from marc.study.artifacts import Table
-from marc.study.experiments import EXPERIMENTS
-from marc.study.folder import StoredStudy
-from marc.study.formats import as_json
-from marc.study.plan_files import plan_from
-from marc.study.studying import describe
-from marc.study.work import Held, Work
 from marc.verifying.everything import EXPECTED
 from marc.verifying.expected import MEAN
 from marc.verifying.names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIX, SIXTEEN, prompts_of
 from marc.verifying.streams import Streams
 from marc.verifying.verify import experiment_of, find_row, verify
+from marc_paper.study.artifacts import Table
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.folder import StoredStudy
+from marc_paper.study.formats import as_json
+from marc_paper.study.make import describe
+from marc_paper.study.plan_files import plan_from
+from marc_paper.study.work import Held, Work
 
 N_IMAGES, N_CLASSES, DIM = 70, 4, 8
 SIZES = {250: 20, 500: 30, 1000: 40, 2000: 60}

@@ -8,17 +8,17 @@ import pytest
 from test_verifying_mapping import entry, paper_plan
 
 from marc.paper import spaces as printed
-from marc.study.artifacts import Column, Estimate, Table
-from marc.study.experiment import Experiment
-from marc.study.experiments import EXPERIMENTS
-from marc.study.folder import StoredStudy
-from marc.study.formats import as_json
-from marc.study.plan import StreamEntry
-from marc.study.studying import describe
-from marc.study.tables import paired, spaces
 from marc.verifying.everything import EXPECTED
 from marc.verifying.names import SPACES, V2, A
 from marc.verifying.verify import verify
+from marc_paper.study.artifacts import Column, Estimate, Table
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.folder import StoredStudy
+from marc_paper.study.formats import as_json
+from marc_paper.study.make import describe
+from marc_paper.study.plan import StreamEntry
+from marc_paper.study.tables import paired, spaces
 
 SETTINGS = {"capacity": 8, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from marc import MarcError
-from marc.encoders.cards import Crop
-from marc.encoders.preprocessing import crop_picture
-from marc.views import RECIPES, draw_crop_box, make_views, read_recipe, view_generator
+from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.views import RECIPES, draw_crop_box, make_views, read_recipe, view_generator
 
 CROP = Crop(size=16, resized=18)
 RANDOM = ("VA", "VB", "VC", "VD")

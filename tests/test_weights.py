@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marc.errors import MarcError
-from marc.weights import accuracy_at, check_weights, right_weights, weight_path, winning_segments
+from marc.replay.weights import (
+    accuracy_at,
+    check_weights,
+    right_weights,
+    weight_path,
+    winning_segments,
+)
 
 NEAR = 1e-6  # of the largest score: closer than this, rounding may decide
 

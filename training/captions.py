@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from marc.lab.captions import CAPTION_LENGTH, PROMPTS, VOCABULARY, tokens
-from marc.lab.classes import CLASS_NAMES
+from marc_lab.captions import CAPTION_LENGTH, PROMPTS, VOCABULARY, tokens
+from marc_lab.classes import CLASS_NAMES
 from training.augment import Augmentation
 from training.losses import caption_matching
 from training.recipe import Encoder, Recipe, every_row

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from marc.lab.classes import CLASS_NAMES, HALF, HELD_BACK
+from marc_lab.classes import CLASS_NAMES, HALF, HELD_BACK
 from training.captions import Captions
 from training.convolutional import LARGE, MEDIUM, SMALL, Convolutional
 from training.crops import Crops

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from marc.encoders.cards import Training
-from marc.lab.streams import TRAINING_SEED
-from marc.lab.world import SHIFTS, label_of, render
+from marc_lab.streams import TRAINING_SEED
+from marc_lab.world import SHIFTS, label_of, render
 from training import batch_statistics
 from training.captions import Captions
 from training.catalogue import ENCODERS, Entry

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from marc.lab.classes import CLASS_NAMES
+from marc_lab.classes import CLASS_NAMES
 from training.augment import Augmentation
 from training.recipe import Encoder, Recipe, rows_of
 from training.training_set import Batch

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from marc.lab.captions import caption, tokens
-from marc.lab.streams import TRAINING_SEED, VALIDATION_SEED
-from marc.lab.world import render
+from marc_lab.captions import caption, tokens
+from marc_lab.streams import TRAINING_SEED, VALIDATION_SEED
+from marc_lab.world import render
 
 CHUNK = 1000
 CAPTION_DRAW = 5

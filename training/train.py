@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from marc.lab.streams import VALIDATION_SEED
+from marc_lab.streams import VALIDATION_SEED
 from training import batch_statistics
 from training.benchmark import benchmark
 from training.catalogue import ENCODERS, Entry

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 import marc
 from marc.auto_weight import follow
-from marc.evidence import KernelValues, read_all
-from marc.lifetimes import History
-from marc.offline import admit, history_of
+from marc.replay.evidence import KernelValues, read_all
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit, history_of
 from marc.scores import softmax
 from marc.stream import Stream
-from marc.weights import WEIGHTS
+from marc.types import WEIGHTS
 
 CAPACITY = 8
 SEEDS = (0, 1, 2)

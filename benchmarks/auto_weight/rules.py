@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.auto_weight.cells import Array, Cell
 from marc.auto_weight import beyond_chance
 from marc.scores import softmax
-from marc.weights import WEIGHTS
+from marc.types import WEIGHTS
 
 GRID = np.array(WEIGHTS)
 

@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 import marc
-from marc.calibration import part_of
-from marc.lab.streams import list_lab_streams
-from marc.rankings import TESTS, Selection
-from marc.selection import plan_selection
+from marc.spaces.calibration import part_of
+from marc.spaces.selection import TESTS, Selection, plan_selection
 from marc.stream import Stream
+from marc_lab.streams import list_lab_streams
 
 N_SPLITS, N_REPLICATES = 10, 200
 NOT_ASKED = ("captions", "labels")  # the predictor's own space, and one that learned the labels

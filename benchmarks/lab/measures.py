@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import marc
-from marc.geometry import Geometry, measure, neighbors, pseudo_labels
-from marc.lab.world import SHIFTS
-from marc.rankings import Selection
-from marc.regrets import Choice, Regret, choice_of, score
-from marc.selection import Measured, SelectionJob, plan_selection
+from marc.replay.sweep import Score, Sweep
+from marc.spaces.geometry import Geometry, measure, neighbors, pseudo_labels
+from marc.spaces.selection import Measured, Selection, SelectionJob, plan_selection
 from marc.stats import Interval, paired_difference
 from marc.stream import Stream
-from marc.sweeps import Score, Sweep
+from marc_lab.world import SHIFTS
+from marc_paper.analysis.regrets import Choice, Regret, choice_of, score
 
 CAPACITY, WEIGHT = 16, 10.0
 SEEDS = (0, 1, 2)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from marc.lab.classes import CLASS_NAMES, HELD_BACK
-from marc.lab.world import SHIFTS, render
+from marc_lab.classes import CLASS_NAMES, HELD_BACK
+from marc_lab.world import SHIFTS, render
 
 SEED = 4  # of these pictures alone
 STEP, LEFT, TOP = 68, 84, 26

@@ -23,8 +23,8 @@ from marc.paper.spaces import (
     TRANSFER,
 )
 from marc.paper.statements import stated
-from marc.regrets import choice_of
 from marc.stats import spearman
+from marc_paper.analysis.regrets import choice_of
 
 WORST = "worst regret"
 LAMBDA, RANKINGS = "lambda that orders five spaces as their gains", "rankings for lambda >= 0"

@@ -27,8 +27,8 @@ from marc.paper.spaces import (
     TRANSFER,
 )
 from marc.paper.statements import stated
-from marc.regrets import Choice, choice_of
 from marc.stats import spearman
+from marc_paper.analysis.regrets import Choice, choice_of
 
 FIVE = ("MAE", "CLIP", "DINOv2-S", "DINOv2-B", "DINOv2-L")
 SIX = ("Pets", "Caltech101", "DTD", "UCF101", "Flowers102", "EuroSAT")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from marc.errors import MarcError
-from marc.packs import read_pack, write_pack
+from marc.sources.pack import read_pack, write_pack
 from marc.stream import Stream
 
 COPIES, SHOTS = 5, 4

@@ -9,39 +9,34 @@ import importlib
 from typing import Any
 
 _WHERE = {
-    "CAPACITIES": "sweeps",
+    "CAPACITIES": "types",
     "MARC": "method",
     "MarcError": "errors",
     "Memory": "memory",
-    "Predictor": "core",
-    "Query": "core",
-    "Run": "core",
-    "Step": "core",
+    "Predictor": "types",
+    "Query": "types",
+    "Run": "types",
+    "Step": "types",
     "Stream": "stream",
-    "Sweep": "sweeps",
-    "Trajectory": "core",
-    "WEIGHTS": "weights",
+    "Sweep": "replay.sweep",
+    "Trajectory": "types",
+    "WEIGHTS": "types",
     "create_encoder": "encoders",
-    "create_method": "methods",
+    "create_method": "peers.registry",
     "iter_steps": "loop",
     "list_encoders": "encoders",
-    "list_methods": "methods",
-    "load_snapshot": "snapshots",
+    "list_methods": "peers.registry",
+    "load_snapshot": "peers.snapshot",
     "load_stream": "sources",
-    "margins": "interaction",
-    "repair_sets": "interaction",
-    "replay": "offline",
+    "replay": "replay.replay",
     "run": "loop",
-    "save_snapshot": "snapshots",
-    "select": "selection",
-    "stability": "isolation",
-    "substitution": "interaction",
-    "sweep": "sweeping",
-    "synthetic_stream": "synthetic",
-    "warm_up": "interaction",
-    "write_pack": "packs",
+    "save_snapshot": "peers.snapshot",
+    "select": "spaces.selection",
+    "sweep": "replay.sweep",
+    "synthetic_stream": "sources.synthetic",
+    "write_pack": "sources.pack",
 }
-_MODULES = ("geometry", "stats", "transforms")
+_MODULES = {"geometry": "spaces.geometry", "stats": "stats", "transforms": "transforms"}
 
 __all__ = sorted([*_WHERE, *_MODULES])
 
@@ -50,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         value = getattr(importlib.import_module(f"marc.{_WHERE[name]}"), name)
     elif name in _MODULES:
-        value = importlib.import_module(f"marc.{name}")
+        value = importlib.import_module(f"marc.{_MODULES[name]}")
     else:
         raise AttributeError(f"module 'marc' has no attribute {name!r}")
     globals()[name] = value

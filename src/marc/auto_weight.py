@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.scores import Float, softmax
-from marc.weights import WEIGHTS
+from marc.types import WEIGHTS
 
 _GRID = np.array(WEIGHTS)
 

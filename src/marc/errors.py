@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc.scores import Int, unit
 
 
 class MarcError(ValueError):
@@ -45,7 +51,7 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
     return value
 
 
-def whole_number(name: str, value: object, at_least: int) -> int:
+def integer(name: str, value: object, at_least: int) -> int:
     """`value` as an int, refused if it is not a whole number of at least `at_least`."""
     try:
         result = at_least - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
@@ -74,3 +80,126 @@ def switch(name: str, value: object) -> bool:
     if str(value) not in ("True", "False"):  # NumPy has its own kind of bool
         raise MarcError(f"{name} must be true or false", got=repr(value))
     return bool(value)
+
+
+_ROWS = 4096  # images checked at a time, so that the check needs little memory
+_NORMS = (1e-12, 1e12)  # outside, squares lose precision in float32
+
+
+def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
+    """Refuse features that are empty, not numbers, not finite, or zero vectors."""
+    if array.ndim != ndim or 0 in array.shape:
+        shapes = {1: "(D,)", 2: "(n, D)", 3: "(T, M, D) or (T, D)"}[ndim]
+        raise MarcError(
+            f"{name} must be a non-empty array of features", got=array.shape, allowed=shapes
+        )
+    if array.dtype.kind != "f":
+        raise MarcError(
+            f"{name} must be floating-point features",
+            got=array.dtype,
+            allowed="float16, float32 or float64",
+        )
+    low, high = _NORMS
+    array = array.reshape(1, -1) if ndim == 1 else array
+    for start in range(0, len(array), _ROWS):
+        with np.errstate(over="ignore", invalid="ignore"):  # told in our own words below
+            norms = np.linalg.norm(array[start : start + _ROWS].astype(np.float64), axis=-1)
+        bad = np.argwhere(~((norms > low) & (norms < high)))
+        if len(bad):
+            where = ", ".join(str(place) for place in (start + bad[0][0], *bad[0][1:]))
+            raise MarcError(
+                f"{name} must be finite and have no zero vector",
+                got=f"norm {norms[tuple(bad[0])]} at [{where}]",
+                allowed=f"norms between {low:g} and {high:g}",
+                hint="leave that image out, or embed it again",
+            )
+
+
+def check_spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDArray[np.float32]]:
+    """Unit features (N, D_s) by space, refused unless there is one row per image."""
+    checked = {}
+    for name, array in given.items():
+        array = np.asarray(array)
+        if not isinstance(name, str) or not name or name == "predictor" or "+" in name:
+            raise MarcError(
+                "not a name for a space",
+                got=repr(name),
+                allowed="any but 'predictor' (it names the predictor's own) and without '+'",
+            )
+        check_features(f"space {name!r}", array, ndim=2)
+        if len(array) != n_images:
+            raise MarcError(
+                f"space {name!r} must have one row per image",
+                got=f"{len(array)} rows",
+                allowed=f"{n_images}, as in views",
+            )
+        checked[name] = unit(array)
+    return checked
+
+
+def check_labels(given: ArrayLike | None, n_images: int, n_classes: int) -> Int | None:
+    """Labels (N,) as int64, refused outside 0..C-1."""
+    if given is None:
+        return None
+    array = check_integers(given, n_images)
+    if array.min() < 0 or array.max() >= n_classes:
+        raise MarcError(
+            "labels are out of range",
+            got=f"{array.min()} to {array.max()}",
+            allowed=f"0 to {n_classes - 1}: one per prototype",
+        )
+    return array
+
+
+def check_integers(given: ArrayLike, n_images: int) -> Int:
+    """Labels (N,) as int64, of whatever classes."""
+    array = np.asarray(given)
+    if array.shape != (n_images,) or array.dtype.kind not in "iu":
+        raise MarcError(
+            "labels must be one whole number per image",
+            got=f"{array.dtype} {array.shape}",
+            allowed=f"integers ({n_images},)",
+        )
+    return array.astype(np.int64)
+
+
+def check_names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> tuple[str, ...]:
+    """`count` names; numbered ones if none are given."""
+    if given is None:
+        return tuple(f"{prefix}{number}" for number in range(count))
+    if len(given) != count:
+        raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
+    return tuple(str(name) for name in given)
+
+
+def check_space_name(value: object) -> str:
+    """The name of a space."""
+    if not isinstance(value, str):
+        raise MarcError("space must be a name", got=repr(value), hint='space="dinov2-b"')
+    return value
+
+
+def check_same_text(prototypes: NDArray[Any], remembered: NDArray[Any]) -> NDArray[Any]:
+    """The query's prototypes, refused if a memory holds others; the very same cost nothing."""
+    if prototypes is remembered:
+        return prototypes
+    check_same_shape(prototypes.shape, remembered.shape)
+    if not np.array_equal(prototypes, remembered):
+        raise MarcError(
+            "this query has other text prototypes than those remembered",
+            got=f"{int((prototypes != remembered).any(axis=1).sum())} other rows",
+            allowed="one predictor from the first query on",
+            hint="method.reset()",
+        )
+    return prototypes
+
+
+def check_same_shape(found: tuple[int, ...], remembered: tuple[int, ...]) -> None:
+    """Refuse a query of other (classes, dimensions) than those that a memory was made for."""
+    if found != remembered:
+        raise MarcError(
+            "this query does not fit what is remembered",
+            got="{} classes, {} dimensions".format(*found),
+            allowed="{} classes, {} dimensions".format(*remembered),
+            hint="method.reset()",
+        )

@@ -8,11 +8,10 @@ from typing import overload
 
 import numpy as np
 
-from marc.core import Query, Run, Step, Trajectory
 from marc.errors import MarcError
-from marc.method_cards import AnyMethod, BatchMethod
 from marc.scores import Int
 from marc.stream import Stream
+from marc.types import AnyMethod, BatchMethod, Query, Run, Step, Trajectory
 
 
 def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:

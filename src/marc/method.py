@@ -18,15 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from marc import checks
 from marc.admission import POLICIES, Admission, Arrivals
 from marc.auto_weight import AutoWeight
-from marc.core import Query, Step
-from marc.errors import number, one_of, switch, whole_number
-from marc.memory import Memory
-from marc.method_cards import as_state, config_of, named, part, settings_in
-from marc.negative import NegativeMemory
+from marc.errors import check_same_shape, check_space_name, integer, number, one_of, switch
+from marc.memory import Memory, NegativeMemory
 from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
+from marc.types import Query, Step, as_state, config_of, named, part, settings_in
 
 
 @dataclass(eq=False)
@@ -68,10 +65,10 @@ class MARC:
     _state: _State | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.space = checks.space_name(self.space)
-        self.capacity = whole_number("capacity", self.capacity, 0)
-        self.admission_capacity = whole_number("admission_capacity", self.admission_capacity, 0)
-        self.seed = whole_number("seed", self.seed, 0)
+        self.space = check_space_name(self.space)
+        self.capacity = integer("capacity", self.capacity, 0)
+        self.admission_capacity = integer("admission_capacity", self.admission_capacity, 0)
+        self.seed = integer("seed", self.seed, 0)
         for name in ("alpha", "beta", "negative_weight", "gamma", "clip_weight"):
             setattr(self, name, number(name, getattr(self, name)))
         if self.weight != "auto":
@@ -204,7 +201,7 @@ class MARC:
         if self._state is None:
             self._state = _State.fresh(self, n_classes, len(query.clip_key), dim)
         retrieval = self._state.retrieval
-        checks.same_shape((n_classes, dim), (retrieval.n_classes, retrieval.dim))
+        check_same_shape((n_classes, dim), (retrieval.n_classes, retrieval.dim))
         return self._state
 
 

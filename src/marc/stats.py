@@ -1,7 +1,8 @@
 """Statistics of answers: intervals, paired tests, families of tests, ranks and the best weight.
 
 Two answers to the same images are compared image by image. Intervals are 95 %, and shares of the
-images stand as fractions. The bootstrap of an oracle gain has its inner loop in `marc.envelopes`.
+images stand as fractions. The bootstrap of an oracle gain has its inner loop in
+`marc.replay.weights`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marc.envelopes import replicate_gains
-from marc.errors import MarcError, whole_number
-from marc.weights import check_weights
+from marc.errors import MarcError, integer
+from marc.replay.weights import check_weights, replicate_gains
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal
 
@@ -51,7 +51,7 @@ def paired_interval(n_repairs: int, n_regressions: int, n_images: int) -> Interv
     >>> [round(100 * value, 2) for value in paired_interval(545, 1316, 7500)]
     [-10.28, -11.38, -9.18]
     """
-    n_images = whole_number("n_images", n_images, 1)
+    n_images = integer("n_images", n_images, 1)
     changed = _discordant(n_repairs, n_regressions)
     if changed > n_images:
         raise MarcError(
@@ -102,8 +102,8 @@ def wilson(n_correct: int, n_images: int) -> Interval:
     """An accuracy with its Wilson interval."""
     from scipy.stats import binomtest
 
-    n_images = whole_number("n_images", n_images, 1)
-    n_correct = whole_number("n_correct", n_correct, 0)
+    n_images = integer("n_images", n_images, 1)
+    n_correct = integer("n_correct", n_correct, 0)
     if n_correct > n_images:
         raise MarcError("n_correct must be at most n_images", got=f"{n_correct} of {n_images}")
     interval = binomtest(n_correct, n_images).proportion_ci(method="wilson")
@@ -213,8 +213,8 @@ def envelope_bootstrap(
 
     Args:
         lower: closed intervals of the weights at which each image is right, see
-            `marc.weights.right_weights`: (T,), or (orders, T) with the same images in the same
-            columns. An image is then drawn with all its orders, each order chooses its own
+            `marc.replay.weights.right_weights`: (T,), or (orders, T) with the same images in
+            the same columns. An image is then drawn with all its orders, each order chooses its own
             weight, and the gains are averaged over orders.
         upper: their other ends.
         base_correct: whether each image is right without memory, (T,).
@@ -240,8 +240,8 @@ def envelope_bootstrap(
             allowed="one or more images; answers 0 or 1",
         )
     grid = None if weights is None else check_weights(weights)
-    n_replicates = whole_number("n_replicates", n_replicates, 1)
-    draws = np.random.default_rng(whole_number("seed", seed, 0))
+    n_replicates = integer("n_replicates", n_replicates, 1)
+    draws = np.random.default_rng(integer("seed", seed, 0))
     estimate, gains = replicate_gains(*ends, base, grid, n_replicates, draws)
     low, high = np.quantile(gains, (0.025, 0.975))
     return Interval(estimate, float(low), float(high))
@@ -261,7 +261,7 @@ def _same_images(
 
 
 def _discordant(n_repairs: int, n_regressions: int) -> int:
-    return whole_number("n_repairs", n_repairs, 0) + whole_number("n_regressions", n_regressions, 0)
+    return integer("n_repairs", n_repairs, 0) + integer("n_regressions", n_regressions, 0)
 
 
 def _numbers(what: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from marc import checks
-from marc.core import Predictor, PromptEmbeddings, Query
-from marc.errors import MarcError, number, whole_number
-from marc.features import Features, Row, digest
-from marc.scores import Float, Int, unit
+from marc import transforms
+from marc.errors import (
+    MarcError,
+    check_features,
+    check_labels,
+    check_names,
+    check_spaces,
+    integer,
+    number,
+)
+from marc.scores import BaseScores, Float, Int, score_views, unit
+from marc.types import Predictor, PromptEmbeddings, Query
 
 _LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
 
@@ -65,20 +73,20 @@ class Stream:
         views = np.asarray(views)
         if views.ndim == 2:
             views = views[:, np.newaxis]
-        checks.features("views", views, ndim=3)
+        check_features("views", views, ndim=3)
         predictor = _check_predictor(np.asarray(prototypes), logit_scale, views.shape[2])
         predictor = replace(predictor, prompts=_check_prompts(prompts, prompt_class, predictor))
         n_images, n_classes = len(views), predictor.n_classes
         features = Features(
             views=views,
             predictor=predictor,
-            spaces=checks.spaces(spaces or {}, n_images),
-            class_names=checks.names("class_names", class_names, n_classes, "class "),
-            ids=checks.names("ids", ids, n_images, ""),
+            spaces=check_spaces(spaces or {}, n_images),
+            class_names=check_names("class_names", class_names, n_classes, "class "),
+            ids=check_names("ids", ids, n_images, ""),
         )
         if len(set(features.ids)) < n_images:
             raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")
-        truth = checks.labels(labels, n_images, n_classes)
+        truth = check_labels(labels, n_images, n_classes)
         return cls(features, np.arange(n_images), truth, name=name)
 
     def __len__(self) -> int:
@@ -101,7 +109,7 @@ class Stream:
 
     def shuffled(self, seed: int) -> Stream:
         """The same images in the order `default_rng(seed).permutation(T)` of the stored rows."""
-        whole_number("seed", seed, 0)
+        integer("seed", seed, 0)
         order = np.random.default_rng(seed).permutation(len(self.features.ids))
         return replace(self, order=order, seed=seed)
 
@@ -132,7 +140,7 @@ class Stream:
     def with_views(self, n_views: int) -> Stream:
         """The same stream seen through its first `n_views` views: budgets are nested."""
         stored = self.n_views
-        if whole_number("views", n_views, 1) > stored:
+        if integer("views", n_views, 1) > stored:
             raise MarcError(
                 "the stream does not store that many views", got=n_views, allowed=f"1 to {stored}"
             )
@@ -169,7 +177,7 @@ class Stream:
 
 def _check_predictor(prototypes: Float, logit_scale: float, dim: int) -> Predictor:
     """The predictor, if its prototypes fit image features of dimension `dim`."""
-    checks.features("prototypes", prototypes, ndim=2)
+    check_features("prototypes", prototypes, ndim=2)
     if len(prototypes) < 2:
         raise MarcError("a classifier needs at least two classes", got=len(prototypes))
     if prototypes.shape[1] != dim:
@@ -200,7 +208,7 @@ def _check_prompts(
     if rows.ndim == 3 and class_of is None:
         class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
         rows = rows.reshape(-1, rows.shape[2])
-    checks.features("prompts", rows, ndim=2)
+    check_features("prompts", rows, ndim=2)
     classes = np.asarray(class_of)
     fits = classes.shape == (len(rows),) and np.array_equal(np.unique(classes), range(n_classes))
     if not fits or rows.shape[1] != predictor.prototypes.shape[1]:
@@ -210,3 +218,207 @@ def _check_prompts(
             allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
         )
     return PromptEmbeddings(classes.astype(np.int64), partial(np.asarray, rows))
+
+
+_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
+
+
+class Views(Protocol):
+    """Predictor features (N, M, D): an array, or something that reads one when it is used."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, M, D), known without reading."""
+        ...
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """What an array gives."""
+        ...
+
+
+class LazyViews:
+    """Views that are read when they are first used, and only as many as are asked for."""
+
+    def __init__(self, read: Callable[[int], Float], shape: tuple[int, int, int]) -> None:
+        self.shape = shape
+        self._read = read
+
+    @cached_property
+    def _array(self) -> Float:
+        return self._read(self.shape[1])
+
+    def first(self, n_views: int) -> LazyViews:
+        """The first views of every image."""
+        n_images, _, dim = self.shape
+        return LazyViews(self._read, (n_images, n_views, dim))
+
+    def __getitem__(self, index: Any, /) -> Any:
+        return self._array[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+
+class LazySpaces(Mapping[str, NDArray[np.float32]]):
+    """Spaces that are read when they are first used."""
+
+    def __init__(
+        self, readers: Mapping[str, Callable[[], NDArray[np.float32]]], dims: Mapping[str, int]
+    ) -> None:
+        self.dims = dims
+        """D_s by space, known without reading."""
+        self._readers = readers
+        self._read: dict[str, NDArray[np.float32]] = {}
+
+    def __getitem__(self, space: str) -> NDArray[np.float32]:
+        if space not in self._read:
+            self._read[space] = self._readers[space]()
+        return self._read[space]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The stored features of N images, in the order of the files. Shared by every stream order."""
+
+    views: Views
+    """Predictor features (N, M, D) as stored: views are normalised block by block when read."""
+    predictor: Predictor
+    spaces: Mapping[str, NDArray[np.float32]]
+    """Unit retrieval features (N, D_s) by space."""
+    class_names: tuple[str, ...]
+    ids: tuple[str, ...]
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Digests that are known without reading: of `views`, and of `spaces/NAME`."""
+    _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def clip_keys(self) -> NDArray[np.float32]:
+        """Unit predictor features of the plain images, (N, D)."""
+        return unit(self.views[:, 0])
+
+    @cached_property
+    def base(self) -> BaseScores:
+        """What the predictor alone says of every image; computed once, in blocks."""
+        n_images, n_views = self.views.shape[:2]
+        rows = max(1, _BLOCK // (n_views * self.predictor.n_classes))
+        blocks = [
+            score_views(self.predictor.logits(unit(self.views[start : start + rows])))
+            for start in range(0, n_images, rows)
+        ]
+        return BaseScores(
+            np.concatenate([block.logits for block in blocks]),
+            np.concatenate([block.label for block in blocks]),
+            np.concatenate([block.view_entropy for block in blocks]),
+        )
+
+    def keys(self, space: str) -> NDArray[np.float32]:
+        """Unit features (N, D_s) of a space: a stored one, `predictor`, or a transform of either.
+
+        `NAME+center`, `NAME+whiten`, `NAME+pca:64` and `NAME+random:64` are fitted on all images
+        of the stream without labels: transductive. See `marc.transforms`.
+        """
+        keys, steps = self._stored(space)
+        if not steps:
+            return keys
+        if space not in self._transformed:
+            self._transformed.clear()  # hold one at a time: a sweep visits many
+            self._transformed[space] = transforms.apply(keys, steps)
+        return self._transformed[space]
+
+    def dim(self, space: str) -> int:
+        """D_s, found without reading or computing; refuses a name that `keys` would refuse."""
+        name, *steps = space.split("+")
+        if isinstance(self.spaces, LazySpaces) and name in self.spaces:
+            return transforms.dimension(self.spaces.dims[name], steps)
+        keys, _ = self._stored(space)
+        return transforms.dimension(keys.shape[1], steps)
+
+    def _stored(self, space: str) -> tuple[NDArray[np.float32], list[str]]:
+        """The stored features that a space starts from, and its transforms."""
+        name, *steps = space.split("+")
+        if name == "predictor":
+            return self.clip_keys, steps
+        if name not in self.spaces:
+            known = ", ".join([*self.spaces, "predictor"])
+            raise MarcError(f"there is no space {name!r}", got=space, allowed=known)
+        return self.spaces[name], steps
+
+    def with_views(self, n_views: int) -> Features:
+        """The same images seen through their first views."""
+        views = self.views
+        fewer = views.first(n_views) if isinstance(views, LazyViews) else views[:, :n_views]
+        known = {name: digest for name, digest in self.known.items() if name != "views"}
+        return replace(self, views=fewer, known=known, _transformed={})
+
+    @cached_property
+    def images(self) -> frozenset[str]:
+        """Digests by which the images are known again: their plain views, and each space.
+
+        Streams that share one of them are of the same images, whatever their names, views or
+        labels.
+        """
+        return frozenset([digest(self.clip_keys), *map(self._space_digest, self.spaces)])
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Digests of everything an answer depends on, part by part, so differences have names."""
+        prompts = self.predictor.prompts
+        return {
+            "ids": digest(np.array(self.ids)),
+            "class_names": digest(np.array(self.class_names)),
+            "views": self.known.get("views") or digest(self.views),
+            "prototypes": digest(self.predictor.prototypes),
+            "logit_scale": self.predictor.logit_scale,
+            **({} if prompts is None else _digests(prompts)),
+            "spaces": {name: self._space_digest(name) for name in self.spaces},
+        }
+
+    def _space_digest(self, space: str) -> str:
+        return self.known.get(f"spaces/{space}") or digest(self.spaces[space])
+
+
+class Row(Mapping[str, NDArray[np.float32]]):
+    """One image's keys by space, looked up when asked for: a stream may have sixteen spaces."""
+
+    def __init__(self, features: Features, item: int) -> None:
+        self._features, self._item = features, item
+
+    def __getitem__(self, space: str) -> NDArray[np.float32]:
+        if space.partition("+")[0] not in (*self._features.spaces, "predictor"):
+            raise KeyError(space)
+        return self._features.keys(space)[self._item]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features.spaces)
+
+    def __len__(self) -> int:
+        return len(self._features.spaces)
+
+
+def _digests(prompts: PromptEmbeddings) -> dict[str, str]:
+    return {"prompts": digest(prompts.rows), "prompt_class": digest(prompts.class_of)}
+
+
+def digest(array: Views) -> str:
+    """Of an array's type, shape and numbers."""
+    first: NDArray[Any] = array[:1]
+    known = digest_of(first.dtype, array.shape)
+    for start in range(0, array.shape[0], 1024):  # in pieces: views may be larger than what is free
+        known.update(array[start : start + 1024].tobytes())
+    return end_digest(known)
+
+
+def digest_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> hashlib._Hash:
+    """A digest of an array, begun: its bytes are to follow."""
+    return hashlib.sha256(f"{dtype.str}{shape}".encode())
+
+
+def end_digest(known: hashlib._Hash) -> str:
+    """The digest of an array, as it is written down."""
+    return known.hexdigest()[:16]

@@ -137,7 +137,7 @@ def test_rows_are_drawn_once_before_any_comes_again():
 
 
 def test_no_label_but_the_reference_sees_held_back_classes():
-    from marc.lab.classes import HALF, HELD_BACK
+    from marc_lab.classes import HALF, HELD_BACK
 
     labels = torch.arange(48)
     contrastive = ENCODERS["labels-contrastive"].make().rows(labels)

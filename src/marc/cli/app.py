@@ -10,17 +10,17 @@ import typer
 from marc.cli import console
 from marc.cli.check import check
 from marc.cli.compare import compare
-from marc.cli.demo import demo
 from marc.cli.embed import embed_pictures
 from marc.cli.geometry import geometry
 from marc.cli.listing import list_names
 from marc.cli.report import report
 from marc.cli.run import run
 from marc.cli.select import select
-from marc.cli.study import study
 from marc.cli.sweep import sweep
-from marc.cli.verify import verify
 from marc.errors import MarcError
+from marc_lab.demo import demo
+from marc_paper.cli.study import study
+from marc_paper.cli.verify import verify
 
 _INTERRUPTED = 130  # the parser's exit status for Ctrl-C
 

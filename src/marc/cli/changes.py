@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.core import order_name
 from marc.errors import MarcError
-from marc.folders import Stored
+from marc.results.folder import Stored
+from marc.types import order_name
 
 HEADER = ("run", "order", "id", "label", "reference_answer", "answer", "change")
 SHOWN = 10  # ids of each kind on the terminal

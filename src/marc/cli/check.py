@@ -13,16 +13,15 @@ from pathlib import Path
 
 import typer
 
-from marc.cache_folder import cache_folder
 from marc.cli import console
 from marc.cli.check_data import Finding, Level, check_data, open_data
 from marc.cli.embed import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
+from marc.encoders.golden import Verdict, check_golden
 from marc.errors import MarcError
-from marc.golden import Verdict, check_golden
-from marc.progress import OnProgress
-from marc.records import ENCODING, versions
+from marc.results.files import ENCODING, cache_folder, versions
 from marc.sources import default_store, is_pictures
+from marc.types import OnProgress
 
 _LOW = 5e9  # bytes of free disk that are worth a word
 _LEVELS: dict[str, Level] = {"same": "ok", "stored": "note", "changed": "wrong", "failed": "wrong"}

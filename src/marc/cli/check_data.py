@@ -16,17 +16,17 @@ from typing import Any, Literal
 import numpy as np
 
 from marc.cli import console
-from marc.cli.sources import open_stream
-from marc.embedding_setup import feature_arrays
+from marc.cli._label_order import check_label_order
+from marc.cli._options import open_stream
+from marc.embed.changes import feature_arrays
+from marc.embed.store import STATUS, FeatureStore
 from marc.errors import MarcError
-from marc.images import NAMED_SETS, ImageSet, content_duplicates, open_images
-from marc.images.decoding import REASONS, Unreadable, read_picture
-from marc.images.image_set import Location
-from marc.label_order import check_label_order
-from marc.progress import OnProgress
+from marc.pictures import NAMED_SETS, ImageSet, content_duplicates, open_images
+from marc.pictures.decoding import REASONS, Unreadable, read_picture
+from marc.pictures.image_set import Location
 from marc.sources import is_pictures
-from marc.store import STATUS, FeatureStore
 from marc.stream import Stream
+from marc.types import OnProgress
 
 Level = Literal["ok", "note", "wrong"]
 

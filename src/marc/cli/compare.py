@@ -11,10 +11,9 @@ import typer
 from marc.cli import console
 from marc.cli.changes import answers_of, as_data, changes, check_list, first_ids, write_list
 from marc.cli.compare_tables import row_of, show_orders, show_protocols, show_runs
-from marc.core import order_name
 from marc.errors import MarcError
-from marc.folders import CONFIG, Stored, read_stored
-from marc.records import flatten
+from marc.results.files import flatten
+from marc.results.folder import CONFIG, Stored, read_stored
 from marc.stats import (
     benjamini_hochberg_log10,
     mcnemar_exact,
@@ -22,6 +21,7 @@ from marc.stats import (
     paired_difference,
     seed_interval,
 )
+from marc.types import order_name
 
 _FEW = 3
 """So many comparisons are also told order by order without being asked."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from marc.cli import console
-from marc.core import order_name
-from marc.folders import Stored
-from marc.method_cards import PLAIN_IMAGE, MethodCard
-from marc.methods import METHODS
+from marc.peers.cards import PLAIN_IMAGE, MethodCard
+from marc.peers.registry import METHODS
+from marc.results.folder import Stored
+from marc.types import order_name
 
 
 def row_of(run: Stored) -> dict[str, Any]:

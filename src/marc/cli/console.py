@@ -24,10 +24,10 @@ from rich.progress import (
 from rich.table import Table
 
 from marc.errors import MarcError
-from marc.printing import interval as interval
-from marc.printing import p_value as p_value
-from marc.printing import percent as percent
-from marc.printing import points as points
+from marc.report.text import interval as interval
+from marc.report.text import p_value as p_value
+from marc.report.text import percent as percent
+from marc.report.text import points as points
 
 out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)

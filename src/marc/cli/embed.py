@@ -11,16 +11,15 @@ import typer
 
 from marc.cli import console
 from marc.cli.console import count
-from marc.embedding import QUARANTINE, Embedded, embed
-from marc.embedding_cost import Foreseen, foresee
-from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
-from marc.errors import MarcError, whole_number
-from marc.images import open_images, with_class_names
-from marc.preparing import ViewPlan, Workers
+from marc.embed.estimate import Foreseen, foresee
+from marc.embed.fill import QUARANTINE, Embedded, embed
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
+from marc.embed.store import CHUNK, VIEWS, FeatureStore, is_store
+from marc.embed.workers import ViewPlan, Workers
+from marc.errors import MarcError, integer
+from marc.pictures import open_images, with_class_names
+from marc.pictures.views import read_recipe
 from marc.sources import default_store
-from marc.store import CHUNK, FeatureStore, is_store
-from marc.stored_stream import VIEWS
-from marc.views import read_recipe
 
 PREDICTOR, RECIPE = "clip-b16-text", "VC"
 _FEW = 64  # pictures that are read sooner than a process starts
@@ -69,7 +68,7 @@ def embed_pictures(
     if class_names:
         images = with_class_names(images, Path(class_names).expanduser())
     store = Path(output).expanduser() if output else default_store(source)
-    whole_number("views", views, 1)
+    integer("views", views, 1)
     for_predictor = [views > 1, recipe != RECIPE, view_seed, prompts, class_names]
     names, zero_shot = choose(store, encoder, predictor, wanted=any(for_predictor))
     specs = {
@@ -83,7 +82,7 @@ def embed_pictures(
         predictor=specs.get(zero_shot),
         prompts=tuple(prompts),
         views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
-        chunk=whole_number("chunk", chunk, 0) or stored_chunk(store),
+        chunk=integer("chunk", chunk, 0) or stored_chunk(store),
     )
     n_readers = check_workers(workers, len(images))
     with console.progress() as bar, Workers(0 if ray else n_readers) as pool:
@@ -94,7 +93,7 @@ def embed_pictures(
         if dry_run:
             foreseen = foresee(plan, jobs, n_readers, force=force)
         elif ray:
-            from marc.scaling import embed_with_ray
+            from marc.embed.ray import embed_with_ray
 
             done = embed_with_ray(plan, jobs, max(0, workers), force=force, on_progress=report)
         else:
@@ -133,7 +132,7 @@ def stored_chunk(store: Path) -> int:
 def check_workers(asked: int, n_images: int) -> int:
     """How many processes read: one a core, but none for a handful of pictures."""
     usual = min(os.cpu_count() or 1, n_images // _FEW)
-    return usual if whole_number("workers", asked, -1) == -1 else asked
+    return usual if integer("workers", asked, -1) == -1 else asked
 
 
 def weights_of(name: str, given: list[str], names: list[str]) -> str | None:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import typer
 
-from marc.calibration import REPLICATES, check_replicates
 from marc.cli import console
-from marc.cli.measuring import IMAGES, for_each, mind, sample, with_error
-from marc.cli.sources import describe, open_stream
+from marc.cli._options import describe, open_stream
+from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
 from marc.cli.sweep import check_spaces
-from marc.geometry import Geometry, Measures, chance, measure, pseudo_labels
-from marc.neighbors import check_kappas
-from marc.progress import OnProgress
+from marc.spaces.calibration import REPLICATES, check_replicates
+from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
+from marc.spaces.neighbors import check_kappas
 from marc.stats import Interval
 from marc.stream import Stream
+from marc.types import OnProgress
 
 _SHOWN = 5  # classes and hubs in a line of details
 

@@ -12,12 +12,12 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.encoders import encoder_card, list_encoders
+from marc.encoders.prompts import list_prompt_sets, read_prompt_set
 from marc.errors import MarcError, one_of
-from marc.images import NAMED_SETS
-from marc.lab.streams import list_lab_streams, plan_stream
-from marc.method_cards import MethodCard
-from marc.methods import METHODS, list_methods
-from marc.prompts import list_prompt_sets, read_prompt_set
+from marc.peers.cards import MethodCard
+from marc.peers.registry import METHODS, list_methods
+from marc.pictures import NAMED_SETS
+from marc_lab.streams import list_lab_streams, plan_stream
 
 NEEDS = {
     "space": "the space of a second encoder",
@@ -167,7 +167,7 @@ def list_policies(pattern: str, card: str, json: bool) -> None:
 
 def list_experiments(pattern: str, card: str, json: bool) -> None:
     """Experiments of `marc study` and what of the paper they answer."""
-    from marc.study.experiments import EXPERIMENTS  # many modules: loaded when needed
+    from marc_paper.study.experiments import EXPERIMENTS
 
     _refuse_card("experiments", card)
     known = {each.name: each for each in EXPERIMENTS}

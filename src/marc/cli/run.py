@@ -8,13 +8,13 @@ from typing import Any
 import typer
 
 from marc.cli import console
+from marc.cli._options import IN_ORDER, check_seeds, open_stream
 from marc.cli.run_all import EveryMethod, only_space, run_all
 from marc.cli.run_summary import show
 from marc.cli.running import Wanted, default_folder, execute
-from marc.cli.sources import IN_ORDER, check_seeds, open_stream
 from marc.errors import MarcError
-from marc.folders import Folder, read_stored
-from marc.methods import METHODS
+from marc.peers.registry import METHODS
+from marc.results.folder import Folder, read_stored
 from marc.stream import Stream
 
 

@@ -12,8 +12,8 @@ from marc.cli.compare import read_run, table_of
 from marc.cli.compare_tables import row_of, show_runs
 from marc.cli.running import Wanted, execute, warm_up
 from marc.errors import MarcError, one_of
-from marc.folders import CONFIG, Folder, read_result
-from marc.methods import METHODS
+from marc.peers.registry import METHODS
+from marc.results.folder import CONFIG, Folder, read_result
 from marc.stream import Stream
 
 

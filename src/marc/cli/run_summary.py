@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.arrays import Arrays
 from marc.cli import console
-from marc.core import order_name
+from marc.results.files import Arrays
 from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference
+from marc.types import order_name
 
 AS_STORED = -1
 """Stands among the stored seeds for the order of the rows."""

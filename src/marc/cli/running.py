@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 from rich.progress import Progress
 
-from marc.arrays import Arrays
 from marc.cli import console
+from marc.cli._options import describe
 from marc.cli.run_summary import AS_STORED, summarise
-from marc.cli.sources import describe
-from marc.core import Run, Step, order_name
 from marc.errors import MarcError
-from marc.folders import PREDICTIONS, Folder
 from marc.loop import iter_steps
 from marc.loop import run as run_method
-from marc.method_cards import AnyMethod
-from marc.methods import METHODS, create_method
-from marc.oracle import WeightSearch
+from marc.peers.registry import METHODS, create_method
 from marc.peers.tip_adapter import TipAdapter
+from marc.peers.weight_search import WeightSearch
+from marc.results.files import Arrays
+from marc.results.folder import PREDICTIONS, Folder
 from marc.stream import Stream
+from marc.types import AnyMethod, Run, Step, order_name
 
 WARM = 4
 """Images that a method answers before its time is taken."""

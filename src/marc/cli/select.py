@@ -11,15 +11,24 @@ from typing import Any, cast
 
 import typer
 
-from marc.calibration import REPLICATES, error_size
 from marc.cli import console
-from marc.cli.measuring import IMAGES, for_each, mind, sample, with_error
-from marc.cli.sources import describe, open_stream
+from marc.cli._options import describe, open_stream
+from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
 from marc.cli.sweep import check_spaces
 from marc.errors import one_of
-from marc.folders import read_sweep
-from marc.rankings import HINTED_NEIGHBORS, TEST, TESTS, Candidate, Selection, Test
-from marc.selection import own_spaces, plan_selection, transferred
+from marc.results.folder import read_sweep
+from marc.spaces.calibration import REPLICATES, error_size
+from marc.spaces.selection import (
+    HINTED_NEIGHBORS,
+    TEST,
+    TESTS,
+    Candidate,
+    Selection,
+    Test,
+    own_spaces,
+    plan_selection,
+    transferred,
+)
 from marc.stats import Interval
 from marc.stream import Stream
 

@@ -11,14 +11,13 @@ import numpy as np
 import typer
 
 from marc.cli import console
-from marc.cli.sources import IN_ORDER, check_seeds, describe, open_stream
+from marc.cli._options import IN_ORDER, check_seeds, describe, open_stream
 from marc.errors import MarcError
-from marc.folders import INTERVALS, Folder, read_result, read_sweep
+from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
+from marc.results.folder import INTERVALS, Folder, read_result, read_sweep
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
-from marc.sweeping import SweepJob, plan_sweep
-from marc.sweeps import CAPACITIES, Score, Sweep, check_sources
-from marc.weights import WEIGHTS
+from marc.types import CAPACITIES, WEIGHTS
 
 REPLICATES = 2000  # draws of the images for the interval of an oracle gain
 GRID = 1  # the place of the oracle over the grid among the scores of a space

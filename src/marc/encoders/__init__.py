@@ -17,7 +17,7 @@ from marc.encoders.published import PUBLISHED, WITH_TEXT
 from marc.errors import MarcError
 
 if TYPE_CHECKING:
-    from marc.encoders.loading import Loading
+    from marc.encoders._loading import Loading
 
 __all__ = [
     "Encoder",
@@ -92,7 +92,7 @@ def create_encoder(
     >>> encoder.encode(np.zeros((2, 64, 64, 3), dtype=np.uint8)).shape
     (2, 128)
     """
-    from marc.encoders.loading import Loading
+    from marc.encoders._loading import Loading
 
     card = encoder_card(name)
     path = None if weights is None else Path(weights)
@@ -138,13 +138,13 @@ def _loader(card: EncoderCard) -> Callable[[EncoderCard, Loading], Encoder]:
 
         return load_open_clip
     from marc.encoders.from_onnx import load_onnx
-    from marc.encoders.mini import load_mini, mini_cards
+    from marc_lab.encoders import load_mini, mini_cards
 
     return load_mini if card.name in mini_cards() else load_onnx
 
 
 def _cards() -> dict[str, EncoderCard]:
-    from marc.encoders.mini import mini_cards
+    from marc_lab.encoders import mini_cards
 
     return {**PUBLISHED, **mini_cards()}
 

@@ -9,21 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Triple = tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class Crop:
-    """How a picture becomes the square of pixels that an encoder takes."""
-
-    size: int
-    """Pixels a side of the square."""
-    resized: int
-    """Pixels of the short side before the centre is cut out."""
-    resize: str = "short"
-    """`short`: the short side becomes `resized`, the other follows; `squash`: both sides do."""
-    interpolation: str = "bicubic"
-    """`bicubic` or `bilinear`."""
+from marc.pictures.crops import Crop, Triple
 
 
 @dataclass(frozen=True)

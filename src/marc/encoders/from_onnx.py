@@ -23,14 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import Crop, EncoderCard, Triple
-from marc.encoders.loading import Loading, check_choices, check_images
-from marc.encoders.naming import safe_name
+from marc.encoders._loading import Loading, check_choices, check_images, reason, safe_name
+from marc.encoders.cards import EncoderCard
 from marc.encoders.onnx_files import external_files, graph_digest
-from marc.encoders.preprocessing import check_crop, normalise
-from marc.encoders.reasons import reason
-from marc.errors import MarcError, number, whole_number
-from marc.records import read_json
+from marc.errors import MarcError, integer, number
+from marc.pictures.crops import Crop, Triple, check_crop, normalise
+from marc.results.files import read_json
 from marc.scores import unit
 
 BATCH = 64
@@ -47,7 +45,7 @@ class OnnxEncoder:
         self._session, digest = _open(card, path)
         self._input = self._session.get_inputs()[0].name
         self.card = dataclasses.replace(card, digest=digest)
-        self.batch = whole_number("batch", batch, at_least=0) or BATCH
+        self.batch = integer("batch", batch, at_least=0) or BATCH
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
@@ -119,7 +117,7 @@ def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
     for name, value in words.items():
         if not isinstance(value, str):
             raise MarcError(f"{name} on {card.name} must be a text", got=repr(value))
-    size = whole_number(f"size on {card.name}", stored["size"], at_least=1)
+    size = integer(f"size on {card.name}", stored["size"], at_least=1)
     crop = Crop(
         size,
         stored.get("resized", size),
@@ -134,7 +132,7 @@ def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
         summary=words["summary"],
         library="onnx",
         tag=str(path),
-        dim=whole_number(f"dim on {card.name}", stored["dim"], at_least=1),
+        dim=integer(f"dim on {card.name}", stored["dim"], at_least=1),
         crop=check_crop(crop),
         mean=_triple("mean", stored["mean"], card),
         std=std,

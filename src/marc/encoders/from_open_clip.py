@@ -12,13 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import Crop, EncoderCard
-from marc.encoders.empty_weights import without_drawing
-from marc.encoders.hub import Published, network, weights_file
-from marc.encoders.loading import Loading
-from marc.encoders.naming import safe_name, square
+from marc.encoders._loading import Loading, reason, safe_name, square, without_drawing
+from marc.encoders.cards import EncoderCard
 from marc.encoders.published import DEFAULT
-from marc.encoders.reasons import reason
 from marc.encoders.torch_runtime import (
     Running,
     encode_images,
@@ -27,8 +23,16 @@ from marc.encoders.torch_runtime import (
     settle,
     state_digest,
 )
-from marc.encoders.weight_files import OPEN_CLIP_FILES, misfit, read_state
+from marc.encoders.weights import (
+    OPEN_CLIP_FILES,
+    Published,
+    misfit,
+    network,
+    read_state,
+    weights_file,
+)
 from marc.errors import MarcError
+from marc.pictures.crops import Crop
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

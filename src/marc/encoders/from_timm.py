@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import Crop, EncoderCard
-from marc.encoders.empty_weights import without_drawing
-from marc.encoders.hub import Published, weights_file
-from marc.encoders.loading import Loading
-from marc.encoders.naming import safe_name, square
+from marc.encoders._loading import Loading, safe_name, square, without_drawing
+from marc.encoders.cards import EncoderCard
 from marc.encoders.published import CLS, DEFAULT, DEFAULT_PROJECTION, PROJECTION
 from marc.encoders.torch_runtime import (
     Running,
@@ -23,8 +20,9 @@ from marc.encoders.torch_runtime import (
     settle,
     state_digest,
 )
-from marc.encoders.weight_files import TIMM_FILES, misfit, read_state
+from marc.encoders.weights import TIMM_FILES, Published, misfit, read_state, weights_file
 from marc.errors import MarcError
+from marc.pictures.crops import Crop
 
 if TYPE_CHECKING:
     from torch import nn

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from marc.encoders.cards import Crop, EncoderCard, Triple
+from marc.encoders.cards import EncoderCard
+from marc.pictures.crops import Crop, Triple
 
 DEFAULT = "the library's default"
 """Pooling of a model that is not on one of our own cards."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.encoders._loading import Loading, check_device, check_images, check_precision
 from marc.encoders.cards import EncoderCard
-from marc.encoders.loading import Loading, check_device, check_images, check_precision
-from marc.errors import MarcError, whole_number
+from marc.errors import MarcError, integer
 from marc.scores import unit
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def settle(loading: Loading) -> Running:
     """Device, precision and batch size: as asked, or chosen by device."""
     device = choose_device(loading.device)
     default = CPU_BATCH if device == "cpu" else CUDA_BATCH
-    batch = whole_number("batch", loading.batch, at_least=0) or default
+    batch = integer("batch", loading.batch, at_least=0) or default
     return Running(device, choose_precision(loading.precision, device), batch)
 
 
@@ -126,7 +126,7 @@ def encode_images(
 ) -> NDArray[np.float32]:
     """Unit vectors (n, dim) of cropped images. They travel as they came and are normalised there.
 
-    The arithmetic is that of `marc.encoders.preprocessing.normalise`.
+    The arithmetic is that of `marc.pictures.crops.normalise`.
     """
     import torch
 

@@ -1,1 +1,1 @@
-"""Methods of others, from the same features; `marc.methods` lists them by name."""
+"""Methods of others, from the same features; `marc.peers.registry` lists them by name."""

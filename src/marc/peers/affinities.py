@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.peers.equal_rows import distinct_rows
+from marc.peers._arrays import distinct_rows
 from marc.scores import Float, Int, softmax
 
 AFFINITIES = ("knn", "linear", "rbf")

@@ -28,12 +28,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, number, one_of, switch
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
-from marc.peers.equal_rows import first_equal
+from marc.errors import MarcError, check_same_shape, number, one_of, switch
+from marc.peers._arrays import first_equal
+from marc.peers.cards import MethodCard
 from marc.scores import Float, Int, softmax
+from marc.types import Query, Step, as_state, config_of, settings_in
 
 WEIGHTINGS = ("exponential", "inverse")
 UPDATES = ("hard", "soft")
@@ -118,7 +117,7 @@ class BaFTA:
         if self._memory is None:
             self._memory = _Centroids.fresh(prototypes, self.prior, project=self.project)
         known = len(self._memory.sums), len(self._memory.basis)
-        checks.same_shape(prototypes.shape, known)
+        check_same_shape(prototypes.shape, known)
         return self._memory
 
     @property

@@ -14,11 +14,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, one_of, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, named, part, settings_in
-from marc.negative import BAND, BETA, CAPACITY, MASK, Eviction, NegativeMemory, NegativeRule
+from marc.errors import MarcError, check_same_shape, integer, one_of
+from marc.memory import (
+    NEGATIVE_BAND,
+    NEGATIVE_BETA,
+    NEGATIVE_CAPACITY,
+    NEGATIVE_MASK,
+    Eviction,
+    NegativeMemory,
+    NegativeRule,
+)
+from marc.peers.cards import MethodCard
 from marc.peers.tda import (
     ALPHA_BETA,
     Seen,
@@ -30,6 +36,7 @@ from marc.peers.tda import (
 )
 from marc.peers.view_selection import select_views
 from marc.scores import Float, Int, kernel, softmax_entropy
+from marc.types import Query, Step, as_state, config_of, named, part, settings_in
 
 PLAIN = np.zeros(1, dtype=np.int64)
 """The plain image among the views."""
@@ -126,17 +133,17 @@ class BoostAdapter:
     beta: float = 5.0
     negative_weight: float = 0.117
     """What the votes against count; 0 keeps no negative memory."""
-    negative_capacity: int = CAPACITY
-    negative_beta: float = BETA
+    negative_capacity: int = NEGATIVE_CAPACITY
+    negative_beta: float = NEGATIVE_BETA
     negative_eviction: Eviction = "age"
     """Which image a full class of the negative memory gives up: `age` as released, `entropy` as
     TDA does."""
-    band_low: float = BAND[0]
+    band_low: float = NEGATIVE_BAND[0]
     """The band, both ends open, is of entropy in nats over log2(C): 0.69 is its largest value."""
-    band_high: float = BAND[1]
-    mask_low: float = MASK[0]
+    band_high: float = NEGATIVE_BAND[1]
+    mask_low: float = NEGATIVE_MASK[0]
     """An item votes against the classes whose probability lies between these bounds."""
-    mask_high: float = MASK[1]
+    mask_high: float = NEGATIVE_MASK[1]
     fraction: float = 0.1
     """The share of the views that boosts, those of lowest entropy."""
 
@@ -145,7 +152,7 @@ class BoostAdapter:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        self.delta = whole_number("delta", self.delta, 0)
+        self.delta = integer("delta", self.delta, 0)
         one_of("query", self.query, ("aggregated", "view0"))
         one_of("negative_eviction", self.negative_eviction, ("age", "entropy"))
 
@@ -212,7 +219,7 @@ class BoostAdapter:
             if self.negative_weight:
                 self._negative = NegativeMemory(n_classes, dim, self.negative_rule)
         n_classes, _, dim = self._positive.keys.shape
-        checks.same_shape(query.predictor.prototypes.shape, (n_classes, dim))
+        check_same_shape(query.predictor.prototypes.shape, (n_classes, dim))
         return self._positive
 
 

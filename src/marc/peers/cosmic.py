@@ -22,17 +22,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, number, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, named, part, settings_in
+from marc.errors import (
+    MarcError,
+    check_same_shape,
+    check_same_text,
+    check_space_name,
+    integer,
+    number,
+)
+from marc.peers._arrays import first_equal
+from marc.peers.cards import MethodCard
 from marc.peers.cliques import Cliques, rebuilt
 from marc.peers.dmn import WEIGHTS, look
 from marc.peers.dynamic_memory import Attention, ClassMeans, DynamicMemory, Slots
-from marc.peers.equal_rows import first_equal
 from marc.peers.tda import ALPHA_BETA
 from marc.peers.view_selection import check_fraction
 from marc.scores import Float, Int, kernel, softmax, softmax_entropy
+from marc.types import Query, Step, as_state, config_of, named, part, settings_in
 
 
 @dataclass(eq=False)
@@ -71,9 +77,9 @@ class COSMIC:
     _state: _State | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.space = checks.space_name(self.space)
+        self.space = check_space_name(self.space)
         for name in ("capacity", "rebuild_every"):
-            setattr(self, name, whole_number(name, getattr(self, name), 1))
+            setattr(self, name, integer(name, getattr(self, name), 1))
         for name in (
             *("alpha", "beta", "attention_beta", "clique_share", "degree", "clip_degree_ratio"),
             *("clip_weight", "dino_weight"),
@@ -156,9 +162,9 @@ class COSMIC:
             )
             slots = Slots(query.predictor.n_classes, self.capacity, dim)
             self._state = _State(clip, ClassMeans(slots))
-        self._state.clip.text = checks.same_text(query.predictor.prototypes, self._state.clip.text)
+        self._state.clip.text = check_same_text(query.predictor.prototypes, self._state.clip.text)
         n_classes = query.predictor.n_classes
-        checks.same_shape((n_classes, dim), (n_classes, self._state.dino.slots.dim))
+        check_same_shape((n_classes, dim), (n_classes, self._state.dino.slots.dim))
         return self._state
 
 

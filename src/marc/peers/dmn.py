@@ -15,13 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import number, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
+from marc.errors import check_same_text, integer, number
+from marc.peers.cards import MethodCard
 from marc.peers.dynamic_memory import DynamicMemory
 from marc.peers.view_selection import check_fraction, ridged_entropy, select_views
 from marc.scores import Int, softmax
+from marc.types import Query, Step, as_state, config_of, settings_in
 
 VIEW_RIDGE = 1e-6
 """Added to probabilities inside the logarithm where views are selected."""
@@ -85,7 +84,7 @@ class DMN:
     _memory: DynamicMemory | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.capacity = whole_number("capacity", self.capacity, 1)
+        self.capacity = integer("capacity", self.capacity, 1)
         self.beta, self.weight = number("beta", self.beta), number("weight", self.weight)
         self.fraction = check_fraction(self.fraction)
 
@@ -94,7 +93,7 @@ class DMN:
         seen = look(query, self.fraction, method=self.name)
         if self._memory is None:
             self._memory = DynamicMemory(query.predictor.prototypes, self.capacity, beta=self.beta)
-        self._memory.text = checks.same_text(query.predictor.prototypes, self._memory.text)
+        self._memory.text = check_same_text(query.predictor.prototypes, self._memory.text)
         self._memory.write(query.clip_key, seen.label, seen.entropy, query.item)
         cosines = self._memory.read(query.clip_key, seen.text_cosines).cosines
         return Step(

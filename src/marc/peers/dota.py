@@ -30,14 +30,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from marc import checks
-from marc.core import Predictor, Query, Step
-from marc.errors import MarcError, number, one_of, switch, whole_number
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
-from marc.peers.equal_rows import first_equal
+from marc.errors import MarcError, check_same_shape, integer, number, one_of, switch
+from marc.peers._arrays import first_equal
+from marc.peers.cards import MethodCard
 from marc.peers.shared_precision import SharedPrecision
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
+from marc.types import Predictor, Query, Step, as_state, config_of, settings_in
 
 STARTS = ("text", "constant")
 _CONSTANT = 0.001
@@ -91,7 +90,7 @@ class DOTA:
             )
         self.fraction = check_fraction(self.fraction)
         one_of("start of the means", self.start, STARTS)
-        self.refresh = whole_number("refresh", self.refresh, 1)
+        self.refresh = integer("refresh", self.refresh, 1)
         self.half_precision = switch("half_precision", self.half_precision)
 
     def step(self, query: Query) -> Step:
@@ -115,7 +114,7 @@ class DOTA:
         prototypes = query.predictor.prototypes
         if self._memory is None:
             self._memory = SharedPrecision.fresh(start_means(prototypes, self.start))
-        checks.same_shape(prototypes.shape, self._memory.means.shape)
+        check_same_shape(prototypes.shape, self._memory.means.shape)
         return self._memory
 
     def _first_equal(self, query: Query) -> Int:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, number, whole_number
+from marc.errors import MarcError, integer, number
 from marc.scores import Float, unit
 
 _SMALLEST = 1e-12  # entries that cancel out would have no direction; the largest weight is 1
@@ -33,9 +33,9 @@ class Slots:
     """Rows of features, at most S per class, each in a numbered slot of its class."""
 
     def __init__(self, n_classes: int, capacity: int, dim: int) -> None:
-        self.n_classes = whole_number("n_classes", n_classes, 1)
-        self.capacity = whole_number("capacity", capacity, 1)
-        self.dim = whole_number("dim", dim, 1)
+        self.n_classes = integer("n_classes", n_classes, 1)
+        self.capacity = integer("capacity", capacity, 1)
+        self.dim = integer("dim", dim, 1)
         self._arrays: dict[str, NDArray[Any]] = {
             "keys": np.empty((0, dim), dtype=np.float32),
             "labels": np.empty(0, dtype=np.int64),

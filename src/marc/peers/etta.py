@@ -19,13 +19,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import PromptEmbeddings, Query, Step
-from marc.errors import MarcError, number
-from marc.method_cards import MethodCard, as_state, config_of, settings_in
-from marc.peers.equal_rows import first_equal
+from marc.errors import MarcError, check_same_shape, number
+from marc.peers._arrays import first_equal
+from marc.peers.cards import MethodCard
 from marc.peers.view_selection import check_fraction, select_views, share_of_one
 from marc.scores import Float, Int, softmax, unit
+from marc.types import PromptEmbeddings, Query, Step, as_state, config_of, settings_in
 
 _RIDGE = 1e-6
 
@@ -100,7 +99,7 @@ class ETTA:
         shape = query.predictor.prototypes.shape
         if self._sums is None or self._means is None:
             self._sums, self._means = np.zeros(shape[0]), np.zeros(shape, dtype=np.float32)
-        checks.same_shape(shape, self._means.shape)
+        check_same_shape(shape, self._means.shape)
         return self._sums, self._means
 
     def reset(self) -> None:

@@ -16,19 +16,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, one_of, switch, whole_number
-from marc.method_cards import (
-    MethodCard,
-    config_of,
-    empty_state,
-    forget_nothing,
-    from_settings,
-)
+from marc.errors import MarcError, check_space_name, integer, one_of, switch
+from marc.peers._arrays import gather
 from marc.peers.affinities import AFFINITIES, SELF_RULES, affinity_of, spread
-from marc.peers.batches import gather
+from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.scores import softmax
+from marc.types import Query, Step, config_of
 
 
 @dataclass(eq=False)
@@ -59,12 +52,12 @@ class LAME:
     max_steps: int = 100
 
     def __post_init__(self) -> None:
-        self.space = checks.space_name(self.space)
+        self.space = check_space_name(self.space)
         one_of("affinity", self.affinity, AFFINITIES)
         one_of("self rule", self.self_rule, SELF_RULES)
-        self.n_neighbors = whole_number("n_neighbors", self.n_neighbors, 1)
-        self.batch_size = whole_number("batch_size", self.batch_size, 1)
-        self.max_steps = whole_number("max_steps", self.max_steps, 1)
+        self.n_neighbors = integer("n_neighbors", self.n_neighbors, 1)
+        self.batch_size = integer("batch_size", self.batch_size, 1)
+        self.max_steps = integer("max_steps", self.max_steps, 1)
         self.symmetric = switch("symmetric", self.symmetric)
         if self.affinity == "rbf" and self.n_neighbors == 1:
             raise MarcError(

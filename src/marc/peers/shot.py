@@ -14,18 +14,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, whole_number
-from marc.method_cards import (
-    MethodCard,
-    config_of,
-    empty_state,
-    forget_nothing,
-    from_settings,
-)
-from marc.peers.batches import gather
+from marc.errors import MarcError, check_space_name, integer
+from marc.peers._arrays import gather
+from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.scores import Float, softmax
+from marc.types import Query, Step, config_of
 
 NO_CENTROID = -2.0
 """The score of a class that is left out: below every cosine."""
@@ -51,9 +44,9 @@ class ShotLabels:
     """How often every image is assigned; the first round uses the posteriors."""
 
     def __post_init__(self) -> None:
-        self.space = checks.space_name(self.space)
-        self.threshold = whole_number("threshold", self.threshold, 0)
-        self.rounds = whole_number("rounds", self.rounds, 1)
+        self.space = check_space_name(self.space)
+        self.threshold = integer("threshold", self.threshold, 0)
+        self.rounds = integer("rounds", self.rounds, 1)
 
     def step_batch(self, queries: Sequence[Query]) -> list[Step]:
         """Answer all queries together; the answer is the class of the highest cosine."""

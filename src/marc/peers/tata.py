@@ -5,7 +5,7 @@ The statistic that it is said to build on is: `marc.peers.distance_covariance`.
 
 from __future__ import annotations
 
-from marc.method_cards import MethodCard
+from marc.peers.cards import MethodCard
 
 CARD = MethodCard(
     "tata",

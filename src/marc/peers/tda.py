@@ -15,22 +15,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, number, whole_number
-from marc.memory import Memory
-from marc.method_cards import MethodCard, as_state, config_of, named, part, settings_in
-from marc.negative import (
-    BAND,
-    BETA,
-    CAPACITY,
-    MASK,
+from marc.errors import MarcError, check_same_shape, integer, number
+from marc.memory import (
+    NEGATIVE_BAND,
+    NEGATIVE_BETA,
+    NEGATIVE_CAPACITY,
+    NEGATIVE_MASK,
     Eviction,
+    Memory,
     NegativeMemory,
     NegativeRule,
 )
+from marc.peers.cards import MethodCard
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Int, entropy, softmax
+from marc.types import Query, Step, as_state, config_of, named, part, settings_in
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def plain_image(query: Query) -> Seen:
 def check_settings(method: Any) -> None:
     """Check the settings that TDA shares with what was built on it."""
     for name in ("capacity", "negative_capacity"):
-        setattr(method, name, whole_number(name, getattr(method, name), 0))
+        setattr(method, name, integer(name, getattr(method, name), 0))
     for name in ("alpha", "beta", "negative_weight", "negative_beta"):
         setattr(method, name, number(name, getattr(method, name)))
     for low, high in (("band_low", "band_high"), ("mask_low", "mask_high")):
@@ -115,14 +114,14 @@ class TDA:
     beta: float = 5.0
     negative_weight: float = 0.117
     """What the votes against count; 0 keeps no negative memory."""
-    negative_capacity: int = CAPACITY
-    negative_beta: float = BETA
-    band_low: float = BAND[0]
+    negative_capacity: int = NEGATIVE_CAPACITY
+    negative_beta: float = NEGATIVE_BETA
+    band_low: float = NEGATIVE_BAND[0]
     """The band, both ends open, is of entropy in nats over log2(C): 0.69 is its largest value."""
-    band_high: float = BAND[1]
-    mask_low: float = MASK[0]
+    band_high: float = NEGATIVE_BAND[1]
+    mask_low: float = NEGATIVE_MASK[0]
     """An item votes against the classes whose probability lies between these bounds."""
-    mask_high: float = MASK[1]
+    mask_high: float = NEGATIVE_MASK[1]
     fraction: float = 0.1
     """The share of the views that counts, those of lowest entropy."""
 
@@ -187,7 +186,7 @@ class TDA:
             self._state = _State(positive, negative)
         positive = self._state.positive
         found = query.predictor.prototypes.shape
-        checks.same_shape(found, (positive.n_classes, positive.dim))
+        check_same_shape(found, (positive.n_classes, positive.dim))
         return self._state
 
 

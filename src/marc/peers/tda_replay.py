@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.core import Predictor, Run, Trajectory
-from marc.evidence import KernelValues, read_all
-from marc.lifetimes import History, lifetimes
-from marc.negative import in_band, voted_against
+from marc.memory import in_band, voted_against
 from marc.peers.tda import TDA, Seen, together
 from marc.peers.view_selection import select_views
+from marc.replay.evidence import KernelValues, read_all
+from marc.replay.lifetimes import History, lifetimes
 from marc.scores import Int, kernel, softmax, unit
 from marc.stream import Stream
+from marc.types import Predictor, Run, Trajectory
 
 _ROWS = 256  # images of a block of posteriors
 _BLOCK = 2**21  # numbers of a block of views: small enough to stay in a cache

@@ -19,21 +19,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc import checks
-from marc.core import Query, Step
-from marc.errors import MarcError, number
-from marc.features import Views, digest, end_digest
-from marc.method_cards import (
-    MethodCard,
-    config_of,
-    empty_state,
-    forget_nothing,
-    from_settings,
-)
-from marc.packs import read_pack
+from marc.embed.store import is_store
+from marc.errors import MarcError, check_features, check_labels, number
+from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.scores import Int, kernel, unit
-from marc.store import is_store
-from marc.stored_stream import read_store
+from marc.sources.pack import read_pack
+from marc.sources.store import read_store
+from marc.stream import Views, digest, end_digest
+from marc.types import Query, Step, config_of
 
 _ROWS = 1024  # images averaged at a time: their views may be larger than what is free
 
@@ -70,7 +63,7 @@ def read_shots(path: Path) -> Shots:
     """The labelled images of a feature pack, or of a feature store where `path` is one."""
     stream = read_store(path) if is_store(path) else read_pack(path)
     views, n_classes = stream.features.views, stream.n_classes
-    labels = checks.labels(stream.row_labels, views.shape[0], n_classes)
+    labels = check_labels(stream.row_labels, views.shape[0], n_classes)
     if labels is None:
         raise MarcError(
             "these shots have no labels", got=path, hint="labels=... in Stream.from_arrays"
@@ -91,7 +84,7 @@ def mean_keys(views: Views) -> NDArray[np.float32]:
             for start in range(0, views.shape[0], _ROWS)
         ]
     )
-    checks.features("mean views of the shots", means, ndim=2)
+    check_features("mean views of the shots", means, ndim=2)
     return unit(means)
 
 

@@ -13,17 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.core import Query, Step
-from marc.errors import number, whole_number
-from marc.method_cards import (
-    MethodCard,
-    config_of,
-    empty_state,
-    forget_nothing,
-    from_settings,
-)
+from marc.errors import integer, number
+from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
+from marc.types import Query, Step, config_of
 
 
 def mean_logits(view_logits: Float, kept: Int) -> NDArray[np.float32]:
@@ -53,7 +47,7 @@ class ViewEnsemble:
 
     def __post_init__(self) -> None:
         self.fraction = check_fraction(self.fraction)
-        self.at_least = whole_number("at_least", self.at_least, 0)
+        self.at_least = integer("at_least", self.at_least, 0)
 
     def step(self, query: Query) -> Step:
         """Answer from the views of this image."""
@@ -83,7 +77,7 @@ class ProbabilityEnsemble:
 
     def __post_init__(self) -> None:
         self.fraction = check_fraction(self.fraction)
-        self.at_least = whole_number("at_least", self.at_least, 0)
+        self.at_least = integer("at_least", self.at_least, 0)
         self.ridge = number("ridge", self.ridge)
 
     def step(self, query: Query) -> Step:

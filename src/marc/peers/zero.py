@@ -17,17 +17,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.core import Query, Step
 from marc.errors import number, one_of
-from marc.method_cards import (
-    MethodCard,
-    config_of,
-    empty_state,
-    forget_nothing,
-    from_settings,
-)
+from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
+from marc.types import Query, Step, config_of
 
 VOTES = ("exact", "released")
 FALLBACKS = ("cosine", "released")

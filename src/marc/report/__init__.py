@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
+from marc.report.build import QUERIES, Report, write_report
 from marc.report.thumbnails import Pictures, pictures_of
-from marc.report.writing import QUERIES, Report, write_report
 
 __all__ = ["QUERIES", "Pictures", "Report", "pictures_of", "write_report"]

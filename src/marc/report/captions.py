@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from marc.replay.sweep import Sweep
 from marc.report.explorer import HUB, HUBS_MET, LOW_MARGIN
+from marc.report.setting import NEIGHBORS, Subject
 from marc.report.story import SELECTIONS
-from marc.report.subject import NEIGHBORS, Subject
 from marc.report.tables import weight_text
-from marc.sweeps import Sweep
 
 RESERVATIONS = (
     "A laboratory in miniature: pictures and encoders are drawn and trained for it. Nothing here "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marc.report.subject import Subject
+from marc.report.setting import Subject
 from marc.report.tables import percent, points
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.report.subject import NEIGHBORS, Subject
+from marc.replay.sweep import Score, Sweep
+from marc.replay.weights import accuracy_at
+from marc.report.setting import NEIGHBORS, Subject
 from marc.report.tables import Table, percent, points, weight_text
-from marc.sweeps import Score, Sweep
-from marc.weights import accuracy_at
 
 _CURVE = 121  # weights at which a curve is drawn; the marks are exact
 _PARTS = 10

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.report.reading import (
+from marc.replay.weights import winning_segments
+from marc.report.memory_view import (
     NEAREST,
     Read,
     disagreement,
@@ -21,9 +22,9 @@ from marc.report.reading import (
     nearest_entries,
     read_queries,
 )
-from marc.report.subject import Subject
+from marc.report.setting import Subject
 from marc.scores import Float, Int
-from marc.weights import WEIGHTS, winning_segments
+from marc.types import WEIGHTS
 
 HUB = 3.0
 """An entry is called a hub when it is read this many times as often as equal chances would give."""

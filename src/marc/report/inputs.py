@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from marc.core import Trajectory
 from marc.errors import MarcError
-from marc.folders import CONFIG, Stored, read_stored
 from marc.method import MARC
-from marc.records import read_json
+from marc.results.files import read_json
+from marc.results.folder import CONFIG, Stored, read_stored
 from marc.sources import draws_views, load_stream
 from marc.stream import Stream
+from marc.types import Trajectory
 
 KINDS = ("run", "sweep")
 

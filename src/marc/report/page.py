@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
-from marc.records import write_whole
 from marc.report.style import ASSETS
 from marc.report.tables import Table
+from marc.results.files import write_whole
 
 GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'

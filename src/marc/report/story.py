@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marc.replay.sweep import Sweep
 from marc.report.curves import selections
-from marc.report.subject import Subject
+from marc.report.setting import Subject
 from marc.report.tables import count, percent, points, short_points, weight_text
 from marc.stats import Interval, paired_difference
-from marc.sweeps import Sweep
 
 SELECTIONS = {
     "fixed": "not chosen with any label",

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.embed.store import FeatureStore
 from marc.errors import MarcError
-from marc.images import open_images
-from marc.images.image_set import FileBytes, Location
+from marc.pictures import open_images
+from marc.pictures.image_set import FileBytes, Location
 from marc.sources import default_store, is_pictures
-from marc.store import FeatureStore
 from marc.stream import Stream
 
 Pictures = Callable[[int], NDArray[np.uint8] | None]
@@ -57,7 +57,7 @@ def pictures_of_files(stream: Stream, name: str) -> Pictures:
 
 def pictures_of_lab(stream: Stream, name: str) -> Pictures:
     """The embedded lab draws its pictures again."""
-    from marc.lab.streams import plan_stream
+    from marc_lab.streams import plan_stream
 
     del stream
     return plan_stream(name).picture
@@ -92,7 +92,7 @@ _BY_TYPE: Mapping[str, Callable[[Stream, str], Pictures]] = {
 
 def read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] | None:
     """A small copy of a picture; None if it cannot be read."""
-    from marc.images import decoding
+    from marc.pictures import decoding
 
     try:
         picture = decoding.read_picture(place, upright=upright)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from marc.paper import spaces, systems
-from marc.sweeps import CAPACITIES
+from marc.types import CAPACITIES, WEIGHTS
 from marc.verifying.expected import ARITHMETIC, Expected, Place, declare
 from marc.verifying.names import FIVE, OWN, SPACES, STRONG, V2, A
 from marc.verifying.tolerances import (
@@ -20,7 +20,6 @@ from marc.verifying.tolerances import (
     ORDER,
     WEIGHT,
 )
-from marc.weights import WEIGHTS
 
 ONE_VIEW: Mapping[str, Any] = {"views": 1}
 CONTROLLED: Mapping[str, Any] = {"views": 1, "capacity": 8}

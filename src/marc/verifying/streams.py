@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from marc.images import NAMED_SETS
-from marc.study.plan import Plan
-from marc.study.studying import describe
-from marc.study.tables.over_orders import averages
+from marc.pictures import NAMED_SETS
 from marc.verifying.expected import MEAN, STREAM, Expected, Place
 from marc.verifying.names import plain_predictor, plain_prompts, prompts_of
+from marc_paper.study.make import describe
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import averages
 
 About = Mapping[str, str]
 """What a table says of a stream: its data set, predictor, prompts and group."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from marc.paper.numbers import Printed
-from marc.sweeps import CAPACITIES
-from marc.weights import WEIGHTS
+from marc.types import CAPACITIES, WEIGHTS
 
 
 @final

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
-from marc.study.experiment import Experiment
-from marc.study.experiments import EXPERIMENTS
-from marc.study.folder import StoredStudy
-from marc.study.plan import Plan
-from marc.study.plan_files import plan_from
 from marc.verifying.everything import EXPECTED
 from marc.verifying.expected import MEAN, Expected, Place
 from marc.verifying.streams import NoMatch, Streams
 from marc.verifying.tolerances import DEVIATION
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.folder import StoredStudy
+from marc_paper.study.plan import Plan
+from marc_paper.study.plan_files import plan_from
 
 Status = Literal["meets", "differs", "no match"]
 

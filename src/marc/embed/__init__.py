@@ -1,0 +1,1 @@
+"""From pictures to a feature store."""

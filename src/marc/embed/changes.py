@@ -1,0 +1,233 @@
+"""Before a store is filled: the store itself, room for every array, prototypes, and refusals."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marc.embed.plan import EmbeddingPlan, Job, Jobs
+from marc.embed.store import (
+    CHUNK,
+    CONTENT,
+    FORMAT,
+    IDS,
+    LABELS,
+    PROTOTYPES,
+    SPACES,
+    STATUS,
+    VIEWS,
+    FeatureStore,
+    is_store,
+)
+from marc.embed.workers import content_of
+from marc.encoders.prompts import Prototypes, embed_prompts
+from marc.errors import MarcError, integer
+from marc.pictures.image_set import ImageSet
+from marc.results.files import differences
+from marc.results.locks import LOCK, locked
+from marc.types import OnProgress
+
+_SAMPLE = 64  # pictures that are read again before a store is added to
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a call is going to do to a store, found out before anything is touched."""
+
+    fresh: tuple[Job, ...]
+    """Jobs whose arrays are made anew."""
+    prototypes: Prototypes | None
+    """To be written, if the store has none of these words."""
+    words: Mapping[str, Any]
+    replaces: bool
+    """Whether the whole store is made anew."""
+    lost: tuple[str, ...]
+    """Arrays of the old store that nobody named."""
+
+
+def find_changes(
+    plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
+) -> Changes:
+    """Refuse what is refused, and embed the prompts; nothing is written.
+
+    With `force`, what was made otherwise is replaced; if nothing was, all is computed again.
+    """
+    every, words = tuple(jobs), words_of(plan, jobs)
+    if not holds_list(plan.store, plan.images, chunk=plan.chunk, force=force):
+        told = embed_words(plan, jobs, on_progress)
+        gone = feature_arrays(FeatureStore(plan.store)) if is_store(plan.store) else set()
+        lost = sorted(gone - {job.array for job in every})
+        return Changes(every, told, words, True, tuple(lost))
+    store = FeatureStore(plan.store)
+    there = [job for job in every if store.holds(job.array, job.made, force=force)]
+    said = not words or store.holds(PROTOTYPES, words, force=force)
+    again = force and said and len(there) == len(every)
+    if not again:
+        check_content(store, plan.images)
+    fresh = every if again else tuple(job for job in every if job not in there)
+    told = None if said and not again else embed_words(plan, jobs, on_progress)
+    all_named = {job.array for job in every} >= feature_arrays(store)
+    return Changes(fresh, told, words, again and all_named, ())
+
+
+def make_changes(plan: EmbeddingPlan, changes: Changes) -> FeatureStore:
+    """Make the store, room in it for every array, and write the prototypes; under the lock."""
+    if changes.replaces:
+        create_store(plan.store, plan.images, chunk=plan.chunk)
+    store = FeatureStore(plan.store, write=True)
+    for job in changes.fresh:  # views before prototypes: new words never stand beside old views
+        card = asdict(job.encoder.card)
+        store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
+    if changes.prototypes is not None:
+        write_prototypes(store, changes.prototypes, changes.words)
+    return store
+
+
+def feature_arrays(store: FeatureStore) -> set[str]:
+    """Names of the arrays that encoders filled."""
+    spaces = {f"{SPACES}/{name}" for name in store.names(SPACES)}
+    return spaces | ({VIEWS} if store.attributes(VIEWS) else set())
+
+
+def words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
+    """All that the prototypes depend on; empty without a predictor."""
+    if jobs.text is None or jobs.predictor is None:
+        return {}
+    return {
+        "encoder": jobs.predictor.made["encoder"],
+        "logit_scale": jobs.text.logit_scale,
+        "prompts": [[one.name, one.version, one.digest] for one in plan.prompt_sets()],
+        "class_names": list(plan.images.class_names),
+    }
+
+
+def embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
+    """The prototypes of a plan, if it has a predictor."""
+    if jobs.text is None:
+        return None
+    return embed_prompts(
+        jobs.text,
+        plan.images.class_names,
+        plan.prompt_sets(),
+        on_progress=lambda done, total: on_progress("prompts", done, total),
+    )
+
+
+def write_prototypes(store: FeatureStore, told: Prototypes, words: Mapping[str, Any]) -> None:
+    """Text prototypes and the embedding of every prompt; prototypes last: they say it is whole."""
+    for name, values in (
+        ("prompts", told.prompts),
+        ("prompt_class", told.prompt_class),
+        ("texts", np.array(told.texts, dtype=object)),
+        ("prototypes", told.prototypes),
+    ):
+        store.put(f"predictor/{name}", values, words)
+
+
+def check_content(store: FeatureStore, images: ImageSet) -> None:
+    """Refuse other pictures of the same names: all are read if from elsewhere, else some."""
+    came_from = [store.about[name] for name in ("source", "root", "folder")]
+    moved = came_from != [images.name, images.root, str(Path.cwd())]
+    count = store.n_images if moved else min(store.n_images, _SAMPLE)
+    rows = np.unique(np.linspace(0, store.n_images - 1, count).astype(int))
+    stored = store.get(CONTENT)
+    for row in rows:
+        known = store.has(CONTENT, int(row) // store.chunk)
+        if known and not np.array_equal(content_of(images.locations[row]), stored[row]):
+            raise other_picture(images.ids[row])
+
+
+def other_picture(name: str) -> MarcError:
+    """The error for a picture that is not the one of the same name that was embedded."""
+    return MarcError(
+        "pictures are not those that the store was made of",
+        got=f"{name} is another picture",
+        hint="bring the old ones back, or embed into another -o STORE",
+    )
+
+
+_NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
+
+
+def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool = False) -> bool:
+    """Whether a store is there for these pictures; of others, it is an error or replaced."""
+    integer("chunk", chunk, 1)
+    _refuse_foreign(path)
+    if not is_store(path):
+        return False
+    found = differences(FeatureStore(path).about, _about(images, chunk))
+    differing = [each for each in found if not each.startswith(_NOT_IDENTITY)]
+    if differing and not force:
+        other = any(not each.startswith("chunk:") for each in differing)
+        raise MarcError(
+            "this store is of other pictures" if other else "this store has other chunks",
+            got=f"{path}: {'; '.join(differing)}",
+            hint="another -o STORE, or --force to replace all of it",
+        )
+    return not differing
+
+
+def create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
+    """An empty store in place of what is there, under the lock of `writing`.
+
+    The mark goes first and comes last: killed in between, there is no store but a folder of ours.
+    """
+    (path / "zarr.json").unlink(missing_ok=True)
+    for left in path.iterdir():
+        if left.name != LOCK:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    store = FeatureStore(path, begin=_about(images, chunk))
+    store.put(IDS, np.array(images.ids, dtype=object), {})
+    if images.labels is not None:
+        store.put(LABELS, np.array(images.labels, dtype=np.int64), {})
+    store.prepare(STATUS, (), "uint8", made={})
+    store.prepare(CONTENT, (16,), "uint8", made={})
+    store.mark()
+    return store
+
+
+def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "source": images.name,
+        "root": images.root,
+        "folder": str(Path.cwd()),  # where a relative source starts
+        "n_images": len(images),
+        "list": images.digest,
+        "upright": images.upright,
+        "chunk": chunk,
+    }
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Never touch what is not ours; an empty folder may be filled."""
+    is_folder = path.is_dir()
+    empty = not path.exists() or (is_folder and not any(path.iterdir()))
+    if not empty and not is_store(path) and not (is_folder and (path / LOCK).exists()):
+        raise MarcError("this path is not a feature store, so it is left alone", got=path)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Be the only `marc embed` that fills a store, and clear away what a killed one left.
+
+    The system gives the lock back when its holder dies, however it dies. Where no store came of it,
+    no folder stays behind.
+    """
+    _refuse_foreign(path)
+    path.mkdir(parents=True, exist_ok=True)
+    with locked(path, "another marc embed is filling this store"):
+        for left in path.rglob("*.partial"):
+            left.unlink()
+        try:
+            yield
+        finally:
+            if [left.name for left in path.iterdir()] == [LOCK]:
+                (path / LOCK).unlink()
+                path.rmdir()

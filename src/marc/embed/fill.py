@@ -1,0 +1,248 @@
+"""Fill a feature store: pictures in, features of every encoder out, chunk after chunk.
+
+Workers read and crop ahead while the encoders compute. Batches are formed within a chunk and never
+across chunks, so a chunk has the same bytes whoever computes it, in whatever order, after whatever
+kill: last bits of an encoder's output depend on its batch.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.embed.changes import find_changes, make_changes, other_picture, writing
+from marc.embed.plan import EmbeddingPlan, Job, Jobs, wanted_by
+from marc.embed.store import CONTENT, IDS, STATUS, FeatureStore
+from marc.embed.workers import Piece, Pixels, Prepared, Workers, join
+from marc.errors import MarcError
+from marc.pictures.decoding import REASONS
+from marc.pictures.image_set import ImageSet
+from marc.scores import unit
+from marc.types import OnProgress
+
+_PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views
+QUARANTINE = "quarantine.csv"
+
+
+@dataclass
+class Timing:
+    """Where the seconds went; `waiting` is the time in which the encoders had nothing to do."""
+
+    images: int = 0
+    waiting: float = 0.0
+    encoding: float = 0.0
+    writing: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """The share of time in which encoders computed."""
+        return self.encoding / max(self.waiting + self.encoding + self.writing, 1e-9)
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What a call of `embed` did."""
+
+    n_images: int
+    quarantined: tuple[tuple[str, str], ...]
+    """Pictures that could not be read, and why."""
+    n_chunks: int
+    """Chunks that this call computed, all arrays together."""
+    n_classes: int
+    """Classes whose prototypes it computed."""
+    notes: tuple[str, ...]
+    timing: Timing
+
+
+def embed(
+    plan: EmbeddingPlan,
+    jobs: Jobs,
+    workers: Workers,
+    *,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+) -> Embedded:
+    """Do what a plan asks and has not been done yet."""
+    report = on_progress or (lambda what, done, total: None)
+
+    def fill_all(store: FeatureStore, work: Mapping[int, Sequence[Job]]) -> Timing:
+        return fill(store, plan.images, work, workers, report)
+
+    return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
+
+
+def embed_by(
+    fill_all: Callable[[FeatureStore, Mapping[int, Sequence[Job]]], Timing],
+    plan: EmbeddingPlan,
+    jobs: Jobs,
+    *,
+    force: bool,
+    on_progress: OnProgress,
+) -> Embedded:
+    """Embed with whoever fills the chunks."""
+    with writing(plan.store):
+        changes = find_changes(plan, jobs, force=force, on_progress=on_progress)
+        store = make_changes(plan, changes)
+        work = to_do(store, jobs)
+        try:
+            timing = fill_all(store, work)
+        except MarcError:
+            for job in changes.fresh:  # nothing of it was written: leave no empty room behind
+                if len(store.pending(job.array)) == store.n_chunks:
+                    store.drop(job.array)
+            raise
+        quarantined = finish(store, jobs)
+    told = changes.prototypes
+    notes = told.notes if told else ()
+    if changes.lost:
+        notes += (f"the store was replaced; no longer in it: {', '.join(changes.lost)}",)
+    n_classes = len(told.prototypes) if told else 0
+    n_chunks = sum(map(len, work.values()))
+    return Embedded(store.n_images, quarantined, n_chunks, n_classes, notes, timing)
+
+
+def to_do(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
+    """The jobs of each chunk that is not whole."""
+    work: dict[int, list[Job]] = {}
+    for job in jobs:
+        for chunk in store.pending(job.array):
+            work.setdefault(chunk, []).append(job)
+    return dict(sorted(work.items()))
+
+
+def fill(
+    store: FeatureStore,
+    images: ImageSet,
+    work: Mapping[int, Sequence[Job]],
+    workers: Workers,
+    report: OnProgress,
+) -> Timing:
+    """Compute and write chunks. Views are encoded as they come, squares when a chunk is whole.
+
+    So the batches of an array depend on its own encoder and chunk alone, not on what else there is
+    to do.
+    """
+    timing, total = Timing(), sum(len(store.rows(chunk)) for chunk in work)
+    groups = _groups(store, images, work, workers)
+    views: list[NDArray[np.floating]] = []
+    seen: list[Prepared] = []
+    with ThreadPoolExecutor(1) as reader:  # gathers the next group while this one is encoded
+        report("embedding", 0, total)
+        start = time.perf_counter()
+        upcoming = reader.submit(next, groups, None)
+        while (group := upcoming.result()) is not None:
+            chunk, prepared, is_last = group
+            upcoming = reader.submit(next, groups, None)
+            timing.waiting += (ready := time.perf_counter()) - start
+            views += [encode(job, prepared) for job in work[chunk] if job.has_views]
+            seen.append(replace(prepared, views=None))
+            whole = join(seen) if is_last else None
+            vectors = {} if whole is None else _vectors(work[chunk], whole, views)
+            timing.encoding += (start := time.perf_counter()) - ready
+            if whole is not None:
+                _write_chunk(store, chunk, whole, vectors)
+                views, seen = [], []
+                timing.writing += (written := time.perf_counter()) - start
+                start = written
+            timing.images += len(prepared.status)
+            report("embedding", timing.images, total)
+    return timing
+
+
+def _vectors(
+    jobs: Sequence[Job], whole: Prepared, views: list[NDArray[np.floating]]
+) -> dict[str, NDArray[np.floating]]:
+    """The features of a whole chunk by array."""
+    return {j.array: np.concatenate(views) if j.has_views else encode(j, whole) for j in jobs}
+
+
+def _groups(
+    store: FeatureStore, images: ImageSet, work: Mapping[int, Sequence[Job]], workers: Workers
+) -> Iterator[tuple[int, Prepared, bool]]:
+    """Pictures as they are encoded, all of a group from one chunk, and whether it is the last."""
+    cut = [
+        (chunk, group) for chunk, jobs in work.items() for group in cut_chunk(store, chunk, jobs)
+    ]
+    wanted = {chunk: wanted_by(list(jobs), images.upright) for chunk, jobs in work.items()}
+    pieces = ((_piece(images, rows), wanted[chunk]) for chunk, group in cut for rows in group)
+    ready = workers.prepare(pieces)
+    for number, (chunk, group) in enumerate(cut):
+        is_last = number + 1 == len(cut) or cut[number + 1][0] != chunk
+        yield chunk, join([next(ready) for _ in group]), is_last
+
+
+def cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[list[range]]:
+    """Groups of pieces of a chunk's rows: one group, or as many as make batches of views."""
+    rows = store.rows(chunk)
+    viewed = next((job for job in jobs if job.has_views), None)
+    n_views = viewed.shape[0] if viewed else 1
+    group = max(1, viewed.encoder.batch // n_views) if viewed else len(rows)
+    piece = min(group, max(1, _PIECE // n_views))
+    return [
+        [rows[start : min(start + piece, end)] for start in range(begin, end, piece)]
+        for begin in range(0, len(rows), group)
+        for end in [min(begin + group, len(rows))]
+    ]
+
+
+def _piece(images: ImageSet, rows: range) -> Piece:
+    return images.ids[rows.start : rows.stop], images.locations[rows.start : rows.stop]
+
+
+def encode(job: Job, prepared: Prepared) -> NDArray[np.floating]:
+    """Unit features of a group; zeros where a picture could not be read."""
+    card = job.encoder.card
+    pixels: Pixels = prepared.squares[card.crop] if not job.has_views else _as_one(prepared)
+    vectors = unit(job.encoder.encode(pixels)).reshape(len(prepared.status), *job.shape)
+    if not np.isfinite(vectors).all():
+        raise MarcError(
+            f"{card.name} gave numbers that are not finite",
+            got=f"in {job.encoder.precision}",
+            hint="--precision float32",
+        )
+    vectors[prepared.status != 0] = 0
+    return vectors.astype(job.dtype)
+
+
+def _as_one(prepared: Prepared) -> Pixels:
+    """The views of all pictures one after the other."""
+    assert prepared.views is not None
+    return prepared.views.reshape(-1, *prepared.views.shape[2:])
+
+
+def _write_chunk(
+    store: FeatureStore, chunk: int, seen: Prepared, vectors: Mapping[str, NDArray[np.floating]]
+) -> None:
+    """What was seen first, then the features of it."""
+    rows = store.rows(chunk)
+    for name, values in ((STATUS, seen.status), (CONTENT, seen.content)):
+        if not store.has(name, chunk):
+            store.write(name, chunk, values)
+            continue
+        differ = store.read_chunk(name, chunk) != values
+        changed = np.flatnonzero(differ.reshape(len(rows), -1).any(axis=1))
+        if len(changed):
+            raise other_picture(store.get(IDS)[rows[changed[0]]])
+    for name, parts in vectors.items():
+        store.write(name, chunk, parts)
+
+
+def finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
+    """Say which arrays are whole, and write the list of pictures that could not be read."""
+    for name in (STATUS, CONTENT, *(job.array for job in jobs)):
+        store.finish(name)
+    status, ids = store.get(STATUS), store.get(IDS)
+    rows = [(str(ids[row]), REASONS[int(status[row])]) for row in np.flatnonzero(status)]
+    text = io.StringIO()
+    csv.writer(text).writerows([("id", "reason"), *rows])
+    partial = store.path / f"{QUARANTINE}.partial"
+    partial.write_text(text.getvalue())
+    partial.replace(store.path / QUARANTINE)
+    return tuple(rows)

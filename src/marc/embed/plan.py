@@ -1,0 +1,162 @@
+"""What is to be embedded, by what, into which store: plain data that any process can carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from marc.embed.store import CHUNK, SPACES, VIEWS
+from marc.embed.workers import ViewPlan, Wanted
+from marc.encoders import create_encoder, create_predictor, encoder_card
+from marc.encoders.cards import Encoder, TextEncoder
+from marc.encoders.prompts import PromptSet, prompts_of, read_prompt_set
+from marc.errors import MarcError
+from marc.pictures.image_set import ImageSet
+from marc.pictures.views import read_recipe
+
+_DECISIVE = ("name", "library", "tag", "digest", "dim", "crop", "mean", "std", "pooling")
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder by name, and how it is loaded and run."""
+
+    name: str
+    weights: str | None = None
+    offline: bool = False
+    device: str = "auto"
+    precision: str = "auto"
+    batch: int = 0
+
+    def options(self) -> dict[str, Any]:
+        """What `create_encoder` takes beside the name."""
+        return {name: value for name, value in asdict(self).items() if name != "name"}
+
+
+@dataclass(frozen=True)
+class EmbeddingPlan:
+    """One call of `marc embed`."""
+
+    images: ImageSet
+    store: Path
+    spaces: tuple[EncoderSpec, ...]
+    predictor: EncoderSpec | None = None
+    prompts: tuple[str, ...] = ()
+    """Prompt sets by name or path; none: those of the data set."""
+    views: ViewPlan = ViewPlan()  # noqa: RUF009 (frozen)
+    chunk: int = CHUNK
+
+    def prompt_sets(self) -> list[PromptSet]:
+        """Those that were asked for, or the predictor's only ones, or those of the data set."""
+        only = encoder_card(self.predictor.name).prompts if self.predictor else ()
+        return [read_prompt_set(name) for name in self.prompts or only or self.images.prompts]
+
+    def check(self) -> None:
+        """Refuse all that can be refused before weights are fetched, which may take long."""
+        specs = [*self.spaces, *([self.predictor] if self.predictor else [])]
+        if not specs:
+            raise MarcError("there is nothing to embed with", hint="--encoder dinov2-b")
+        for spec in specs:
+            encoder_card(spec.name)
+        if self.predictor is None:
+            return
+        if not self.images.class_names:
+            raise MarcError(
+                "a predictor needs the names of the classes, and this source has none",
+                got=self.images.name,
+                hint="--class-names FILE.txt (one a line), or --predictor none",
+            )
+        prompts_of(self.images.class_names, self.prompt_sets())
+
+
+@dataclass(frozen=True)
+class Job:
+    """One array of a store and the encoder that fills it."""
+
+    array: str
+    encoder: Encoder
+    views: ViewPlan | None = None
+    """Of the predictor. None: one plain square a picture."""
+
+    @property
+    def has_views(self) -> bool:
+        """Whether it sees more of a picture than the plain square."""
+        return self.views is not None and self.views.n_views > 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one picture's features."""
+        dim = self.encoder.card.dim
+        return (dim,) if self.views is None else (self.views.n_views, dim)
+
+    @property
+    def dtype(self) -> str:
+        """Views are many and only scored; keys are compared with each other."""
+        return "float32" if self.views is None else "float16"
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """All that the features depend on, beside the picture: they change if any of it does."""
+        card = asdict(self.encoder.card)
+        made: dict[str, Any] = {
+            "encoder": {name: card[name] for name in _DECISIVE},
+            "precision": self.encoder.precision,
+            "batch": self.encoder.batch,  # the last bits of a vector depend on it
+        }
+        if card["library"] == "onnx":  # its tag is a path, and a file may be moved
+            made["encoder"]["tag"] = Path(card["tag"]).name
+        return made if self.views is None else {**made, "views": _drawn(self.views)}
+
+
+def _drawn(plan: ViewPlan) -> dict[str, Any]:
+    """A recipe with its numbers, so that another meaning of its name is another recipe."""
+    recipe = asdict(read_recipe(plan.recipe))
+    numbers = {name: recipe[name] for name in recipe if name not in ("summary", "used_by")}
+    return {**numbers, "n_views": plan.n_views, "seed": plan.seed}
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """A plan with its encoders loaded."""
+
+    spaces: tuple[Job, ...]
+    predictor: Job | None
+    text: TextEncoder | None
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter((self.predictor, *self.spaces) if self.predictor else self.spaces)
+
+
+def load_jobs(plan: EmbeddingPlan) -> Jobs:
+    """Load every encoder of a plan."""
+    plan.check()
+    spec = plan.predictor
+    text = None if spec is None else create_predictor(spec.name, **spec.options())
+    predictor = Job(VIEWS, text, plan.views) if text else None
+    spaces = []
+    for spec in plan.spaces:
+        encoder = create_encoder(spec.name, **spec.options())
+        spaces.append(Job(f"{SPACES}/{space_name(encoder.card.name)}", encoder))
+    names = [job.array for job in spaces]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
+    return Jobs(tuple(spaces), predictor, text)
+
+
+def space_name(encoder: str) -> str:
+    """What an encoder's space is called in a stream.
+
+    >>> space_name("mini:pairs-large"), space_name("dinov2-b")
+    ('pairs-large', 'dinov2-b')
+    """
+    return encoder.removeprefix("mini:")
+
+
+def wanted_by(jobs: list[Job], upright: bool) -> Wanted:
+    """What workers must make of each picture for these jobs."""
+    viewed = next((job for job in jobs if job.has_views), None)
+    plain = [job.encoder.card.crop for job in jobs if not job.has_views]
+    views = (viewed.encoder.card.crop, viewed.views) if viewed and viewed.views else None
+    return Wanted(tuple(dict.fromkeys(plain)), views, upright)

@@ -1,0 +1,265 @@
+"""The feature store: a folder with features of one list of pictures, filled chunk by chunk.
+
+It is a Zarr (version 3) group, readable by any Zarr library:
+
+    images/ids (N) strings     images/labels (N), if known
+    images/status (N)          0, or why a picture could not be read (`marc.pictures.decoding`)
+    images/content (N, 16)     digests of the encoded pictures
+    predictor/views (N, M, D) float16        predictor/prototypes (C, D), with their prompts
+    spaces/NAME (N, D_s) float32             one for each retrieval encoder
+
+A chunk of rows is written in one piece, so it is there or not: that is the unit of going on after a
+kill, and of several writers. What made an array stands in its attributes; an array that was made
+otherwise is never added to. A finished array carries the digest of its features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError
+from marc.results.files import ENCODING, differences, versions
+from marc.stream import digest, digest_of, end_digest
+
+FORMAT = 1
+VIEWS, PROTOTYPES = "predictor/views", "predictor/prototypes"
+PROMPTS, PROMPT_CLASS = "predictor/prompts", "predictor/prompt_class"
+SPACES = "spaces"
+CHUNK = 256
+"""Pictures in a chunk, unless someone says otherwise."""
+
+STATUS, CONTENT, IDS, LABELS = (f"images/{n}" for n in ("status", "content", "ids", "labels"))
+MARK = "marc_store"
+
+
+class FeatureStore:
+    """A store on disk. Reading needs no lock; writers hold `marc.embed.changes.writing`."""
+
+    def __init__(
+        self, path: Path, *, write: bool = False, begin: Mapping[str, Any] | None = None
+    ) -> None:
+        """Open a store; `begin` one with these facts, which nobody takes for one until `mark`."""
+        import zarr
+
+        self.path = path
+        if begin is not None:
+            self._group = zarr.create_group(path, zarr_format=3)
+            self.about = dict(begin)
+            return
+        if not is_store(path):
+            raise MarcError(
+                "there is no feature store here",
+                got=path,
+                hint=f"marc embed folder/DIR --encoder dinov2-b -o {path}",
+            )
+        self._group = zarr.open_group(path, mode="r+" if write else "r")
+        self.about = dict(self._group.attrs[MARK])  # type: ignore[arg-type]
+        if self.about["format"] != FORMAT:
+            raise MarcError(
+                "this store was written by another version of marc",
+                got=f"format {self.about['format']}",
+                allowed=f"format {FORMAT}",
+            )
+
+    def mark(self) -> None:
+        """Say that a store that was begun is one: its list of pictures is there."""
+        self._group.attrs[MARK] = self.about
+
+    @property
+    def n_images(self) -> int:
+        """How many pictures were listed."""
+        return int(self.about["n_images"])
+
+    @property
+    def chunk(self) -> int:
+        """How many pictures a chunk has."""
+        return int(self.about["chunk"])
+
+    @property
+    def n_chunks(self) -> int:
+        """How many chunks each array has."""
+        return -(-self.n_images // self.chunk)
+
+    def rows(self, chunk: int) -> range:
+        """The pictures of a chunk."""
+        return range(chunk * self.chunk, min((chunk + 1) * self.chunk, self.n_images))
+
+    def names(self, group: str) -> list[str]:
+        """The arrays of a group."""
+        return sorted(self._group[group].array_keys()) if group in self._group else []  # type: ignore[union-attr]
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """What made an array; empty if there is none."""
+        with self._mending(name):
+            return dict(self._group[name].attrs) if name in self._group else {}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of an array, without reading it."""
+        return tuple(self._array(name).shape)
+
+    def is_complete(self, name: str) -> bool:
+        """Whether all of an array is there."""
+        return "features" in self.attributes(name)
+
+    def pending(self, name: str) -> list[int]:
+        """Chunks that an array does not have yet."""
+        return [chunk for chunk in range(self.n_chunks) if not self.has(name, chunk)]
+
+    def has(self, name: str, chunk: int) -> bool:
+        """Whether a chunk is there."""
+        rest = "/0" * (len(self.shape(name)) - 1)
+        return (self.path / name / "c" / f"{chunk}{rest}").exists()
+
+    def prepare(self, name: str, shape: tuple[int, ...], dtype: str, **about: Any) -> None:
+        """Make room for the features of an encoder, in place of an older array.
+
+        `about` are its attributes; `made` among them is all that the features depend on.
+        """
+        self._group.create_array(
+            name,
+            shape=(self.n_images, *shape),
+            chunks=(self.chunk, *shape),
+            dtype=dtype,
+            compressors=None,  # features do not compress; the files are the plain numbers
+            fill_value=0,
+            overwrite=True,
+            attributes={**about, "versions": versions(*ENCODING)},
+        )
+
+    def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
+        """Whether an array is there and was made so; made otherwise, it is an error or replaced."""
+        stored = self.attributes(name).get("made")
+        differing = differences(stored or {}, json.loads(json.dumps(made)))
+        if stored is not None and differing and not force:
+            raise MarcError(
+                f"the store has {name} already, made otherwise",
+                got="; ".join(differing),
+                hint="another -o STORE, or --force to replace it",
+            )
+        return stored is not None and not differing
+
+    def write(self, name: str, chunk: int, values: NDArray[Any]) -> None:
+        """Write one chunk, in one piece."""
+        import zarr
+
+        rows = self.rows(chunk)
+        with zarr.config.set({"array.write_empty_chunks": True}):  # a chunk of zeros is there too
+            self._array(name)[rows.start : rows.stop] = values
+
+    def read_chunk(self, name: str, chunk: int) -> NDArray[Any]:
+        """One chunk, unreadable pictures and all."""
+        rows = self.rows(chunk)
+        with self._mending(name):
+            return np.asarray(self._array(name)[rows.start : rows.stop])
+
+    def finish(self, name: str) -> None:
+        """Say that an array is whole, with the digest of what readers will see."""
+        if not self.is_complete(name) and not self.pending(name):
+            self._array(name).attrs["features"] = self._digest(name)
+
+    def is_sound(self, name: str) -> bool:
+        """Whether an array that is whole is what was written."""
+        return self._digest(name) == self.attributes(name)["features"]
+
+    def _digest(self, name: str) -> str:
+        """`marc.stream.digest` of what `read` gives, of which one chunk at a time is held."""
+        array = self._array(name)
+        readable = self.readable if not name.startswith("images/") else np.ones(self.n_images, bool)
+        known = digest_of(array.dtype, (int(readable.sum()), *array.shape[1:]))
+        for chunk in range(self.n_chunks):
+            kept = readable[self.rows(chunk)]
+            known.update(np.ascontiguousarray(self.read_chunk(name, chunk)[kept]).tobytes())
+        return end_digest(known)
+
+    def put(self, name: str, values: NDArray[Any], made: Mapping[str, Any]) -> None:
+        """Write a small array in one go, in place of an older one; what made it comes last."""
+        array = self._group.create_array(
+            name,
+            shape=values.shape,
+            chunks=tuple(max(1, length) for length in values.shape),
+            dtype="string" if values.dtype.kind in "OUT" else values.dtype,
+            compressors=None,
+            overwrite=True,
+        )
+        array[...] = values
+        facts: dict[str, Any] = {"made": dict(made), "features": _digest_small(values)}
+        array.attrs.update({**facts, "versions": versions(*ENCODING)})
+
+    def get(self, name: str) -> NDArray[Any]:
+        """A small array, whole, if it is what was written."""
+        with self._mending(name):
+            values = np.asarray(self._array(name)[...])
+        known = self.attributes(name).get("features")
+        if known not in (None, _digest_small(values)):
+            raise self._damaged(name)
+        return values
+
+    def read(self, name: str, n_views: int | None = None) -> NDArray[Any]:
+        """The rows of all readable pictures; of views only the first, if so many are asked for.
+
+        An array that is read whole must be what was written.
+        """
+        array, readable = self._array(name), self.readable
+        first = np.s_[:, :n_views] if n_views is not None else np.s_[:]
+        shape = array.shape[1:] if n_views is None else (n_views, *array.shape[2:])
+        rows = np.empty((int(readable.sum()), *shape), dtype=array.dtype)
+        end = 0
+        for chunk in range(self.n_chunks):
+            kept = self.read_chunk(name, chunk)[first][readable[self.rows(chunk)]]
+            rows[end : end + len(kept)] = kept
+            end += len(kept)
+        known = self.attributes(name).get("features")
+        if rows.shape[1:] == array.shape[1:] and known not in (None, digest(rows)):
+            raise self._damaged(name)
+        return rows
+
+    @property
+    def readable(self) -> NDArray[np.bool_]:
+        """Which pictures could be read, (N,)."""
+        return self.get(STATUS) == 0
+
+    def drop(self, name: str) -> None:
+        """Take an array away."""
+        del self._group[name]
+
+    def _array(self, name: str) -> Any:
+        with self._mending(name):
+            return self._group[name]
+
+    @contextmanager
+    def _mending(self, name: str) -> Iterator[None]:
+        """Say what to do about a store whose files were changed or lost."""
+        try:
+            yield
+        except (KeyError, OSError, TypeError, ValueError) as error:
+            raise self._damaged(name) from error
+
+    def _damaged(self, name: str) -> MarcError:
+        return MarcError(
+            f"{name} is not what was written: files were changed or lost",
+            got=self.path / name,
+            hint="the marc embed that made it, with --force",
+        )
+
+
+def _digest_small(values: NDArray[Any]) -> str:
+    if values.dtype.kind not in "OUT":
+        return digest(values)
+    text = "\0".join(map(str, values.reshape(-1).tolist()))
+    return end_digest(hashlib.sha256(text.encode()))
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a store of ours, with its list of pictures."""
+    try:
+        return MARK in json.loads((path / "zarr.json").read_text())["attributes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,182 @@
+"""From encoded pictures to squares of pixels: read, decode, crop, augment. Worker processes do it.
+
+Whatever a worker does depends on the picture alone, never on the worker or on the order of work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, integer
+from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.decoding import Unreadable, decode, read_bytes
+from marc.pictures.image_set import Location
+from marc.pictures.views import make_views, read_recipe
+
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """How a predictor sees each picture: the plain one first, then augmented ones."""
+
+    recipe: str = "V0"
+    n_views: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_recipe(self.recipe)
+        integer("the seed of views", self.seed, 0)
+        if integer("views", self.n_views, 1) > 1 and self.recipe.upper() == "V0":
+            raise MarcError("V0 is one view", got=f"{self.n_views} views", hint="--recipe VC")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be made of each picture."""
+
+    squares: tuple[Crop, ...]
+    """Plain crops, one for each kind of encoder."""
+    views: tuple[Crop, ViewPlan] | None
+    """The predictor's views, if there are more than the plain one."""
+    upright: bool
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Squares of n pictures; what could not be read is black and has a status."""
+
+    status: NDArray[np.uint8]
+    """(n,) 0, or the reason."""
+    content: NDArray[np.uint8]
+    """(n, 16) digest of the encoded picture."""
+    squares: dict[Crop, NDArray[np.uint8]]
+    """(n, size, size, 3) by crop."""
+    views: Pixels | None
+    """(n, M, size, size, 3)."""
+
+
+_NO_CONTENT = np.zeros(16, dtype=np.uint8)
+
+Piece = tuple[tuple[str, ...], tuple[Location, ...]]
+"""Some pictures: their ids and where they lie."""
+
+
+def prepare(piece: Piece, wanted: Wanted) -> Prepared:
+    """Read and crop some pictures."""
+    made = [_one(name, location, wanted) for name, location in zip(*piece, strict=True)]
+    status, content, squares, views = zip(*made, strict=True)
+    return Prepared(
+        np.array(status, dtype=np.uint8),
+        np.stack(content),
+        {crop: np.stack([each[n] for each in squares]) for n, crop in enumerate(wanted.squares)},
+        None if wanted.views is None else np.stack(views),
+    )
+
+
+def _one(name: str, location: Location, wanted: Wanted) -> tuple[int, Any, list[Any], Any]:
+    """Status, content, squares and views of one picture."""
+    content = _NO_CONTENT
+    try:
+        data = read_bytes(location)
+        content = _digest(data)
+        picture = decode(data, upright=wanted.upright)
+    except Unreadable as reason:
+        black = [np.zeros((crop.size, crop.size, 3), dtype=np.uint8) for crop in wanted.squares]
+        return reason.code, content, black, _no_views(wanted)
+    squares = [crop_picture(picture, crop) for crop in wanted.squares]
+    if wanted.views is None:
+        return 0, content, squares, None
+    crop, plan = wanted.views
+    views = make_views(picture, crop, plan.recipe, plan.n_views, key=name, seed=plan.seed)
+    return 0, content, squares, views
+
+
+def content_of(location: Location) -> NDArray[np.uint8]:
+    """Digest of an encoded picture, (16,); zeros if it is not there."""
+    try:
+        return _digest(read_bytes(location))
+    except Unreadable:
+        return _NO_CONTENT
+
+
+def _digest(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.uint8)
+
+
+def _no_views(wanted: Wanted) -> NDArray[np.uint8] | None:
+    if wanted.views is None:
+        return None
+    crop, plan = wanted.views
+    return np.zeros((plan.n_views, crop.size, crop.size, 3), dtype=np.uint8)
+
+
+def join(parts: list[Prepared]) -> Prepared:
+    """Consecutive pieces as one."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return Prepared(
+        np.concatenate([part.status for part in parts]),
+        np.concatenate([part.content for part in parts]),
+        {crop: np.concatenate([part.squares[crop] for part in parts]) for crop in first.squares},
+        None if first.views is None else np.concatenate([part.views for part in parts]),
+    )
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when it ends: a killed one must leave nobody waiting."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+class Workers:
+    """Prepares pieces in the order given, some ahead of the reader; `count` 0: in this process.
+
+    Processes are started afresh, not forked: a fork of a process with threads may hang.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._ahead = 2 * count + 2
+        spawn = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(count, spawn, _start_worker) if count else None
+
+    def prepare(self, work: Iterable[tuple[Piece, Wanted]]) -> Iterator[Prepared]:
+        """One result a piece."""
+        if self._pool is None:
+            yield from (prepare(piece, wanted) for piece, wanted in work)
+            return
+        waiting: deque[Future[Prepared]] = deque()
+        for piece, wanted in work:
+            waiting.append(self._pool.submit(prepare, piece, wanted))
+            if len(waiting) >= self._ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=problem[0] is None, cancel_futures=True)

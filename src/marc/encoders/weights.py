@@ -1,0 +1,246 @@
+"""Which file an encoder's weights are in: one that is named, one that is kept, or a download.
+
+Offline the network is never tried.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marc.encoders._loading import Loading, reason
+from marc.encoders.cards import EncoderCard
+from marc.encoders.script_archives import is_script, read_script
+from marc.errors import MarcError
+
+_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where a library says that the weights of an encoder are: on the hub, or at an address."""
+
+    repository: str
+    """Of the Hugging Face hub. Empty: `url` it is."""
+    names: Sequence[str]
+    """Files of the repository, the best first."""
+    url: str
+    folder: Path
+    """Where the library keeps what it downloads from an address."""
+
+
+def weights_file(
+    card: EncoderCard, loading: Loading, published: Callable[[EncoderCard], Published]
+) -> Path:
+    """The file with an encoder's weights: the one that was named, a kept one, or a download."""
+    if loading.weights is not None:
+        return find_weights(card, loading.weights)
+    place = published(card)
+    with network(loading.offline):
+        if place.repository:
+            return hub_file(card, place.repository, place.names, offline=loading.offline)
+        return url_file(card, place.url, place.folder, offline=loading.offline)
+
+
+@contextmanager
+def network(offline: bool) -> Iterator[None]:
+    """While this is open and `offline`, the libraries that load models refuse to use the network.
+
+    The environment is for what is imported later, the constant for what is imported already.
+    Afterwards everything is as it was: another encoder may be loaded from the network.
+    """
+    if not offline:
+        yield
+        return
+    from huggingface_hub import constants
+
+    before = {name: os.environ.get(name) for name in _SWITCHES}
+    constant = constants.HF_HUB_OFFLINE
+    os.environ.update(dict.fromkeys(_SWITCHES, "1"))
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = constant
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offline: bool) -> Path:
+    """The first of some files that a repository of the Hugging Face hub has.
+
+    What an earlier download left is taken first, so a machine that has it never waits.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    repository, _, revision = repository.partition("@")
+    for kept_only in (True,) if offline else (True, False):
+        for name in names:
+            try:
+                with network(offline=kept_only):
+                    found = hf_hub_download(
+                        repository, name, revision=revision or None, local_files_only=kept_only
+                    )
+                return Path(found)
+            except LocalEntryNotFoundError as error:
+                if not kept_only:  # the network is not there
+                    raise _no_weights(card, repository, offline, reason(error)) from error
+            except EntryNotFoundError:
+                continue  # the repository has no file of this name
+            except Exception as error:  # whatever goes wrong on the way, the advice is the same
+                raise _no_weights(card, repository, offline, reason(error)) from error
+    raise _no_weights(card, repository, offline, f"none of {', '.join(names)}")
+
+
+def url_file(card: EncoderCard, url: str, folder: Path, *, offline: bool) -> Path:
+    """A file with an address of its own, kept in a folder."""
+    target = folder / url.rsplit("/", 1)[-1]
+    if target.is_file():
+        return target
+    if offline:
+        raise _no_weights(card, url, offline, "")
+    from torch.hub import download_url_to_file
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        download_url_to_file(url, str(target), progress=False)
+    except Exception as error:  # as above
+        raise _no_weights(card, url, offline, reason(error)) from error
+    return target
+
+
+def _no_weights(card: EncoderCard, place: str, offline: bool, why: str) -> MarcError:
+    if offline:
+        problem = f"the weights of {card.name} are not on this machine, and the network is off"
+        got = f"nothing kept of {place}"
+    else:
+        problem = f"the weights of {card.name} could not be downloaded"
+        got = f"{place}: {why}"
+    return MarcError(
+        problem,
+        got=got,
+        allowed=f"a file or folder with the weights of {card.tag} ({card.library})",
+        hint="--weights PATH",
+    )
+
+
+TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
+OPEN_CLIP_FILES = (
+    "open_clip_model.safetensors",
+    "open_clip_pytorch_model.safetensors",
+    "open_clip_pytorch_model.bin",
+)
+ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
+_WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
+_SHOWN = 3
+
+
+def find_weights(card: EncoderCard, path: Path) -> Path:
+    """The file that holds an encoder's weights: `path`, or a file in the folder `path`.
+
+    In a folder it is the file that has the encoder's name, then one of the names that the hubs
+    use, then the only file that can hold weights.
+    """
+    path = path.expanduser()
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise MarcError(f"the weights of {card.name} are not there", got=path)
+    if (path / card.name).is_dir():
+        path = path / card.name
+    usual = (TIMM_FILES, OPEN_CLIP_FILES)
+    first, second = reversed(usual) if card.library == "open_clip" else usual
+    for name in (*(card.name + ending for ending in ENDINGS), *first, *second):
+        if (path / name).is_file():
+            return path / name
+    files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS and file.is_file())
+    if len(files) != 1:
+        raise MarcError(
+            f"no file in the folder is clearly that of {card.name}",
+            got=", ".join(file.name for file in files) or f"no weights in {path}",
+            allowed=f"{card.name}.safetensors, {', '.join(first)}, or a single file",
+            hint=f"--weights {path}/FILE",
+        )
+    return files[0]
+
+
+def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
+    """Tensors by name. A file that holds other objects is refused: it could run code.
+
+    Half precision becomes float32, in which everything is loaded; no number changes by it.
+    """
+    import torch
+
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            stored = load_file(path)
+        elif is_script(path):
+            stored = read_script(path)
+        else:
+            stored = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file fails in the ways of three formats
+        raise MarcError(
+            f"the weights of {card.name} cannot be read",
+            got=f"{path}: {reason(error)}",
+            allowed="tensors by name and nothing else: safetensors, TorchScript, or torch.save",
+        ) from None
+    state = _unwrapped(stored)
+    if not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise MarcError(
+            f"the weights of {card.name} are not tensors by name",
+            got=f"{path}: {type(stored).__name__}",
+            allowed="a state dict",
+        )
+    half = (torch.float16, torch.bfloat16)
+    return {name: each.float() if each.dtype in half else each for name, each in state.items()}
+
+
+def misfit(card: EncoderCard, path: Path, error: Exception) -> MarcError:
+    """The error to raise where weights are those of another model."""
+    return MarcError(
+        f"the weights do not fit {card.name}",
+        got=f"{path}: {'; '.join(_differences(str(error))) or reason(error)}",
+        allowed=f"the weights of {card.tag} ({card.library})",
+        hint=f"marc list encoders --card {card.name}",
+    )
+
+
+def _unwrapped(stored: object) -> dict[str, Any]:
+    """The tensors of a checkpoint, by the names that they had before parallel training."""
+    if not isinstance(stored, dict):
+        return {}
+    inner = [stored[name] for name in _WRAPPERS if isinstance(stored.get(name), dict)]
+    tensors: dict[object, Any] = inner[0] if inner else stored
+    return {str(name).removeprefix("module."): value for name, value in tensors.items()}
+
+
+def _differences(message: str) -> list[str]:
+    """What torch says about keys, each kind with a few names and a count.
+
+    >>> _differences('Missing key(s) in state_dict: "a", "b". ')
+    ['missing: a, b']
+    """
+    found = []
+    for kind, words in (("missing", "Missing key"), ("unexpected", "Unexpected key")):
+        line = re.search(rf"{words}\(s\) in state_dict: (.*)", message)
+        names = re.findall(r'"([^"]+)"', line.group(1)) if line else []
+        if names:
+            found.append(f"{kind}: {_few(names)}")
+    sizes = re.findall(r"size mismatch for ([\w.]+):", message)
+    return found + ([f"of another size: {_few(sizes)}"] if sizes else [])
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

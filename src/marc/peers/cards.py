@@ -1,0 +1,78 @@
+"""What a method must do, and what a person should know of it before comparing numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from marc.types import AnyMethod, as_state, settings_in
+
+Need = Literal["space", "prompts", "shots"]
+"""What a method needs beyond the predictor's features: a second encoder's space, the embedding of
+every prompt, labelled few-shot features."""
+
+PLAIN_IMAGE = "the plain image"
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """All that is told of a method."""
+
+    name: str
+    summary: str
+    factory: Callable[..., AnyMethod] | None
+    """None for a method that is known but not implemented; `ours` then says why."""
+    reads_before_writes: bool | None
+    """Whether an image is answered before it is stored; None if nothing is stored."""
+    paper: str
+    needs: tuple[Need, ...] = ()
+    sees: Literal["image", "batch", "stream"] = "image"
+    """What is answered together; a method that sees the whole stream is transductive."""
+    views: str = PLAIN_IMAGE
+    """Which views it uses."""
+    paper_says: str = ""
+    released_code: str = ""
+    """What the released code does otherwise."""
+    ours: str = ""
+    """What is done here, and why where it differs."""
+    tuned: str = "nothing"
+    """What its authors tuned, and on what."""
+    published: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that were published for single data sets."""
+    searched: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Weights that the authors chose on evaluation labels, by setting: the grid of an oracle."""
+    reconstruction: bool = False
+    """Whether it was built from descriptions, without equations or code to check against."""
+
+    def reads_first(self, settings: Mapping[str, Any]) -> bool | None:
+        """`reads_before_writes` of the method with these settings: some let one choose."""
+        if "writes_first" in settings:
+            return not settings["writes_first"]
+        return self.reads_before_writes
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings and their defaults; a setting without one must be given."""
+        if self.factory is None:
+            return {}
+        return {
+            setting.name: "required" if setting.default is dataclasses.MISSING else setting.default
+            for setting in dataclasses.fields(self.factory)  # type: ignore[arg-type]
+            if setting.init
+        }
+
+
+def forget_nothing(method: AnyMethod) -> None:
+    """`reset` of a method that remembers nothing."""
+
+
+def empty_state(method: AnyMethod) -> dict[str, Any]:
+    """`state` of a method that remembers nothing: its settings."""
+    return as_state(method, {})
+
+
+def from_settings(cls: Any, state: Mapping[str, Any]) -> Any:
+    """`from_state` of a method that remembers nothing."""
+    return cls(**settings_in(state))

@@ -1,0 +1,151 @@
+"""Lists of pictures by name: `type/name`, or the name of a published set with its root folder."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from marc.errors import MarcError
+from marc.pictures.class_names import with_class_names
+from marc.pictures.coop import open_coop
+from marc.pictures.cross_domain import CROSS_DOMAIN_SETS, CrossDomainSet, open_cross_domain
+from marc.pictures.csv_file import open_csv
+from marc.pictures.duplicates import content_duplicates
+from marc.pictures.folder import open_folder
+from marc.pictures.hf import open_hf
+from marc.pictures.image_set import FileBytes, ImageSet, Location
+from marc.pictures.imagenet import IMAGENET_SETS, ImageNetSet, open_imagenet
+from marc.pictures.wds import open_wds
+
+__all__ = [
+    "IMAGE_KINDS",
+    "NAMED_SETS",
+    "FileBytes",
+    "ImageSet",
+    "Location",
+    "NamedSet",
+    "content_duplicates",
+    "open_images",
+    "with_class_names",
+]
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """A published set, for lists of what there is."""
+
+    name: str
+    images: int
+    classes: int
+    layout: str
+    """Under the root folder."""
+
+
+IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
+    "folder": ("folder/DIR", "a folder of pictures; sub-folders are labels"),
+    "csv": ("csv/FILE", "a table with the columns path and, if known, label"),
+    "coop": ("coop/SPLIT.json", "a split file of the CoOp family; #val or #train for other parts"),
+    "hf": ("hf/DIR", "a local Hugging Face data set; #PART for one of its parts"),
+    "wds": ("wds/SHARDS", "webdataset tar files: a folder, or shards/{000..003}.tar"),
+}
+"""How a source is written, and what it is, by its type."""
+
+_IMAGENET = {published.name: published for published in IMAGENET_SETS}
+_CROSS_DOMAIN = {published.name: published for published in CROSS_DOMAIN_SETS}
+_PUBLISHED: tuple[ImageNetSet | CrossDomainSet, ...] = (*IMAGENET_SETS, *CROSS_DOMAIN_SETS)
+NAMED_SETS: Mapping[str, NamedSet] = {
+    each.name: NamedSet(each.name, each.images, each.n_classes, each.layout) for each in _PUBLISHED
+}
+"""The published sets, which need a root folder."""
+
+
+def open_images(source: str, root: Path | None = None) -> ImageSet:
+    """The pictures of a source, in canonical order.
+
+    Args:
+        source: `folder/DIR`, `csv/FILE`, `coop/SPLIT.json`, `hf/DIR`, `wds/SHARDS`, or the name of
+            a published set (`imagenet-a`, `eurosat`, ...).
+        root: for a published set, the folder that holds it; for `csv` and `coop`, the folder that
+            paths start from.
+    """
+    images = _open(source, root)
+    return images if root is None else replace(images, root=str(root))
+
+
+def _open(source: str, root: Path | None) -> ImageSet:
+    if source in NAMED_SETS:
+        return _open_named(source, root)
+    kind, slash, name = source.partition("/")
+    if kind not in IMAGE_KINDS or not slash or not name:
+        raise _unknown(source, kind)
+    if root is not None and not root.is_dir():
+        raise MarcError("there is no such root folder", got=root, hint=f"ls {root.parent}")
+    if kind in ("csv", "coop"):
+        return _open_list(kind, name, source, root)
+    if root is not None:
+        raise MarcError(
+            f"{kind}/ takes no root folder", got=root, hint=f"{kind}/ with the whole path"
+        )
+    if kind == "folder":
+        return open_folder(Path(name).expanduser(), source)
+    if kind == "wds":
+        return open_wds(str(Path(name).expanduser()), source)
+    path, part = _part(name)
+    return open_hf(path, source, part)
+
+
+def _open_list(kind: str, name: str, source: str, root: Path | None) -> ImageSet:
+    if kind == "csv":
+        return open_csv(Path(name).expanduser(), source, root)
+    path, part = _part(name)
+    return open_coop(path, source, root, "test" if part is None else part)
+
+
+def _part(name: str) -> tuple[Path, str | None]:
+    """`DIR#val` is the part `val` of DIR, unless there is something called so."""
+    whole = Path(name).expanduser()
+    before, sign, part = name.rpartition("#")
+    if not sign or whole.exists():
+        return whole, None
+    return Path(before).expanduser(), part
+
+
+def _open_named(name: str, root: Path | None) -> ImageSet:
+    if root is None or not root.is_dir():
+        raise MarcError(
+            f"{name} needs the folder that holds it" if root is None else "there is no such folder",
+            got=root,
+            allowed=f"ROOT/{NAMED_SETS[name].layout}",
+            hint=f"{name} --root DIR; nothing is downloaded",
+        )
+    if name in _IMAGENET:
+        return open_imagenet(_IMAGENET[name], root)
+    return open_cross_domain(_CROSS_DOMAIN[name], root)
+
+
+def _unknown(source: str, kind: str) -> MarcError:
+    spellings = [spelling for spelling, _ in IMAGE_KINDS.values()]
+    return MarcError(
+        "this is no source of pictures that is known",
+        got=repr(source),
+        allowed=", ".join([*spellings, *NAMED_SETS]),
+        hint=_spelling(source, kind),
+    )
+
+
+def _spelling(source: str, kind: str) -> str:
+    """What was probably meant."""
+    if kind in IMAGE_KINDS:
+        return IMAGE_KINDS[kind][0]
+    path = Path(source).expanduser()
+    if source and path.is_dir():
+        return f"folder/{source}"
+    if path.is_file():
+        return f"{'coop' if path.suffix == '.json' else 'csv'}/{source}"
+    close = difflib.get_close_matches(source.lower().replace("_", "-"), NAMED_SETS, 1, 0.6)
+    near = difflib.get_close_matches(kind.lower(), IMAGE_KINDS, 1, 0.6)
+    if close and "/" not in source:
+        return f"{close[0]} --root DIR"
+    return IMAGE_KINDS[near[0]][0] if near else "folder/DIR"

@@ -1,0 +1,100 @@
+"""From a picture to the numbers that an encoder takes, in PIL and NumPy.
+
+The libraries' own preprocessing is never used: it depends on how a model was asked for. This one
+gives, to the last bit, the pixels of torchvision's `Resize` and `CenterCrop` on PIL pictures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from marc.errors import MarcError, integer, one_of
+
+Triple = tuple[float, float, float]
+RESIZES = ("short", "squash")
+INTERPOLATIONS = {
+    "bicubic": Image.Resampling.BICUBIC,
+    "bilinear": Image.Resampling.BILINEAR,
+}
+LONGEST = 64
+"""How many times as long as wide a picture may be before its ends are cut off first: they could
+not be seen in the square, and a line of pixels would become gigabytes."""
+
+
+@dataclass(frozen=True)
+class Crop:
+    """How a picture becomes the square of pixels that an encoder takes."""
+
+    size: int
+    """Pixels a side of the square."""
+    resized: int
+    """Pixels of the short side before the centre is cut out."""
+    resize: str = "short"
+    """`short`: the short side becomes `resized`, the other follows; `squash`: both sides do."""
+    interpolation: str = "bicubic"
+    """`bicubic` or `bilinear`."""
+
+
+def crop_picture(picture: Image.Image, crop: Crop) -> NDArray[np.uint8]:
+    """The square (size, size, 3) of a picture.
+
+    >>> crop_picture(Image.new("RGB", (640, 480), "red"), Crop(size=224, resized=224)).shape
+    (224, 224, 3)
+    """
+    check_crop(crop)
+    if picture.mode != "RGB":
+        picture = picture.convert("RGB")
+    if crop.resize == "short":
+        picture = _middle(picture)
+    resized = picture.resize(_new_size(picture, crop), INTERPOLATIONS[crop.interpolation])
+    width, height = resized.size
+    # round, not //: half a pixel goes to the even side, as in torchvision
+    left, top = round((width - crop.size) / 2), round((height - crop.size) / 2)
+    return np.array(resized.crop((left, top, left + crop.size, top + crop.size)))
+
+
+def normalise(
+    images: NDArray[np.uint8] | NDArray[np.float32], mean: Triple, std: Triple
+) -> NDArray[np.float32]:
+    """(x / 255 - mean) / std of images (n, size, size, 3), colours first: (n, 3, size, size)."""
+    pixels = images.astype(np.float32) / np.float32(255)
+    pixels -= np.array(mean, dtype=np.float32)
+    pixels /= np.array(std, dtype=np.float32)
+    return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+
+def check_crop(crop: Crop) -> Crop:
+    """Refuse a crop that cannot be cut."""
+    integer("size of the crop", crop.size, at_least=1)
+    one_of("way to resize", crop.resize, RESIZES)
+    one_of("interpolation", crop.interpolation, INTERPOLATIONS)
+    if integer("resized", crop.resized, at_least=1) < crop.size:
+        raise MarcError(
+            "a square cannot be cut from a smaller picture",
+            got=f"resized to {crop.resized}, size {crop.size}",
+            allowed="resized >= size",
+        )
+    return crop
+
+
+def _middle(picture: Image.Image) -> Image.Image:
+    """The middle of a picture that is a line; any other picture as it is."""
+    width, height = picture.size
+    longest = LONGEST * min(width, height)
+    if max(width, height) <= longest:
+        return picture
+    left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
+    return picture.crop((left, top, min(width, left + longest), min(height, top + longest)))
+
+
+def _new_size(picture: Image.Image, crop: Crop) -> tuple[int, int]:
+    if crop.resize == "squash":
+        return crop.resized, crop.resized
+    width, height = picture.size
+    if width <= height:
+        return crop.resized, int(crop.resized * height / width)
+    return int(crop.resized * width / height), crop.resized

@@ -1,0 +1,205 @@
+"""Views of a picture: the plain centre crop first, then seeded random crops of it.
+
+What view j of a picture looks like depends on the picture's key, the seed and j, and on nothing
+else: not on the place in a stream, the number of workers, the order of the calls or the number of
+views. The first 8 of 64 views are the 8 views. Recipes share their draws: VB mixes the very crops
+of VA, VD those of VC, and encoders of two input sizes see the same part of a picture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from marc.errors import MarcError, integer, one_of
+from marc.pictures.augmix import NINE, THIRTEEN, draw_mixture, mix
+from marc.pictures.crops import Crop, crop_picture
+
+N_TRIES = 10
+"""Crops that are drawn before a picture is thought too thin for any."""
+
+Box = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class ViewRecipe:
+    """How the views after the first come about."""
+
+    id: str
+    summary: str
+    used_by: str
+    scale: tuple[float, float] | None
+    """Smallest and largest share of the picture's area in a crop; None: there are no crops."""
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    """Narrowest and widest crop, width / height, before it is squeezed into a square."""
+    flips: bool = True
+    """Whether half of the views are mirrored, left to right."""
+    operations: tuple[str, ...] = ()
+    """Of AugMix; none: crops are not mixed."""
+    severity: float = 0.0
+    """Highest level of an operation; ten is full strength."""
+    interpolation: str = "bilinear"
+    """Of all random crops. The released codes of all four recipes leave the default of the usual
+    random resized crop as it is, and that is bilinear; only the plain view follows the card."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether views are mixtures, and so floats."""
+        return bool(self.operations)
+
+
+_WIDE, _NARROW = (0.08, 1.0), (0.5, 1.0)
+
+RECIPES: dict[str, ViewRecipe] = {
+    recipe.id: recipe
+    for recipe in (
+        ViewRecipe(
+            "V0", "the plain centre crop alone", "everyone with one view", None, flips=False
+        ),
+        ViewRecipe(
+            "VA",
+            "crops of 8 to 100% of the area, mirrored or not",
+            "TPT and ZERO on ImageNet-like sets, ZERO and BoostAdapter on all sets",
+            _WIDE,
+        ),
+        ViewRecipe(
+            "VB",
+            "the crops of VA in AugMix with 9 operations at severity 1",
+            "TDA on ImageNet-A, V2, R and Sketch, TPT on the cross-domain sets, ETTA",
+            _WIDE,
+            operations=NINE,
+            severity=1.0,
+        ),
+        ViewRecipe(
+            "VC",
+            "crops of 50 to 100% of the area, mirrored or not",
+            "DMN and COSMIC on ImageNet-like sets; MARC's default",
+            _NARROW,
+        ),
+        ViewRecipe(
+            "VD",
+            "the crops of VC in AugMix with 13 operations at severity 50",
+            "COSMIC on the cross-domain sets",
+            _NARROW,
+            operations=THIRTEEN,
+            severity=50.0,
+        ),
+    )
+}
+
+
+def read_recipe(name: str) -> ViewRecipe:
+    """The recipe with this name, in capitals or not."""
+    if name.upper() == "VE":
+        raise MarcError(
+            "views that a diffusion model draws (DiffTPT's) are not built",
+            got=repr(name),
+            allowed=", ".join(RECIPES),
+            hint="VA: the views of TPT that VE adds its pictures to",
+        )
+    return RECIPES[one_of("view recipe", name.upper(), RECIPES, hint="VC, the default")]
+
+
+def make_views(
+    picture: Image.Image, crop: Crop, recipe: str, n_views: int, *, key: str, seed: int
+) -> NDArray[Any]:
+    """Views of a picture, (n_views, size, size, 3), with values from 0 to 255.
+
+    Args:
+        picture: any that PIL holds; it is seen in RGB.
+        crop: of the encoder. View 0 is its plain crop; the others have its size.
+        recipe: V0, VA, VB, VC or VD.
+        n_views: M, with the plain one.
+        key: names the picture among all pictures; data set and id, say.
+        seed: another seed gives other views, except view 0.
+
+    Returns:
+        uint8, or float32 where the recipe mixes pictures (VB, VD): rounding would change them.
+    """
+    chosen = read_recipe(recipe)
+    integer("n_views", n_views, 1)
+    integer("seed", seed, 0)
+    _check(picture, chosen, n_views)
+    if picture.mode != "RGB":
+        picture = picture.convert("RGB")
+    shape = (n_views, crop.size, crop.size, 3)
+    views = np.empty(shape, dtype=np.float32 if chosen.mixes else np.uint8)
+    views[0] = crop_picture(picture, crop)
+    for view in range(1, n_views):
+        views[view] = _random_view(picture, crop.size, chosen, view_generator(key, seed, view))
+    return views
+
+
+def _check(picture: Image.Image, recipe: ViewRecipe, n_views: int) -> None:
+    if recipe.scale is None and n_views > 1:
+        raise MarcError(
+            f"{recipe.id} is the plain centre crop and has one view",
+            got=f"{n_views} views",
+            hint=f"recipe VC with {n_views} views, or V0 with 1",
+        )
+    if 0 in picture.size:
+        raise MarcError(
+            "a picture without pixels has no views", got=f"{picture.width} x {picture.height}"
+        )
+
+
+def view_generator(key: str, seed: int, view: int) -> np.random.Generator:
+    """The random numbers of one view of one picture: the same in every process, for ever."""
+    text = json.dumps([key, int(seed), int(view)])  # escapes whatever a file name may hold
+    words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words.tolist())))
+
+
+def _random_view(
+    picture: Image.Image, size: int, recipe: ViewRecipe, generator: np.random.Generator
+) -> NDArray[Any]:
+    assert recipe.scale is not None, "V0 has no random views"
+    box = draw_crop_box(picture.size, recipe.scale, recipe.ratio, generator)
+    # Cut first: resizing with a box would let pixels from outside the crop shine in at its edges.
+    how = Image.Resampling[recipe.interpolation.upper()]
+    view = picture.crop(box).resize((size, size), how)
+    if recipe.flips and generator.random() < 0.5:
+        view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    if not recipe.mixes:
+        return np.asarray(view)
+    return mix(view, draw_mixture(recipe.operations, recipe.severity, generator))
+
+
+def draw_crop_box(
+    size: tuple[int, int],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: np.random.Generator,
+) -> Box:
+    """Left, top, right and bottom of a random crop of a picture of `size`, width and height.
+
+    The share of the area is uniform in `scale`, the logarithm of width / height is uniform in
+    that of `ratio`, and so is the place among all places where the crop fits. If ten drawn crops
+    do not fit, the largest crop around the centre that `ratio` allows is taken.
+    """
+    width, height = size
+    narrowest, widest = (math.log(bound) for bound in ratio)
+    for _ in range(N_TRIES):
+        share, shape = generator.random(2).tolist()
+        area = width * height * (scale[0] + share * (scale[1] - scale[0]))
+        aspect = math.exp(narrowest + shape * (widest - narrowest))
+        across, down = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < across <= width and 0 < down <= height:
+            x, y = generator.random(2).tolist()
+            left, top = int(x * (width - across + 1)), int(y * (height - down + 1))
+            return left, top, left + across, top + down
+    return _central_box(width, height, ratio)
+
+
+def _central_box(width: int, height: int, ratio: tuple[float, float]) -> Box:
+    across = max(1, min(width, round(height * ratio[1])))
+    down = max(1, min(height, round(width / ratio[0])))
+    left, top = (width - across) // 2, (height - down) // 2
+    return left, top, left + across, top + down

@@ -1,0 +1,1 @@
+"""Whole streams at once: every space, capacity, weight and order, without a loop over time."""

@@ -1,0 +1,102 @@
+"""Lifetimes: when each arrival can be read, for every capacity at once.
+
+Order class-mates by (priority descending, arrival ascending). An item's rank when query t reads is
+the number of class-mates that arrived before t and stand above it. Rank never falls as t grows, so
+
+    item i is readable by query t at capacity K  <=>  i < t <= last_K(i)
+
+where last_K(i) is the arrival that pushed i to rank K: T if none did, i itself if i was never
+admitted. Capacities are nested: last_K(i) <= last_{K+1}(i). No features are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, integer
+from marc.scores import Float, Int
+
+
+def lifetimes(
+    labels: Int, priorities: Float, capacities: Sequence[int], n_classes: int
+) -> NDArray[np.int32]:
+    """last_K(i) for arrivals in stream order: shape (capacities, T)."""
+    from marc.replay._kernels import trace_lifetimes
+
+    priorities = np.asarray(priorities, dtype=np.float64)
+    if np.isnan(priorities).any():
+        raise MarcError(
+            "a priority is not a number", got=f"position {np.isnan(priorities).argmax()}"
+        )
+    last = np.empty((len(capacities), len(labels)), dtype=np.int32)
+    trace_lifetimes(
+        np.asarray(labels, dtype=np.int64),
+        priorities,
+        np.asarray(capacities, dtype=np.int64),
+        n_classes,
+        last,
+    )
+    return last
+
+
+def check_capacities(capacities: Sequence[int]) -> tuple[int, ...]:
+    """Capacities as an ascending tuple without repeats."""
+    checked = tuple(integer("capacity", capacity, 1) for capacity in capacities)
+    if not checked or list(checked) != sorted(set(checked)):
+        raise MarcError(
+            "capacities must be ascending whole numbers", got=checked, hint="--capacity 1 2 4 8 16"
+        )
+    return checked
+
+
+@dataclass(frozen=True)
+class History:
+    """All that one memory holds along one stream order, ready to be read by blocks of queries.
+
+    Only items that some capacity admits are listed; they are grouped by class.
+    """
+
+    time: NDArray[np.int32]
+    """Position of every stored row in the order, (N,)."""
+    items: Int
+    """Rows that are ever held, (n,), class by class."""
+    last: NDArray[np.int32]
+    """Last reader of each, (capacities, n)."""
+    starts: Int
+    """Items of class c are starts[c] to starts[c + 1] - 1, (C + 1,)."""
+
+    @classmethod
+    def trace(
+        cls,
+        order: Int,
+        labels: Int,
+        priorities: Float,
+        capacities: Sequence[int],
+        n_classes: int,
+    ) -> History:
+        """From what arrived, position by position: items, stored labels and priorities, (T,)."""
+        last = lifetimes(labels, priorities, capacities, n_classes)
+        held = np.flatnonzero(last[-1] > np.arange(len(order)))
+        held = held[np.argsort(labels[held], kind="stable")]
+        return cls(
+            time=np.argsort(order).astype(np.int32),
+            items=order[held],
+            last=np.ascontiguousarray(last[:, held]),
+            starts=np.searchsorted(labels[held], np.arange(n_classes + 1)),
+        )
+
+    @cached_property
+    def arrivals(self) -> NDArray[np.int32]:
+        """When each listed item arrived, (n,)."""
+        return self.time[self.items]
+
+    def between(self, first: int, stop: int) -> History:
+        """The same history with only the items that queries first..stop-1 can read."""
+        readable = (self.arrivals < stop - 1) & (self.last[-1] >= first)
+        counts = np.concatenate([[0], np.cumsum(readable)])
+        return History(self.time, self.items[readable], self.last[:, readable], counts[self.starts])

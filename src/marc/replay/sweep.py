@@ -1,0 +1,396 @@
+"""What a sweep gives: accuracy over every space, capacity, weight and order of one stream.
+
+What is kept is not a grid of accuracies but, for each image, the interval of weights at which it
+is right. Accuracy at any weight, the best weight, and every paired statistic follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc.errors import MarcError, integer, one_of
+from marc.method import MARC
+from marc.replay.evidence import KernelValues, read_all
+from marc.replay.lifetimes import History, check_capacities
+from marc.replay.replay import admit, history_of, refuse_unless_replayable
+from marc.replay.weights import WeightPath, accuracy_at, check_weights, weight_path
+from marc.scores import Int
+from marc.stream import Stream
+from marc.types import CAPACITIES, WEIGHTS
+
+Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Lower and upper ends of the right weights, each (seeds, capacities, N), by stored row."""
+
+
+def exact(means: ArrayLike) -> NDArray[np.float64]:
+    """Means of shares without their last bits, so that means of equal counts are equal.
+
+    >>> bool(np.mean([69 / 90, 70 / 90, 68 / 90]) == np.mean([69 / 90] * 3))
+    False
+    >>> bool(exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == exact(np.mean([69 / 90] * 3)))
+    True
+    """
+    return np.asarray(means, dtype=np.float64).round(12) + 0.0  # and no minus zero
+
+
+@dataclass(frozen=True)
+class Score:
+    """An accuracy that says how its settings were chosen, with its matched baseline."""
+
+    selection: Literal["fixed", "oracle", "held_out"]
+    """fixed: before seeing the stream. oracle: with its labels. held_out: on other streams."""
+    space: str
+    capacity: int
+    weights: tuple[float, ...]
+    """One per order; they differ only where an oracle chose for each order."""
+    accuracies: tuple[float, ...]
+    """One per order."""
+    base_accuracies: tuple[float, ...]
+    """Without memory: same images, views, prompts and order."""
+    chosen_on: str | None = None
+    """The streams a held-out choice was made on."""
+
+    @property
+    def accuracy(self) -> float:
+        """Mean over orders."""
+        return float(exact(np.mean(self.accuracies)))
+
+    @property
+    def gain(self) -> float:
+        """Mean over orders of accuracy minus the baseline's."""
+        return float(exact(np.mean(np.subtract(self.accuracies, self.base_accuracies))))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the gain over orders (n - 1); not a number for one order."""
+        gains = np.subtract(self.accuracies, self.base_accuracies)
+        return float(np.std(gains, ddof=1)) if len(gains) > 1 else float("nan")
+
+    def __str__(self) -> str:
+        weights = "/".join(f"{w:.3g}" for w in dict.fromkeys(self.weights))
+        on = f" (chosen on {self.chosen_on})" if self.chosen_on else ""
+        return (
+            f"{100 * self.accuracy:.2f} % ({100 * self.gain:+.2f} points) {self.selection}{on}: "
+            f"{self.space}, K={self.capacity}, w={weights}, {len(self.accuracies)} order(s)"
+        )
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Accuracy over space x capacity x weight x order, from per-image intervals of weights."""
+
+    capacities: tuple[int, ...]
+    weights: tuple[float, ...]
+    seeds: tuple[int | None, ...]
+    """Stream orders; None is the stream's own order."""
+    intervals: Mapping[str, Intervals]
+    """By space, see `Intervals`."""
+    base_correct: NDArray[np.bool_]
+    """Whether the predictor alone is right, by stored row (N,); the order does not matter."""
+    stream: str
+    images: frozenset[str]
+    """Digests of the images, see `Features.images`."""
+    settings: Mapping[str, Any]
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """Names, in the order of the first axis of `accuracy`."""
+        return tuple(self.intervals)
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """Accuracy [space, capacity, weight, seed], every cell fixed in advance."""
+        cells = [accuracy_at(*ends, self.weights) for ends in self.intervals.values()]
+        return np.stack(cells).transpose(0, 2, 3, 1)
+
+    def of_orders(self, seeds: Sequence[int | None]) -> Sweep:
+        """The same sweep with some of its orders."""
+        missing = [seed for seed in seeds if seed not in self.seeds]
+        if missing:
+            raise MarcError("this sweep has no such order", got=missing, allowed=self.seeds)
+        places = [self.seeds.index(seed) for seed in seeds]
+        intervals = {
+            space: (lower[places], upper[places])
+            for space, (lower, upper) in self.intervals.items()
+        }
+        return replace(self, seeds=tuple(seeds), intervals=intervals)
+
+    @property
+    def base_accuracy(self) -> NDArray[np.float64]:
+        """Accuracy without memory [seed]."""
+        return np.full(len(self.seeds), self.base_correct.mean())
+
+    def weight_path(self, space: str, capacity: int, seed: int | None = 0) -> WeightPath:
+        """Accuracy at every weight w >= 0 for one space, capacity and order."""
+        return weight_path(*self._ends(space, capacity, seed))
+
+    def correct(
+        self, space: str, capacity: int, weight: float, seed: int | None = 0
+    ) -> NDArray[np.bool_]:
+        """Whether each image is right at one setting, by stored row (N,)."""
+        lower, upper = self._ends(space, capacity, seed)
+        return (lower <= weight) & (weight <= upper)
+
+    def fixed(self, space: str, capacity: int, weight: float) -> Score:
+        """The score of settings that were fixed in advance."""
+        return self._score("fixed", space, capacity, [weight] * len(self.seeds))
+
+    def oracle(
+        self, space: str, capacity: int | None = None, *, over: Literal["grid", "all"] = "grid"
+    ) -> Score:
+        """The best over the grid, or over all w >= 0, chosen for each order with the labels.
+
+        Without a capacity the best one is chosen too, by the mean over orders; equal scores go to
+        the smaller capacity and the smaller weight.
+        """
+        one_of("set of weights", over, ("grid", "all"))
+        candidates = self.capacities if capacity is None else (capacity,)
+        scores = [
+            self._score(
+                "oracle", space, each, [self._best(space, each, s, over) for s in self.seeds]
+            )
+            for each in candidates
+        ]
+        return max(scores, key=lambda score: (score.accuracy, -score.capacity))
+
+    def held_out(
+        self, space: str, sources: Sweep | Sequence[Sweep], capacity: int | None = None
+    ) -> Score:
+        """Settings chosen on the mean curve of other streams, applied to this one unchanged.
+
+        Chooses the weight, and the capacity too if none is given, on the sources' common grid.
+        """
+        sources = [sources] if isinstance(sources, Sweep) else list(sources)
+        check_sources(sources, self.images, self.capacities, self.weights, [space])
+        capacity, weight = best_setting(sources, space, capacity)
+        names = ", ".join(source.stream for source in sources)
+        return self._score("held_out", space, capacity, [weight] * len(self.seeds), names)
+
+    def curve(self, space: str) -> NDArray[np.float64]:
+        """Gain over capacity x weight, mean over orders."""
+        self._known(space)
+        mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
+        return exact(mean - self.base_correct.mean())
+
+    def _best(self, space: str, capacity: int, seed: int | None, over: str) -> float:
+        if over == "all":
+            return self.weight_path(space, capacity, seed).best()[0]
+        accuracies = accuracy_at(*self._ends(space, capacity, seed), self.weights)
+        return self.weights[int(accuracies.argmax())]
+
+    def _score(
+        self,
+        selection: Literal["fixed", "oracle", "held_out"],
+        space: str,
+        capacity: int,
+        weights: Sequence[float],
+        chosen_on: str | None = None,
+    ) -> Score:
+        accuracies = tuple(
+            float(self.correct(space, capacity, weight, seed).mean())
+            for weight, seed in zip(weights, self.seeds, strict=True)
+        )
+        base = tuple(float(a) for a in self.base_accuracy)
+        return Score(selection, space, capacity, tuple(weights), accuracies, base, chosen_on)
+
+    def _ends(
+        self, space: str, capacity: int, seed: int | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self._known(space)
+        if seed not in self.seeds:
+            raise MarcError("this sweep has no such order", got=f"seed {seed}", allowed=self.seeds)
+        place = self.seeds.index(seed), self._place(capacity)
+        lower, upper = self.intervals[space]
+        return lower[place], upper[place]
+
+    def _place(self, capacity: int) -> int:
+        if capacity not in self.capacities:
+            raise MarcError(
+                "this sweep has no such capacity", got=capacity, allowed=self.capacities
+            )
+        return self.capacities.index(capacity)
+
+    def _known(self, space: str) -> None:
+        one_of("space of this sweep", space, self.intervals)
+
+
+def best_setting(
+    sources: Sequence[Sweep], space: str, capacity: int | None = None
+) -> tuple[int, float]:
+    """Capacity and weight of the highest gain, mean over streams and orders, on their common grid.
+
+    Equal gains go to the smaller capacity, then to the smaller weight.
+    """
+    first = sources[0]
+    curve = exact(np.mean([source.curve(space) for source in sources], axis=0))  # (K, w)
+    rows = range(len(first.capacities)) if capacity is None else [first._place(capacity)]
+    row, column = max(
+        ((k, w) for k in rows for w in range(len(first.weights))),
+        key=lambda cell: (curve[cell], -cell[0], -cell[1]),
+    )
+    return first.capacities[row], first.weights[column]
+
+
+def check_sources(
+    sources: Sequence[Sweep],
+    images: frozenset[str],
+    capacities: tuple[int, ...],
+    weights: tuple[float, ...],
+    spaces: Sequence[str],
+) -> None:
+    """Refuse a held-out choice that is not one: same images, another grid, or a missing space."""
+    if not sources:
+        raise MarcError("a held-out choice needs sweeps of other streams", got="none")
+    for source in sources:
+        if source.images & images:
+            raise MarcError(
+                "a held-out choice must be made on other images",
+                got=f"{source.stream}: a sweep of the same images",
+                hint="a sweep of another stream",
+            )
+        if (source.capacities, source.weights) != (capacities, weights):
+            raise MarcError(
+                "a held-out choice needs the same grid of capacities and weights",
+                got=f"{source.stream}: K {source.capacities}, w {source.weights}",
+                allowed=f"K {capacities}, w {weights}",
+            )
+        missing = [space for space in spaces if space not in source.spaces]
+        if missing:
+            raise MarcError(
+                "a held-out choice needs a sweep of the same spaces",
+                got=f"{source.stream} without {', '.join(missing)}",
+                allowed=", ".join(source.spaces),
+            )
+
+
+SETTINGS = ("admission_capacity", "alpha", "beta", "view_entropy", "refine_labels")
+"""Settings of `MARC` that a sweep can hold at other values; the others change its output."""
+
+
+def sweep(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    capacities: Sequence[int] = CAPACITIES,
+    weights: Sequence[float] = WEIGHTS,
+    seeds: Sequence[int | None] | None = (0, 1, 2),
+    policy: str = "entropy",
+    **settings: Any,
+) -> Sweep:
+    """Score MARC at every space x capacity x weight x order, as if each had been run online.
+
+    Args:
+        stream: a labelled stream.
+        spaces: names, all stored ones by default; see `Features.keys` for transforms.
+        capacities: ascending; all come from one pass.
+        weights: the grid for tables; the intervals that are kept hold every w >= 0.
+        seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
+        policy: an admission policy that can be replayed.
+        settings: further settings of `MARC` that decide what is stored or how it is read:
+            those named in `SETTINGS`.
+    """
+    spaces = stream.spaces if spaces is None else tuple(spaces)
+    if not spaces or len(set(spaces)) < len(spaces):
+        raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
+    job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
+    return job.result({space: job.space(space) for space in spaces})
+
+
+def plan_sweep(
+    stream: Stream,
+    capacities: Sequence[int] = CAPACITIES,
+    weights: Sequence[float] = WEIGHTS,
+    seeds: Sequence[int | None] | None = (0, 1, 2),
+    policy: str = "entropy",
+    **settings: Any,
+) -> SweepJob:
+    """Check everything about a sweep; nothing is computed yet."""
+    for name in settings:
+        hint = "marc.replay(MARC(...), stream) for the others"
+        one_of("setting of a sweep", name, SETTINGS, hint)
+    if stream.row_labels is None:
+        raise MarcError(
+            "a sweep measures accuracy, and this stream has no labels",
+            hint="marc run SOURCE for predictions, or add 'labels' to the pack",
+        )
+    method = MARC("predictor", policy=policy, **settings)
+    refuse_unless_replayable(method)
+    if seeds is not None and not len(seeds):
+        raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
+    return SweepJob(
+        stream=stream,
+        method=method,
+        capacities=check_capacities(capacities),
+        weights=check_weights(tuple(weights)),
+        seeds=(None,) if seeds is None else tuple(map(_checked_seed, seeds)),
+    )
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """A sweep that was checked; each of its spaces is one independent piece of work."""
+
+    stream: Stream
+    method: MARC
+    capacities: tuple[int, ...]
+    weights: tuple[float, ...]
+    seeds: tuple[int | None, ...]
+
+    @cached_property
+    def histories(self) -> list[History]:
+        """What each order's memory holds and when: the part that all spaces share."""
+        orders = [self.stream if s is None else self.stream.shuffled(s) for s in self.seeds]
+        draws = [self.method.seed if seed is None else seed for seed in self.seeds]
+        return [
+            history_of(admitted.trajectory, self.capacities, self.stream)
+            for admitted in admit(self.method, orders, draws)
+        ]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the trajectories and the kernel, by name."""
+        config = self.method.config()
+        return {"policy": self.method.policy, **{name: config[name] for name in SETTINGS}}
+
+    def space(self, space: str) -> Intervals:
+        """The right weights of every image, for every capacity and order, in one space."""
+        from marc.replay._kernels import correct_weights
+
+        features = self.stream.features
+        labels = self.stream.row_labels
+        assert labels is not None  # plan_sweep has checked
+        shape = (len(self.seeds), len(self.capacities), len(labels))
+        lower, upper = np.empty(shape), np.empty(shape)
+
+        def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
+            base = np.ascontiguousarray(features.base.logits[items].T)
+            ends = np.empty((2, len(self.capacities), len(items)))
+            correct_weights(base, evidence, labels[items], *ends)
+            lower[order][:, items], upper[order][:, items] = ends
+
+        values = KernelValues(features.keys(space), self.method.alpha, self.method.beta)
+        read_all(values, self.histories, judge)
+        return lower, upper
+
+    def result(self, intervals: Mapping[str, Intervals]) -> Sweep:
+        """The sweep over the spaces that are done."""
+        features = self.stream.features
+        return Sweep(
+            capacities=self.capacities,
+            weights=self.weights,
+            seeds=self.seeds,
+            intervals=dict(intervals),
+            base_correct=features.base.label == self.stream.row_labels,
+            stream=self.stream.name,
+            images=features.images,
+            settings=self.settings,
+        )
+
+
+def _checked_seed(seed: int | None) -> int | None:
+    return None if seed is None else integer("seed", seed, 0)

@@ -1,0 +1,167 @@
+"""The exact weight path: accuracy at every weight w >= 0, not only on a grid.
+
+The fused score of a class is a line b_c + w L_c in w, and the maximum of lines is convex, so each
+class wins on at most one interval of w. The weights at which an image is classified correctly are
+one interval, found in one pass over the classes. Sorting the ends of these intervals over all
+images gives the accuracy at every weight and the exact best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, number
+from marc.scores import Float, Int
+
+
+def check_weights(weights: tuple[float, ...] | list[float]) -> tuple[float, ...]:
+    """Weights as an ascending tuple without repeats."""
+    checked = tuple(number("weight", weight) for weight in weights)
+    if not checked or list(checked) != sorted(set(checked)):
+        raise MarcError("weights must be ascending numbers", got=checked, hint="--weight 0 1 10")
+    return checked
+
+
+def right_weights(
+    base: Float, evidence: Float, labels: Int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The closed interval [lower, upper] of weights at which each image is right.
+
+    `base` and `evidence` are (T, C), `labels` (T,). An image that no weight gets right has an
+    upper end below its lower end. Equal scores go to the lower class.
+    """
+    from marc.replay._kernels import correct_weights
+
+    lower, upper = np.empty((2, 1, len(labels)))
+    correct_weights(
+        np.ascontiguousarray(base.T),
+        np.ascontiguousarray(evidence.T)[np.newaxis],
+        np.asarray(labels),
+        lower,
+        upper,
+    )
+    return lower[0], upper[0]
+
+
+@dataclass(frozen=True)
+class WeightPath:
+    """Accuracy as a function of the weight: constant between break points."""
+
+    starts: NDArray[np.float64]
+    """Where each piece starts, ascending from 0; a piece reaches to the next start."""
+    accuracy: NDArray[np.float64]
+    """Accuracy on each piece."""
+
+    def at(self, weight: float) -> float:
+        """Accuracy at one weight."""
+        number("weight", weight)
+        return float(self.accuracy[np.searchsorted(self.starts, weight, side="right") - 1])
+
+    def best(self) -> tuple[float, float]:
+        """The smallest of the best weights, and its accuracy: an oracle, chosen with labels."""
+        piece = int(self.accuracy.argmax())
+        return float(self.starts[piece]), float(self.accuracy[piece])
+
+
+def weight_path(lower: Float, upper: Float) -> WeightPath:
+    """Add up the intervals of all images, (T,) each."""
+    ever = lower <= upper
+    opens = np.sort(lower[ever])
+    closes = np.sort(np.nextafter(upper[ever], np.inf))  # the first weight that is wrong again
+    starts = np.unique(np.concatenate([[0.0], opens, closes[np.isfinite(closes)]]))
+    opened = np.searchsorted(opens, starts, side="right")
+    closed = np.searchsorted(closes, starts, side="right")
+    return WeightPath(starts, (opened - closed) / len(lower))
+
+
+def accuracy_at(lower: Float, upper: Float, weights: tuple[float, ...]) -> NDArray[np.float64]:
+    """Accuracy at each of some weights from intervals (..., T): shape (..., weights)."""
+    right = [((lower <= weight) & (weight <= upper)).mean(axis=-1) for weight in weights]
+    return np.stack(right, axis=-1)
+
+
+def winning_segments(base: Float, evidence: Float) -> list[tuple[float, int]]:
+    """For one image, without labels: (weight from which it wins, class), ascending.
+
+    >>> winning_segments(np.array([3.0, 1.0, 0.0]), np.array([0.0, 1.0, 2.0]))
+    [(0.0, 0), (1.5, 2)]
+    """
+    base, evidence = np.asarray(base, np.float64), np.asarray(evidence, np.float64)
+    winner = int(base.argmax())
+    segments = [(0.0, winner)]
+    while True:
+        rivals = np.flatnonzero(evidence > evidence[winner])
+        if not len(rivals):
+            return segments
+        crossing = (base[winner] - base[rivals]) / (evidence[rivals] - evidence[winner])
+        # the first to cross; of several at once the steepest, which stays in front
+        chosen = np.lexsort((rivals, -evidence[rivals], crossing))[0]
+        winner = int(rivals[chosen])
+        segments.append((float(crossing[chosen]), winner))
+
+
+Places = tuple[int, Int, Int]
+"""The length of the grid, and for each image its first weight inside and the first one after."""
+
+_BLOCK = 2**18  # images drawn at a time: a block fits the cache of a processor
+
+
+def replicate_gains(
+    lower: Float,
+    upper: Float,
+    base_correct: NDArray[np.bool_],
+    weights: Sequence[float] | None,
+    n_replicates: int,
+    draws: np.random.Generator,
+) -> tuple[float, NDArray[np.float64]]:
+    """The oracle gain on all images, and on each of `n_replicates` draws of them.
+
+    `lower` and `upper` are (orders, T), `base_correct` (T,); each order has the gain at its own
+    best weight, and the mean over orders is taken.
+    """
+    n_images = len(base_correct)
+    orders = [places(*ends, weights) for ends in zip(lower, upper, strict=True)]
+    base = base_correct.astype(np.int64)
+
+    def gains(drawn: Int) -> Float:
+        best = np.mean([most_right(drawn, order) for order in orders], axis=0)
+        return (best - base[drawn].sum(axis=1)) / n_images
+
+    estimate = float(gains(np.arange(n_images)[np.newaxis])[0])
+    size = max(1, _BLOCK // n_images)
+    blocks = [min(size, n_replicates - start) for start in range(0, n_replicates, size)]
+    found = [gains(draws.integers(n_images, size=(block, n_images))) for block in blocks]
+    return estimate, np.concatenate(found)
+
+
+def places(lower: Float, upper: Float, weights: Sequence[float] | None) -> Places:
+    """Where the intervals (T,) of one order lie on a grid; of all w >= 0 on that of its openings.
+
+    >>> places(np.array([0.0, 2.0, 0.0]), np.array([1.0, np.inf, -np.inf]), (0, 1, 2, 3))
+    (4, array([0, 2, 4]), array([2, 4, 4]))
+    """
+    opens = np.maximum(lower, 0.0)
+    inside = (opens <= upper) & (opens < np.inf)
+    grid = np.unique(opens[inside]) if weights is None else np.array(weights)
+    first = np.searchsorted(grid, opens, side="left")
+    after = np.searchsorted(grid, upper, side="right")
+    never = first >= after  # opens and closes behind the end, where nobody looks
+    return len(grid), np.where(never, len(grid), first), np.where(never, len(grid), after)
+
+
+def most_right(drawn: Int, order: Places) -> Int:
+    """Right answers at the best weight of each draw (replicates, T) of the images."""
+    size, first, after = order
+    changes = _tally(first[drawn], size) - _tally(after[drawn], size)
+    return changes.cumsum(axis=1).max(axis=1, initial=0)
+
+
+def _tally(found: Int, size: int) -> Int:
+    """How often each of the places 0 to size - 1 is found in each row; `found` is overwritten."""
+    found += np.arange(len(found))[:, np.newaxis] * (size + 1)
+    counts = np.bincount(found.ravel(), minlength=len(found) * (size + 1))
+    return counts.reshape(len(found), size + 1)[:, :size]

@@ -1,0 +1,255 @@
+"""What a page is about: one memory at one setting, read in its space and in another beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError
+from marc.method import MARC
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit, history_of
+from marc.replay.sweep import SETTINGS, Sweep, plan_sweep
+from marc.report.inputs import Inputs, method_of_run, trajectory_of_run
+from marc.report.memory_view import Answers, Fusion, answer_all, fusion_of
+from marc.results.folder import sweep_of
+from marc.scores import Int
+from marc.stream import Stream
+from marc.types import CAPACITIES, WEIGHTS, Trajectory
+
+Progress = Callable[[str], None]
+FIXED_CAPACITY, FIXED_WEIGHT = 16, 10.0
+"""The paper's setting, which a sweep is shown at."""
+NEIGHBORS = 10
+"""Neighbours by which purity is measured."""
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """How a space groups the images: shares of the ten nearest neighbours with the same label."""
+
+    pseudo_purity: float
+    """By the predictor's own answers: no labels needed."""
+    purity: float | None
+    """By the true labels, where they are known."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A memory at one setting along the orders of a stream, with every space that is compared."""
+
+    inputs: Inputs
+    method: MARC
+    """The setting; its seed is that of the first order."""
+    seeds: tuple[int | None, ...]
+    """Orders; None is the stored one."""
+    selection: str
+    """How the setting was chosen: `fixed`, or what the run says of itself."""
+    sweep: Sweep | None
+    """Every space; None if this policy cannot be swept. Of agreement with the predictor's own
+    answers where labels are not known."""
+    geometry: dict[str, Neighborhoods]
+    against: str | None
+    """The space shown beside the method's; None if the stream has no other."""
+    trajectory: Trajectory
+    """What the memory was offered in the first order."""
+
+    @property
+    def weight(self) -> float:
+        """W of the setting."""
+        assert self.method.weight != "auto"  # such a run is refused as input
+        return self.method.weight
+
+    @property
+    def stream(self) -> Stream:
+        """The stream in its first order."""
+        return self.inputs.stream.in_order(self.seeds[0])
+
+    @property
+    def labels(self) -> Int | None:
+        """True labels by stored row."""
+        return self.inputs.stream.row_labels
+
+    @property
+    def plain(self) -> bool:
+        """Whether scores are b + w L, so that a sweep's numbers are this method's too."""
+        method = self.method
+        extra = method.gamma, method.clip_weight, method.negative_weight
+        return method.use_base and not any(extra)
+
+    @property
+    def shown_spaces(self) -> tuple[str, ...]:
+        """The method's space and the one beside it."""
+        return (self.method.space,) if self.against is None else (self.method.space, self.against)
+
+    @cached_property
+    def history(self) -> History:
+        """When each entry of the first order could be read."""
+        return history_of(self.trajectory, (self.method.capacity,), self.stream)
+
+    @cached_property
+    def fusion(self) -> Fusion:
+        """The scores of the first order as lines in w."""
+        return fusion_of(self.method, self.stream)
+
+    @cached_property
+    def answers(self) -> dict[str, Answers]:
+        """Answers of the first order at the setting's weight, in both shown spaces."""
+        return {
+            space: answer_all(
+                space, self.method, self.weight, self.stream, self.history, self.fusion
+            )
+            for space in self.shown_spaces
+        }
+
+    @property
+    def base_prediction(self) -> Int:
+        """Answers without memory, by stored row."""
+        return self.inputs.stream.features.base.label
+
+    @property
+    def prediction(self) -> Int:
+        """Answers of the first order with the memory, by stored row."""
+        run = self.inputs.run
+        stored = None if run is None else run.arrays["prediction"][0]
+        return self.answers[self.method.space].prediction if stored is None else stored
+
+    @cached_property
+    def right(self) -> NDArray[np.bool_]:
+        """Right answers with the memory, (orders, N) by stored row; needs labels."""
+        run = self.inputs.run
+        if run is not None:
+            return np.asarray(run.arrays["prediction"] == self.labels)
+        return self.right_in(self.method.space)
+
+    @cached_property
+    def right_beside(self) -> NDArray[np.bool_]:
+        """Right answers in the other space: all orders where a sweep has them, else the first."""
+        assert self.against is not None
+        assert self.labels is not None
+        sweep = self.sweep
+        if self.plain and sweep and self.against in sweep.spaces and sweep.seeds == self.seeds:
+            return self.right_in(self.against)
+        return (self.answers[self.against].prediction == self.labels)[np.newaxis]
+
+    def right_in(self, space: str) -> NDArray[np.bool_]:
+        """Right answers in any swept space at the setting, (orders of the sweep, N)."""
+        assert self.sweep is not None
+        setting = self.method.capacity, self.weight
+        return np.stack([self.sweep.correct(space, *setting, seed) for seed in self.sweep.seeds])
+
+
+def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Subject:
+    """Decide the setting and the two spaces, and compute what the folders do not hold."""
+    if against is not None:
+        inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
+    sweep = sweep_around(inputs, progress)
+    geometry = {}
+    for space in compared_spaces(inputs, sweep, against):
+        progress(f"neighbours in {space}")
+        geometry[space] = neighborhoods(inputs.stream, space)
+    method = method_of(inputs, sweep, geometry)
+    seeds = tuple(inputs.folders[0].config["seeds"])
+    return Subject(
+        inputs=inputs,
+        method=method,
+        seeds=seeds,
+        selection=inputs.folders[0].metrics["selection"],
+        sweep=sweep,
+        geometry=geometry,
+        against=space_beside(method.space, against, geometry),
+        trajectory=trajectory_of(inputs, method, seeds[0]),
+    )
+
+
+def sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
+    """The sweep that was given, or one of the run's own stream around the run's setting.
+
+    Without labels the sweep is of agreement with the predictor's own answers: how many answers a
+    weight changes needs no labels.
+    """
+    if inputs.sweep_folder is not None:
+        # a page tells one story: the orders of the run, where there is a run
+        return sweep_of(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
+    assert inputs.run is not None
+    method, stream = method_of_run(inputs.run), inputs.stream
+    if method.varies_with:
+        return None
+    if stream.row_labels is None:
+        stream = replace(stream, row_labels=stream.features.base.label)
+    job = plan_sweep(
+        stream,
+        capacities=sorted({*CAPACITIES, method.capacity}),
+        weights=WEIGHTS,
+        seeds=inputs.run.config["seeds"],
+        policy=method.policy,
+        **{name: getattr(method, name) for name in SETTINGS},
+    )
+    intervals = {}
+    for space in dict.fromkeys([*stream.spaces, method.space, "predictor"]):
+        progress(f"every weight and capacity in {space}")
+        intervals[space] = job.space(space)
+    return job.result(intervals)
+
+
+def compared_spaces(inputs: Inputs, sweep: Sweep | None, against: str | None) -> list[str]:
+    """Every space whose neighbours are measured: at least two, where the stream has two."""
+    run = [] if inputs.run is None else [inputs.run.config["method"]["space"]]
+    names = dict.fromkeys([*run, *(sweep.spaces if sweep else inputs.stream.spaces)])
+    names |= {} if against is None else {against: None}
+    if len(names) < 2:
+        names |= dict.fromkeys([*inputs.stream.spaces, "predictor"])
+    return list(names)
+
+
+def neighborhoods(stream: Stream, space: str) -> Neighborhoods:
+    """Purity of a space's neighbourhoods, by the predictor's answers and by the labels."""
+    from marc.spaces.geometry import neighbors, pseudo_labels, pseudo_purity, purity
+
+    count = min(NEIGHBORS, len(stream) - 1)
+    table = neighbors(stream.features.keys(space), count)
+    labels = stream.row_labels
+    return Neighborhoods(
+        pseudo_purity(None, pseudo_labels(stream), count, table=table),
+        None if labels is None else purity(None, labels, count, table=table),
+    )
+
+
+def method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, Neighborhoods]) -> MARC:
+    """The run's method, or the fixed setting of a sweep in the space of highest pseudo-purity."""
+    if inputs.run is not None:
+        return method_of_run(inputs.run)
+    assert sweep is not None
+    return MARC(
+        max(sweep.spaces, key=lambda space: geometry[space].pseudo_purity),
+        capacity=min(sweep.capacities, key=lambda k: (abs(k - FIXED_CAPACITY), k)),
+        weight=FIXED_WEIGHT,
+        seed=sweep.seeds[0] or 0,
+        **sweep.settings,
+    )
+
+
+def space_beside(space: str, against: str | None, geometry: dict[str, Neighborhoods]) -> str | None:
+    """The space that was asked for, or the one of lowest pseudo-purity."""
+    if against == space:
+        raise MarcError(
+            "the space to compare with is the method's own",
+            got=against,
+            allowed=", ".join(name for name in geometry if name != space),
+            hint="--against ANOTHER",
+        )
+    others = [name for name in geometry if name != space]
+    if against is not None or not others:
+        return against
+    return min(others, key=lambda name: geometry[name].pseudo_purity)
+
+
+def trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
+    """What the memory was offered in the first order: stored with a run, replayed for a sweep."""
+    if inputs.run is not None:
+        return trajectory_of_run(inputs.run, 0)
+    return admit(method, [inputs.stream.in_order(seed)], [seed or 0])[0].trajectory

@@ -1,0 +1,146 @@
+"""Records: JSON objects on disk, written in one piece, and what computed them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError
+
+ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
+"""Libraries that features of pictures come through."""
+
+
+def versions(*more: str) -> dict[str, str]:
+    """What computed a result: this package, the libraries under it, and `more` if installed."""
+    found = {"python": platform.python_version()}
+    for name in ("marc-clip", "numpy", "numba", "scipy", *more):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names.
+
+    >>> flatten({"method": {"capacity": 16}, "seeds": [0, 1]})
+    {'method.capacity': 16, 'seeds': [0, 1]}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two records, in words.
+
+    >>> differences({"card": {"dim": 8}}, {"card": {"dim": 9}})
+    ['card.dim: stored 8, now 9']
+    """
+    return [
+        f"{name}: stored {_short(old)}, now {_short(new)}"
+        for name, old, new in changed(stored, now)
+    ]
+
+
+def changed(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Name, old and new value of what differs between two records."""
+    old, new = flatten(stored), flatten(now)
+    for name in {**old, **new}:
+        if old.get(name) != new.get(name):
+            yield name, old.get(name), new.get(name)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file."""
+    try:
+        value = json.loads(path.read_text())
+    except ValueError as error:
+        raise MarcError("this file is not JSON", got=f"{path}: {error}") from error
+    if not isinstance(value, dict):
+        raise MarcError("this file is not a JSON object", got=f"{path}: {str(value)[:80]}")
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object in one piece."""
+    write_whole(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in one piece: under its name there is the old one, or the whole new one."""
+    partial = path.with_name(path.name + ".new")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def add_to_log(path: Path, event: str, **details: Any) -> None:
+    """Add a line to a log: when it was, what happened, and more about it."""
+    line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **details}
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+Arrays = Mapping[str, NDArray[Any]]
+
+# what NumPy raises on a file that is truncated, damaged, of another kind, or pickled
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    KeyError,
+    TypeError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def read_arrays(path: Path, what: str, allowed: str | None = None) -> dict[str, NDArray[Any]]:
+    """All arrays of a file; `what` names the file in the error, `allowed` says what it may be."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except _UNREADABLE as error:
+        raise MarcError(
+            f"this file is not {what}", got=f"{path}: {error}", allowed=allowed
+        ) from error
+
+
+def write_arrays(path: Path, arrays: Arrays, *, compressed: bool = False) -> None:
+    """Write arrays; a killed or failed write leaves the old file, or none, under this name."""
+    partial = path.with_name(path.name + ".new")
+    save = np.savez_compressed if compressed else np.savez
+    with partial.open("wb") as file:
+        save(file, allow_pickle=False, **arrays)
+    partial.replace(path)
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this program; `MARC_CACHE` puts it elsewhere."""
+    import platformdirs
+
+    chosen = os.environ.get("MARC_CACHE")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("marc")

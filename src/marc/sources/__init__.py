@@ -1,0 +1,147 @@
+"""Sources by name, `type/name`: where a stream comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from shlex import quote
+
+from marc.embed.store import FeatureStore, is_store
+from marc.encoders._loading import safe_name
+from marc.errors import MarcError
+from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
+from marc.sources.pack import read_pack
+from marc.sources.store import read_store
+from marc.stream import Stream
+from marc.types import OnProgress
+from marc_lab.embedding import lab_stream
+from marc_lab.streams import list_lab_streams
+
+STORES = Path("stores")
+"""Where `marc embed` puts a store unless told otherwise."""
+
+
+def _open_pack(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    del on_progress, n_views  # a pack is read in one piece, with all its views
+    return read_pack(Path(name).expanduser())
+
+
+def _open_lab(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    return lab_stream(name, on_progress, 1 if n_views is None else n_views)
+
+
+def _open_store(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    del on_progress, n_views  # a store is read when it is used
+    return read_store(Path(name).expanduser())
+
+
+_KINDS: dict[str, tuple[str, Callable[[str, OnProgress | None, int | None], Stream]]] = {
+    "arrays": ("arrays/FILE.npz", _open_pack),
+    "lab": ("lab/NAME", _open_lab),
+    "store": ("store/DIR", _open_store),
+}
+
+
+def load_stream(
+    source: str | os.PathLike[str],
+    on_progress: OnProgress | None = None,
+    n_views: int | None = None,
+) -> Stream:
+    """Open a source.
+
+    `arrays/FILE.npz` is a feature pack, `lab/NAME` the embedded lab, `store/DIR` a feature store.
+    A source of pictures (`folder/DIR`, `imagenet-a`, ...) is opened from the store that
+    `marc embed` made of it.
+
+    Args:
+        source: written type/name.
+        on_progress: told how far the work has come, where there is some.
+        n_views: M, the first views. By default all that are stored, and of the lab the plain
+            picture alone; the lab draws as many as are asked for.
+    """
+    stream = _open(os.fspath(source), on_progress, n_views)
+    return stream if n_views is None else stream.with_views(n_views)
+
+
+def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    kind, _, name = text.partition("/")
+    if is_pictures(text):
+        return _open_embedded(text)
+    if kind not in _KINDS or not name:
+        known = (*_KINDS.values(), *IMAGE_KINDS.values())
+        raise MarcError(
+            "a source is written type/name, and this type is not known",
+            got=repr(text),
+            allowed=", ".join(spelling for spelling, _ in known),
+            hint=_spelling(text, kind),
+        )
+    return _KINDS[kind][1](name, on_progress, n_views)
+
+
+def is_pictures(source: str) -> bool:
+    """Whether a source is of pictures, which must be embedded before they are a stream."""
+    return source.partition("/")[0] in IMAGE_KINDS or source in NAMED_SETS
+
+
+def draws_views(source: str) -> bool:
+    """Whether a source has as many views as are asked for: the lab alone stores none."""
+    return source.partition("/")[0] == "lab"
+
+
+def default_store(source: str) -> Path:
+    """Where `marc embed` puts the features of a source; each source has a name of its own.
+
+    >>> default_store("folder/photos").as_posix(), default_store("imagenet-a").as_posix()
+    ('stores/folder-photos', 'stores/imagenet-a')
+    >>> default_store("folder/holiday/photos").as_posix()
+    'stores/folder-holiday-photos-60b883'
+    """
+    name = safe_name(source)
+    if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
+        name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
+    return STORES / name
+
+
+def _open_embedded(source: str) -> Stream:
+    path = default_store(source)
+    if not is_store(path):
+        raise MarcError(
+            "these pictures are not embedded yet",
+            got=f"{source}: no store in {path}",
+            hint=f"{embed_again(source)} --encoder dinov2-b, or store/DIR if it is elsewhere",
+        )
+    about = FeatureStore(path).about
+    if about["source"] != source:
+        raise MarcError(
+            "the store of that name is of another source",
+            got=f"{path}: {about['source']}",
+            hint=f"{embed_again(source)} --encoder dinov2-b -o DIR, then store/DIR",
+        )
+    images = open_images(source, Path(about["root"]) if about["root"] else None)
+    if images.digest != about["list"]:
+        raise MarcError(
+            "the pictures of this source are not those that were embedded: some came or went",
+            got=f"{source}, {path}",
+            hint=f"store/{path} for the old ones, or {embed_again(source)} ... --force",
+        )
+    return read_store(path)
+
+
+def embed_again(source: str) -> str:
+    """The beginning of the command that embeds a source, as it can be typed."""
+    return f"marc embed {quote(source)}" + (" --root DIR" if source in NAMED_SETS else "")
+
+
+def _spelling(text: str, kind: str) -> str:
+    """What was probably meant."""
+    if text.endswith(".npz"):
+        return f"arrays/{text}"
+    if text in list_lab_streams():
+        return f"lab/{text}"
+    if is_store(Path(text)):
+        return f"store/{text}"
+    if text and Path(text).is_dir():
+        return f"folder/{text}"
+    return _KINDS[kind][0] if kind in _KINDS else "lab/sketch-12"

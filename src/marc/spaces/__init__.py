@@ -1,0 +1,1 @@
+"""Which retrieval space: its geometry, and the choice of one without labels."""

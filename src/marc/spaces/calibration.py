@@ -1,0 +1,184 @@
+"""How sure a measure of geometry is: the same measure on many smaller calibration batches.
+
+A batch of m of the n images is drawn without replacement: a copy of an image would be its own
+nearest neighbour and inflate purity. The batches of one replicate are nested in m, and every space
+sees the same batches. The neighbour table of a batch is thinned out of the table of all images.
+
+Batches of m show what a user with m images would have measured. The error of the measure on all n
+images comes from batches of four fifths of them: without replacement a batch's variance is
+1/m - 1/n of what one image contributes, and that of all n is 1/n of it, m / (n - m) times as much.
+(Half of the images would need no factor, but leave half of each class. Where a class then has no
+more images than neighbours are looked at, spaces look alike, and the error of a lead came out a
+third too small.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc.errors import MarcError, integer
+from marc.scores import Int
+from marc.spaces.neighbors import Keys, Table, n_threads, thinned
+from marc.stats import Z_95, Interval
+from marc.stream import Features, Stream
+from marc.types import OnProgress
+
+SIZES = (250, 500, 1000, 2000)
+"""The paper's calibration sizes."""
+REPLICATES = 300
+"""The paper's number of batches of each size."""
+
+_WIDEST = 512  # columns of a table to thin; a batch that needs more is measured directly
+_NUMBERS = 2**24  # in such a table, unless the error needs more: 64 MiB
+
+Statistic = Callable[[Table, Int], ArrayLike]
+"""Takes the neighbour table (m, k) of a batch and its images (m,), ascending; gives numbers."""
+
+
+def sampled(stream: Stream, n_images: int, seed: int = 0) -> Stream:
+    """A batch of a stream's images, drawn without replacement, as a stream of its own.
+
+    >>> from marc.sources.synthetic import synthetic_stream
+    >>> len(sampled(synthetic_stream(n_images=300), 100))
+    100
+    """
+    stored = len(stream.features.ids)
+    if integer("n_images", n_images, 1) > stored:
+        raise MarcError(
+            "the stream does not have that many images", got=n_images, allowed=f"1 to {stored}"
+        )
+    draw = np.random.default_rng(integer("seed", seed, 0))
+    return part_of(stream, np.sort(draw.permutation(stored)[:n_images]))
+
+
+def part_of(stream: Stream, rows: Int) -> Stream:
+    """Some of a stream's stored images (m,), in that order, as a stream of its own."""
+    old = stream.features
+    features = Features(
+        views=old.views[rows],
+        predictor=old.predictor,
+        spaces={name: keys[rows] for name, keys in old.spaces.items()},
+        class_names=old.class_names,
+        ids=tuple(old.ids[row] for row in rows),
+    )
+    labels = None if stream.row_labels is None else stream.row_labels[rows]
+    return Stream(features, np.arange(len(rows)), labels, name=stream.name)
+
+
+def error_size(n_images: int) -> int:
+    """Images in the batches that show the error of a measure on all images."""
+    return 4 * n_images // 5
+
+
+def table_width(n_images: int, n_neighbors: int, sizes: Sequence[int] = ()) -> int:
+    """Columns that a table needs so that nearly all rows can be thinned to batches.
+
+    To those of `error_size` always, and to those of `sizes` for which the table does not get too
+    large: what is much smaller than the stream is measured directly in less time.
+    """
+
+    def wanted(size: int) -> int:
+        return math.ceil((n_neighbors + 4 * math.sqrt(n_neighbors) + 4) * n_images / size)
+
+    affordable = min(_WIDEST, _NUMBERS // n_images)
+    # a little short will do: four standard deviations are generous
+    useful = [wanted(size) for size in sizes if wanted(size) < 1.25 * affordable]
+    widest = min(max(useful, default=0), affordable)
+    return min(n_images - 1, max(widest, wanted(error_size(n_images))))
+
+
+def check_replicates(n_replicates: int) -> int:
+    """A number of batches: none, or so many that they have a spread."""
+    if integer("n_replicates", n_replicates, 0) == 1:
+        raise MarcError("one of the replicates has no spread", got=1, allowed="0, or 2 and more")
+    return n_replicates
+
+
+def usable_sizes(sizes: Sequence[int], n_neighbors: int, n_images: int) -> list[int]:
+    """Distinct sizes of batches, ascending, that are above the neighbours and below all images."""
+    distinct = {integer("size", size, 1) for size in sizes}
+    return sorted(size for size in distinct if n_neighbors < size < n_images)
+
+
+def calibrate(
+    keys: Keys,
+    table: Table,
+    statistic: Statistic,
+    n_neighbors: int,
+    sizes: Sequence[int],
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> NDArray[np.float64]:
+    """A statistic of the neighbour tables of many batches, (replicates, sizes, ...).
+
+    Args:
+        keys: unit features (n, D).
+        table: their neighbours, (n, at least n_neighbors).
+        statistic: what to measure on a batch.
+        n_neighbors: columns of a batch's table.
+        sizes: images in a batch, below n.
+        n_replicates: batches of each size.
+        seed: of the batches; they do not depend on the space.
+        on_progress: is told how many are done.
+    """
+    n_images = len(keys)
+    integer("n_replicates", n_replicates, 2)
+    integer("seed", seed, 0)
+    for size in sizes:
+        if not n_neighbors < size < n_images:
+            raise MarcError(
+                "a calibration batch must have more images than neighbours, and not all images",
+                got=size,
+                allowed=f"{n_neighbors + 1} to {n_images - 1}",
+            )
+
+    def replicate(number: int) -> list[ArrayLike]:
+        order = np.random.default_rng([seed, number]).permutation(n_images)
+        batches = [np.sort(order[:size]) for size in sizes]
+        return [statistic(thinned(keys, table, b, n_neighbors), b) for b in batches]
+
+    tell = on_progress or (lambda *_: None)
+    tell("batches", 0, n_replicates)
+    values = []
+    with ThreadPoolExecutor(n_threads()) as threads:
+        for value in threads.map(replicate, range(n_replicates)):
+            values.append(value)
+            tell("batches", len(values), n_replicates)
+    return np.array(values, dtype=np.float64)
+
+
+def standard_errors(batches: NDArray[np.float64], n_images: int) -> NDArray[np.float64]:
+    """The standard error of a measure on all images from batches of `error_size` (B, ...)."""
+    size = error_size(n_images)
+    return batches.std(axis=0, ddof=1) * math.sqrt(size / (n_images - size))
+
+
+def interval_of(estimate: float, batches: NDArray[np.float64], n_images: int) -> Interval:
+    """A share with its 95 % interval from batches of `error_size` (B,)."""
+    error = Z_95 * float(standard_errors(batches, n_images))
+    return Interval(estimate, max(0.0, estimate - error), min(1.0, estimate + error))
+
+
+def central(values: NDArray[np.float64]) -> Interval:
+    """The mean of what batches measure (B,), and their central 95 %."""
+    low, high = np.quantile(values, (0.025, 0.975))
+    return Interval(float(values.mean()), float(low), float(high))
+
+
+def simultaneous_radii(batches: NDArray[np.float64], n_images: int) -> NDArray[np.float64]:
+    """Radii (S,) that hold for all S measures at once in 95 of 100 batches, from (B, S).
+
+    Each is a multiple of its own standard error. The multiple is the 95 % quantile of the largest
+    standardised deviation over the measures, which vary together, so it is below Bonferroni's.
+    """
+    errors = standard_errors(batches, n_images)
+    deviations = np.abs(batches - batches.mean(axis=0))
+    spread = batches.std(axis=0, ddof=1)
+    standardised = np.divide(deviations, spread, out=np.zeros_like(deviations), where=spread > 0)
+    return np.quantile(standardised.max(axis=1, initial=0.0), 0.95) * errors

@@ -1,0 +1,295 @@
+"""The geometry of a retrieval space: who is whose neighbour, and do neighbours share a class.
+
+All measures are functions of one neighbour table (n, k), see `neighbors.py`. Each takes either features, from which it makes the table, or a `table` that is as wide as needed or wider: the first
+kappa columns are the neighbours at kappa. A table of n points has n kappa edges, of which
+n kappa (1 - purity) join two classes, and n (1 - anti-hub fraction) points receive one.
+
+The anti-hub fraction and the skewness depend on the number of images: compare them only between
+spaces of the same images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc.errors import MarcError, check_integers, integer
+from marc.scores import Int, unit
+from marc.spaces.calibration import (
+    REPLICATES,
+    calibrate,
+    check_replicates,
+    error_size,
+    interval_of,
+    table_width,
+)
+from marc.spaces.neighbors import (
+    Keys,
+    OnProgress,
+    Table,
+    as_table,
+    check_kappas,
+    count_duplicates,
+    known_table,
+    wide_table,
+)
+from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
+from marc.spaces.neighbors import neighbors as neighbors
+from marc.stats import Interval
+from marc.stream import Stream
+
+_HELD = 2**27  # logits that may be held, 512 MiB; of more, some rows at a time
+_ROWS = 4096
+
+
+def purity(
+    features: ArrayLike | None,
+    labels: ArrayLike,
+    n_neighbors: int = 10,
+    *,
+    table: ArrayLike | None = None,
+) -> float:
+    """P(kappa): the share of neighbours that have the class of the point they are neighbours of.
+
+    >>> table = [[1, 2], [0, 2], [1, 0]]
+    >>> purity(None, [7, 7, 8], 1, table=table)
+    0.6666666666666666
+    """
+    found = as_table(features, n_neighbors, table)
+    return float(agreement(found, check_integers(labels, len(found))).mean())
+
+
+def pseudo_purity(
+    features: ArrayLike | None,
+    pseudo_labels: ArrayLike,
+    n_neighbors: int = 10,
+    *,
+    table: ArrayLike | None = None,
+) -> float:
+    """Purity with predictions in place of labels: the same number, another claim.
+
+    It rewards a space for sharing the predictor's mistakes too, most of all the predictor's own.
+    """
+    return purity(features, pseudo_labels, n_neighbors, table=table)
+
+
+def per_class_purity(
+    features: ArrayLike | None,
+    labels: ArrayLike,
+    n_neighbors: int = 10,
+    *,
+    table: ArrayLike | None = None,
+) -> NDArray[np.float64]:
+    """Purity over the points of each class 0..C-1; not a number for a class without points."""
+    found = as_table(features, n_neighbors, table)
+    classes = check_integers(labels, len(found))
+    if classes.min() < 0:
+        raise MarcError("a purity per class needs classes from 0", got=int(classes.min()))
+    return _by_class(found, classes, int(classes.max()) + 1)
+
+
+def in_degrees(
+    features: ArrayLike | None, n_neighbors: int = 10, *, table: ArrayLike | None = None
+) -> NDArray[np.int64]:
+    """d(kappa): of how many points each point is a neighbour, (n,)."""
+    return _degrees(as_table(features, n_neighbors, table))
+
+
+def antihub_fraction(
+    features: ArrayLike | None, n_neighbors: int = 10, *, table: ArrayLike | None = None
+) -> float:
+    """A(kappa): the share of points that are a neighbour of no other point."""
+    return float((in_degrees(features, n_neighbors, table=table) == 0).mean())
+
+
+def hub_skewness(
+    features: ArrayLike | None, n_neighbors: int = 10, *, table: ArrayLike | None = None
+) -> float:
+    """The third standardised moment of the in-degrees; 0 where all points have the same."""
+    return _skewness(in_degrees(features, n_neighbors, table=table))
+
+
+class Hub(NamedTuple):
+    """A point and how many others have it among their neighbours."""
+
+    item: int
+    in_degree: int
+
+
+def top_hubs(
+    features: ArrayLike | None,
+    n_neighbors: int = 10,
+    *,
+    n_hubs: int = 10,
+    table: ArrayLike | None = None,
+) -> tuple[Hub, ...]:
+    """The points of highest in-degree, highest first; equal ones by index."""
+    degrees = in_degrees(features, n_neighbors, table=table)
+    first = np.argsort(-degrees, kind="stable")[: integer("n_hubs", n_hubs, 0)]
+    return tuple(Hub(int(item), int(degrees[item])) for item in first)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured at one kappa: estimates on all images, with 95 % intervals."""
+
+    n_neighbors: int
+    purity: Interval | None
+    """None without labels."""
+    pseudo_purity: Interval
+    antihub_fraction: float
+    hub_skewness: float
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The geometry of one space of a stream, before anything is adapted."""
+
+    space: str
+    n_images: int
+    n_duplicates: int
+    """Images whose features equal those of an earlier image; they stay in."""
+    recall: float
+    """Share of the true neighbours in the table, measured on a sample; 1 where it is exact."""
+    measures: Mapping[int, Measures]
+    """By kappa, ascending."""
+    per_class_purity: NDArray[np.float64] | None
+    """(C,) at the largest kappa; not a number for a class without images."""
+    hubs: tuple[Hub, ...]
+    """The ten highest in-degrees at the largest kappa; items are stored rows."""
+
+
+def measure(
+    stream: Stream,
+    space: str,
+    n_neighbors: Sequence[int] = (5, 10),
+    *,
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+    table: ArrayLike | None = None,
+    on_progress: OnProgress | None = None,
+) -> Geometry:
+    """Measure one space of a stream at several kappa, from one neighbour table.
+
+    Args:
+        stream: any stream; without labels there is no purity.
+        space: a name, see `Features.keys`.
+        n_neighbors: kappa.
+        n_replicates: batches behind the intervals, see `calibration.py`; with none, or with too
+            few images for any, the ends of the intervals are not a number.
+        seed: of the batches.
+        table: neighbours that are known already, (n, at least the largest kappa); its recall is
+            measured. The wider it is, the fewer have to be found again for the intervals.
+        on_progress: is told what is being done.
+    """
+    keys = stream.features.keys(space)
+    kappas = check_kappas(n_neighbors, len(keys))
+    if table is None:
+        # intervals need a wider table than the measures themselves
+        width = table_width(len(keys), kappas[-1]) if check_replicates(n_replicates) else kappas[-1]
+        found, recall = wide_table(keys, width, on_progress)
+    else:
+        found, recall = known_table(keys, kappas[-1], table)
+    labels = stream.row_labels
+    kinds = [pseudo_labels(stream)] if labels is None else [pseudo_labels(stream), labels]
+    pseudo, *real = _intervals(keys, found, kinds, kappas, n_replicates, seed, on_progress)
+    measures = {}
+    for place, kappa in enumerate(kappas):
+        degrees = _degrees(found[:, :kappa])
+        measures[kappa] = Measures(
+            n_neighbors=kappa,
+            purity=real[0][place] if real else None,
+            pseudo_purity=pseudo[place],
+            antihub_fraction=float((degrees == 0).mean()),
+            hub_skewness=_skewness(degrees),
+        )
+    return Geometry(
+        space=space,
+        n_images=len(keys),
+        n_duplicates=count_duplicates(keys),
+        recall=recall,
+        measures=measures,
+        per_class_purity=(
+            None if labels is None else _by_class(found[:, : kappas[-1]], labels, stream.n_classes)
+        ),
+        hubs=top_hubs(None, kappas[-1], table=found),
+    )
+
+
+def pseudo_labels(stream: Stream) -> Int:
+    """The predictor's answers to the plain images, by stored row (N,): labels for those without."""
+    features = stream.features
+    if len(features.ids) * stream.n_classes <= _HELD:
+        return stream.with_views(1).features.base.label  # kept where there is one view
+    labels = np.empty(len(features.ids), dtype=np.int64)
+    for start in range(0, len(labels), _ROWS):
+        plain = unit(features.views[start : start + _ROWS, :1])
+        labels[start : start + _ROWS] = features.predictor.logits(plain)[:, 0].argmax(axis=-1)
+    return labels
+
+
+def chance(labels: Int) -> float:
+    """The purity of neighbours drawn at random: what a space without any structure has.
+
+    >>> chance(np.array([0, 0, 1, 1]))
+    0.3333333333333333
+    """
+    _, counts = np.unique(labels, return_counts=True)
+    return float((counts * (counts - 1)).sum() / (len(labels) * (len(labels) - 1)))
+
+
+def agreement(table: Table, labels: Int) -> NDArray[np.bool_]:
+    """Whether each neighbour of a table has the class of its point, (n, k)."""
+    return labels[table] == labels[:, np.newaxis]
+
+
+def _intervals(
+    keys: Keys,
+    table: Table,
+    kinds: Sequence[Int],
+    kappas: tuple[int, ...],
+    n_replicates: int,
+    seed: int,
+    on_progress: OnProgress | None,
+) -> list[list[Interval]]:
+    """Purity of each kind of labels at each kappa on all images, with its interval."""
+
+    def purities(part: Table, chosen: Int) -> list[list[float]]:
+        agree = [agreement(part, labels[chosen]) for labels in kinds]
+        return [[each[:, :kappa].mean() for kappa in kappas] for each in agree]
+
+    estimates = purities(table[:, : kappas[-1]], np.arange(len(keys)))
+    size = error_size(len(keys))
+    if n_replicates == 0 or size <= kappas[-1]:
+        nan = float("nan")
+        return [[Interval(float(value), nan, nan) for value in row] for row in estimates]
+    batches = calibrate(
+        keys, table, purities, kappas[-1], (size,), n_replicates, seed, on_progress
+    )[:, 0]
+    return [
+        [
+            interval_of(float(value), batches[:, kind, place], len(keys))
+            for place, value in enumerate(row)
+        ]
+        for kind, row in enumerate(estimates)
+    ]
+
+
+def _by_class(table: Table, labels: Int, n_classes: int) -> NDArray[np.float64]:
+    counts = np.bincount(labels, minlength=n_classes)
+    sums = np.bincount(labels, agreement(table, labels).mean(axis=1), minlength=n_classes)
+    return np.where(counts, sums / np.maximum(counts, 1), np.nan)
+
+
+def _degrees(table: Table) -> NDArray[np.int64]:
+    return np.bincount(table.ravel(), minlength=len(table))
+
+
+def _skewness(degrees: NDArray[np.int64]) -> float:
+    deviations = degrees - degrees.mean()
+    variance = float((deviations**2).mean())
+    return float((deviations**3).mean()) / variance**1.5 if variance > 0 else 0.0

@@ -1,0 +1,367 @@
+"""The nouns: predictor, query, step, trajectory and run. The verbs live in their own files."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError, check_features, integer
+from marc.scores import BaseScores, Float, Int, score_views, unit
+
+STATE_VERSION = 1
+WEIGHTS = (0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0)
+"""The paper's weights."""
+CAPACITIES = (1, 2, 3, 4, 8, 16, 32, 64)
+"""The paper's capacities."""
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class PromptEmbeddings:
+    """The embedding of every prompt, for methods that choose among them; read when first used."""
+
+    class_of: Int
+    """The class that each prompt speaks of, (P,), every class at least once."""
+    read: Callable[[], Float]
+    """Gives the embeddings (P, D)."""
+
+    @cached_property
+    def rows(self) -> NDArray[np.float32]:
+        """Unit embeddings (P, D)."""
+        return unit(self.read())
+
+    @cached_property
+    def by_class(self) -> NDArray[np.float32]:
+        """The first prompts of each class, as many as the class with the fewest has: (C, P, D)."""
+        fewest = int(np.bincount(self.class_of).min())
+        in_classes = np.argsort(self.class_of, kind="stable")
+        starts = np.searchsorted(self.class_of[in_classes], np.arange(self.class_of.max() + 1))
+        return self.rows[in_classes[starts[:, np.newaxis] + np.arange(fewest)]]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """The frozen zero-shot classifier: unit text prototypes (C, D) and the logit scale tau."""
+
+    prototypes: NDArray[np.float32]
+    logit_scale: float
+    prompts: PromptEmbeddings | None = None
+    """What the prototypes are means of, where it is known."""
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.prototypes)
+
+    def logits(self, views: Float) -> NDArray[np.float32]:
+        """View logits tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
+
+        Each distinct prototype is multiplied once: two classes with the same text then tie
+        exactly, whatever the blocking of the matrix product.
+        """
+        distinct, place = self._distinct
+        logits = np.asarray(views, dtype=np.float32) @ distinct.T
+        logits *= np.float32(self.logit_scale)
+        return logits if len(distinct) == len(place) else np.take(logits, place, axis=-1)
+
+    @cached_property
+    def _distinct(self) -> tuple[NDArray[np.float32], Int]:
+        distinct, place = np.unique(self.prototypes, axis=0, return_inverse=True)
+        if len(distinct) == len(self.prototypes):
+            return self.prototypes, np.arange(len(self.prototypes))
+        return distinct, place.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Query:
+    """One image as a method sees it. There is no label field: what is not here cannot leak."""
+
+    item: int
+    """Which image this is: its row in the stored features, or any id of a live stream."""
+    views: NDArray[np.float32]
+    """Unit predictor features (M, D); view 0 is the plain image."""
+    base: BaseScores
+    """What the predictor alone says of it."""
+    keys: Mapping[str, NDArray[np.float32]]
+    """Unit retrieval features by space, each (D_s,)."""
+    predictor: Predictor
+
+    @classmethod
+    def from_features(
+        cls,
+        views: Float,
+        predictor: Predictor,
+        keys: Mapping[str, Float],
+        *,
+        item: int,
+    ) -> Query:
+        """A query of a live stream from raw features: views (M, D) or (D,), keys (D_s,) each."""
+        views = np.atleast_2d(views)
+        check_features(f"views of item {item}", views, ndim=2)
+        if views.shape[1] != predictor.prototypes.shape[1]:
+            raise MarcError(
+                f"views of item {item} do not fit the prototypes",
+                got=f"dimension {views.shape[1]}",
+                allowed=f"dimension {predictor.prototypes.shape[1]}",
+            )
+        for space, key in keys.items():
+            check_features(f"key {space!r} of item {item}", np.asarray(key), ndim=1)
+        views = unit(views)
+        units = {space: unit(key) for space, key in keys.items()}
+        return cls(item, views, score_views(predictor.logits(views)), units, predictor)
+
+    @property
+    def clip_key(self) -> NDArray[np.float32]:
+        """The predictor's feature of the plain image, (D,)."""
+        return self.views[0]
+
+    @property
+    def view_logits(self) -> NDArray[np.float32]:
+        """Logits of every view, (M, C)."""
+        return self.predictor.logits(self.views)
+
+    def key(self, space: str) -> NDArray[np.float32]:
+        """The retrieval feature in `space`; `predictor` names the predictor's own space."""
+        if space == "predictor":
+            return self.clip_key
+        try:
+            return self.keys[space]
+        except KeyError:
+            known = ", ".join([*self.keys, "predictor"])
+            name = space.partition("+")[0]
+            raise MarcError(f"there is no space {name!r}", got=space, allowed=known) from None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One answer: `logits = base_weight x base + sum of weight x evidence`."""
+
+    item: int
+    base: NDArray[np.float32]
+    """b_t: what the method's own pipeline says without memory, (C,)."""
+    evidence: Mapping[str, NDArray[np.float64]]
+    """Named evidence, (C,) each."""
+    weights: Mapping[str, float]
+    label: int
+    """The pseudo-label that was offered to the memory."""
+    priority: float
+    base_weight: float = 1.0
+
+    @property
+    def logits(self) -> NDArray[np.float64]:
+        """The fused scores, (C,)."""
+        total = self.base_weight * self.base.astype(np.float64)
+        for name, evidence in self.evidence.items():
+            total += self.weights[name] * evidence
+        return total
+
+    @property
+    def prediction(self) -> int:
+        """The fused answer; the lowest class on ties."""
+        return int(self.logits.argmax())
+
+    @property
+    def base_prediction(self) -> int:
+        """The matched answer without memory."""
+        return int(self.base.argmax())
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What was offered to the retrieval memory, arrival by arrival; all arrays are (T,)."""
+
+    order: Int
+    """The item that arrived at each position."""
+    label: Int
+    priority: NDArray[np.float64]
+    varies_with: frozenset[str] = field(default=frozenset())
+    """What would change this trajectory: empty if it holds for every space, capacity, weight."""
+
+    def retained(self, position: int, capacity: int) -> dict[int, list[int]]:
+        """Items by class, best first, that a memory of `capacity` holds when `position` reads."""
+        integer("position", position, 0)
+        integer("capacity", capacity, 0)
+        before = np.arange(min(position, len(self.order)))
+        ranked = before[np.lexsort((before, -self.priority[before]))]
+        held: dict[int, list[int]] = {}
+        for arrival in ranked:
+            items = held.setdefault(int(self.label[arrival]), [])
+            if len(items) < capacity:
+                items.append(int(self.order[arrival]))
+        return {label: held[label] for label in sorted(held) if held[label]}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method's answers over a stream, and the matched answers without memory.
+
+    Arrays are in stream order: position t holds the image `trajectory.order[t]`.
+    """
+
+    method: Mapping[str, Any]
+    """The method's name and settings."""
+    predictions: Int
+    base_predictions: Int
+    trajectory: Trajectory
+    labels: Int | None
+    """True labels in stream order, joined here for evaluation only; None if unknown."""
+    weights: NDArray[np.float64]
+    """The weight w_t of the retrieval evidence in each answer; 0 for a method without one."""
+    seconds: float = math.nan
+    """Time from the first query to the last answer, the shared base scores not counted."""
+
+    @property
+    def order(self) -> Int:
+        """The image at each position."""
+        return self.trajectory.order
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether each answer with memory is right, (T,)."""
+        return self.predictions == self._known_labels
+
+    @property
+    def base_correct(self) -> NDArray[np.bool_]:
+        """Whether each answer without memory is right, (T,)."""
+        return self.base_predictions == self._known_labels
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers, between 0 and 1. The settings were fixed before the run."""
+        return float(self.correct.mean())
+
+    @property
+    def base_accuracy(self) -> float:
+        """The same images, views, prompts and order without memory."""
+        return float(self.base_correct.mean())
+
+    @property
+    def gain(self) -> float:
+        """`accuracy - base_accuracy`."""
+        return self.accuracy - self.base_accuracy
+
+    @property
+    def repairs(self) -> Int:
+        """Items that the memory put right."""
+        return self.order[self.correct & ~self.base_correct]
+
+    @property
+    def regressions(self) -> Int:
+        """Items that the memory got wrong and the predictor alone had right."""
+        return self.order[~self.correct & self.base_correct]
+
+    @property
+    def _known_labels(self) -> Int:
+        if self.labels is None:
+            raise MarcError(
+                "this stream has no labels, so accuracy cannot be measured",
+                hint="pass labels=... to Stream.from_arrays, or use run.predictions",
+            )
+        return self.labels
+
+
+def order_name(seed: int | None) -> str:
+    """An order as people are told of it.
+
+    >>> order_name(0), order_name(None)
+    ('seed 0', 'as stored')
+    """
+    return "as stored" if seed is None else f"seed {seed}"
+
+
+class _Named(Protocol):
+    """What every method has, whatever its verb. A method never sees a label."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the method is listed."""
+        ...
+
+    @property
+    def varies_with(self) -> frozenset[str]:
+        """Settings that would change what is stored, beyond the stream and the predictor."""
+        ...
+
+    def reset(self) -> None:
+        """Forget everything that was seen."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """Everything that decides the method's answers, as plain data."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Settings and memories as plain data and arrays; `from_state` of its class goes on."""
+        ...
+
+
+class Method(_Named, Protocol):
+    """One verb: `step`. Such a method sees queries one at a time."""
+
+    def step(self, query: Query) -> Step:
+        """Answer one query and learn from it."""
+        ...
+
+
+@runtime_checkable
+class BatchMethod(_Named, Protocol):
+    """One verb: `step_batch`. Such a method answers several queries together."""
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many queries are answered together; None is the whole stream."""
+        ...
+
+    def step_batch(self, queries: Sequence[Query]) -> list[Step]:
+        """Answer the queries of a batch, in their order."""
+        ...
+
+
+AnyMethod = Method | BatchMethod
+
+
+def config_of(method: Any) -> dict[str, Any]:
+    """The name and every setting of a method that is a dataclass."""
+    settings = {each.name: getattr(method, each.name) for each in _settings(method)}
+    return {"method": method.name, **settings}
+
+
+def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The state of a method whose memories are `arrays`; None before the first step."""
+    if arrays is None:
+        raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
+    return {"version": STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
+
+
+def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of several memories in one dictionary, as PART/NAME."""
+    return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The arrays of one memory in a state; empty if there was none."""
+    prefix, arrays = f"{name}/", state["arrays"].items()
+    return {key.removeprefix(prefix): array for key, array in arrays if key.startswith(prefix)}
+
+
+def settings_in(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the method that gave a state; another format is refused."""
+    if state.get("version") != STATE_VERSION:
+        raise MarcError(
+            "this memory state has another format",
+            got=repr(state.get("version")),
+            allowed=STATE_VERSION,
+        )
+    return {name: value for name, value in state["config"].items() if name != "method"}
+
+
+def _settings(method: Any) -> list[dataclasses.Field[Any]]:
+    return [each for each in dataclasses.fields(method) if each.init]

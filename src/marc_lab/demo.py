@@ -1,0 +1,179 @@
+"""`marc demo`: the whole story on the embedded lab, told as it goes."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from marc.cli import console
+from marc.cli._options import describe, open_stream
+from marc.cli.select import choose, show
+from marc.errors import MarcError
+from marc.results.files import read_json
+from marc.results.folder import CONFIG, read_result
+from marc.spaces.calibration import REPLICATES
+from marc.spaces.selection import Selection
+from marc.stream import Stream
+from marc_lab.classes import CLASSES
+from marc_lab.streams import StreamPlan, plan_stream
+
+NOT_CANDIDATES = {
+    "captions": "the predictor's own space, which repeats its mistakes",
+    "labels": "an upper reference that has learned these very labels",
+    "random": "a control",
+    "pixels": "a control",
+}
+TAUGHT = {  # and these where all 48 classes are shown
+    "labels-half": "has learned 24 of these labels",
+    "labels-contrastive": "has learned 36 of these labels",
+}
+
+
+def demo(
+    context: typer.Context,
+    stream: str = typer.Option("lab/sketch-12", help="A stream: marc list datasets 'lab/*'."),
+    quick: bool = typer.Option(False, "--quick", help="One order, fewer calibration batches."),
+    output: Path = typer.Option(Path("demo"), "-o", "--output", help="Folder for everything."),
+    force: bool = typer.Option(False, "--force", help="Make everything anew."),
+) -> None:
+    """Choose a space without labels, run, sweep and explain, on drawn pictures; about a minute.
+
+    Example:  marc demo --stream lab/neon-12 -o demo
+    """
+    started = time.monotonic()
+    name = stream.removeprefix("lab/")
+    plan, source = plan_stream(name), f"lab/{name}"
+    # a folder for each stream: results of two demos do not get into each other's way
+    folder = make_folder(output / (f"{name}-quick" if quick else name))
+    shuffled = ["--seed", "0"] if quick else ["--seed", "0", "1", "2"]
+    # where shifts follow each other, the order is the point
+    orders = ["--in-order"] if len(set(plan.shifts)) > 1 else shuffled
+
+    introduce(plan)
+    pictures = open_stream(source, 0)
+    not_asked = NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else NOT_CANDIDATES | TAUGHT
+    selection = chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
+    good, bad = selection.ranking[0].space, selection.ranking[-1].space
+    anew = ["--force"] if force or is_stale(folder / "first", pictures, good) else []
+
+    steps = _Steps(context, first=2)
+    fixed = ["run", source, *orders, *anew]
+    console.say(
+        "\nThe memory keeps, for each class, the past images that the predictor was surest of.\n"
+        "A new image asks for those that look like it; they vote for what they were taken for."
+    )
+    steps.tell(f"The memory, read in {good}", [*fixed, "--space", good, "-o", folder / "first"])
+    steps.tell(f"The same memory, read in {bad}", [*fixed, "--space", bad, "-o", folder / "last"])
+    steps.tell("Paired, image by image", ["compare", folder / "first", folder / "last"])
+    learned = ["--space", bad, "--weight", "auto", "-o", folder / "learned"]
+    steps.tell("There again, with a weight learned on the way, without labels", [*fixed, *learned])
+    pure = ["--space", good, bad, "captions", "--neighbors", "10"]
+    steps.tell("Why: whose neighbours are right?", ["geometry", source, *pure])
+    other = f"lab/{another(name)}"
+    swept, held_out = folder / "sweep", folder / "other"
+    steps.tell(
+        f"Another stream, {other}: its labels may choose a capacity and a weight",
+        ["sweep", other, *shuffled, *anew, "-o", held_out],
+    )
+    steps.tell(
+        "Every space, capacity and weight",
+        ["sweep", source, *orders, "--held-out", held_out, *anew, "-o", swept],
+    )
+    page = folder / "report.html"
+    words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
+    steps.tell("The page", [*words, "--force", "-o", page])  # it follows from the others
+    conclude(folder, good, page, time.monotonic() - started)
+
+
+def introduce(plan: StreamPlan) -> None:
+    """What the reader is going to see, and what it cannot show."""
+    console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, lab/{plan.name}")
+    console.say(
+        f"{len(plan.classes)} kinds of things: {', '.join(plan.class_names[:6])}, ...\n"
+        "The predictor has learned from captions of clean pictures alone.\n"
+        "Pictures and encoders are our own and small: the numbers show how a memory behaves,\n"
+        "not what it is worth on photographs."
+    )
+
+
+def another(name: str) -> str:
+    """A stream of the same size on which a capacity and a weight may be chosen."""
+    kind, dash, few = name.partition("-")
+    return ("neon" if kind == "sketch" else "sketch") + dash + few
+
+
+def make_folder(folder: Path) -> Path:
+    """A place for the results, refused before any work is done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MarcError(
+            "there cannot be a folder here", got=f"{folder}: {error.strerror}", hint="-o FOLDER"
+        ) from error
+    return folder
+
+
+def is_stale(run: Path, pictures: Stream, space: str) -> bool:
+    """Whether a demo of other pictures, other encoders or another choice has left this run."""
+    if not (run / CONFIG).is_file():
+        return False
+    config, now = read_json(run / CONFIG), describe("run", "", pictures)
+    space_then = config.get("method", {}).get("space")
+    return config.get("fingerprint") != now["fingerprint"] or space_then != space
+
+
+def chapter_choice(
+    source: str, pictures: Stream, not_asked: dict[str, str], replicates: int
+) -> Selection:
+    """Choose a space without labels, as `marc select` does."""
+    spaces = [space for space in pictures.features.spaces if space not in not_asked]
+    console.heading("\n1. Which space? A choice without labels")
+    for space, reason in not_asked.items():
+        console.say(f"not asked: {space}, {reason}")
+    fewer = "" if replicates == REPLICATES else f" --replicates {replicates}"
+    console.say(f"$ marc select {source} --space {' '.join(spaces)}{fewer}\n")
+    unlabelled = replace(pictures, row_labels=None)
+    selection = choose(unlabelled, spaces, replicates=replicates)
+    show(unlabelled, selection)
+    if selection.space is None:
+        first = selection.ranking[0].space
+        console.say(f"any of them may be the best; the demo goes on with the first, {first}")
+    return selection
+
+
+class _Steps:
+    """Commands under numbered headings, each shown as it would be typed."""
+
+    def __init__(self, context: typer.Context, first: int) -> None:
+        self._command = context.find_root().command
+        self._number = first
+
+    def tell(self, title: str, words: list[Any]) -> None:
+        """Show a command and run it."""
+        arguments = [str(word) for word in words]
+        console.heading(f"\n{self._number}. {title}")
+        console.say(f"$ marc {shlex.join(arguments)}\n")
+        self._command.main(console.spread(arguments), prog_name="marc", standalone_mode=False)
+        self._number += 1
+
+
+def conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
+    """The gain with its interval and its baseline, and where to look."""
+    config, metrics = read_result(folder / "first", "run")
+    method = config["method"]
+    console.heading(
+        f"\nWithout memory {console.percent(metrics['base_accuracy'])} %, with a memory read in "
+        f"{space} {console.percent(metrics['accuracy'])} %:"
+    )
+    console.heading(
+        f"gain {console.points(metrics['gain'])} points "
+        f"{console.interval(metrics['gain_interval'])}, fixed (K = {method['capacity']}, "
+        f"w = {method['weight']:g}), paired over the same images against the same predictor"
+    )
+    console.say(f"open {page} in a browser; this took {seconds:.0f} s")
+    console.say("your own features: README, 'Your own features'")

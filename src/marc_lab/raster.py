@@ -1,0 +1,141 @@
+"""From outlines to pixels, and the few image operations that the world is painted with.
+
+No matrix product is used: results must not depend on how a linear-algebra library rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc_lab.outlines import Contour, Shape
+
+SIDE = 64  # pixels
+_FINE = 3 * SIDE  # shapes are filled at three times the resolution, then averaged
+_LONGEST = 0.16  # edges are cut into pieces of this length, so that a warp can bend them
+
+Gray = NDArray[np.floating]  # (SIDE, SIDE), 0 to 1
+Color = NDArray[np.floating]  # (SIDE, SIDE, 3) or (3,), 0 to 1
+Mask = NDArray[np.bool_]  # (_FINE, _FINE)
+Place = Callable[[Contour], Contour]
+
+_rows, _columns = np.mgrid[0:SIDE, 0:SIDE]
+Y: Gray = (_rows + 0.5) / SIDE
+X: Gray = (_columns + 0.5) / SIDE
+
+
+def fill_shape(shape: Shape, place: Place) -> Mask:
+    """Fill a shape after `place` has moved its points into the unit square."""
+    mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
+    for part in shape:
+        _fill(part.contours, place, mask, part.adds)
+    return mask
+
+
+def fill(contours: tuple[Contour, ...] | list[Contour]) -> Mask:
+    """Fill contours that already lie in the unit square."""
+    mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
+    _fill(contours, lambda points: points, mask, True)
+    return mask
+
+
+def shrink(fine: NDArray[np.bool_] | NDArray[np.floating]) -> Gray:
+    """Average blocks of the fine grid: the share of each pixel that is covered."""
+    columns = fine.reshape(_FINE, SIDE, 3).sum(axis=2, dtype=np.float64)
+    return columns.reshape(SIDE, 3, SIDE).sum(axis=1) / 9.0
+
+
+def fine_edge(mask: Mask, strength: float) -> Gray:
+    """A soft line along the border of a mask."""
+    soft = blur(mask.astype(np.float64), 1.3)
+    return shrink(np.clip(4 * soft * (1 - soft) * strength, 0, 1))
+
+
+def blur(image: NDArray[np.floating], sigma: float) -> NDArray[np.floating]:
+    """Gaussian blur over the first two axes."""
+    from scipy.ndimage import gaussian_filter
+
+    # one axis after another in plain loops; colours are not mixed
+    sigmas = (sigma, sigma) if image.ndim == 2 else (sigma, sigma, 0)
+    return gaussian_filter(image, sigmas, mode="nearest", truncate=3.0)
+
+
+def smooth_noise(generator: np.random.Generator, cells: int, octaves: int = 3) -> Gray:
+    """Cloud-like noise from 0 to 1."""
+    total = np.zeros((SIDE, SIDE))
+    for octave in range(octaves):
+        n = cells * 2**octave + 1
+        position = np.linspace(0, n - 1.001, SIDE)
+        low = position.astype(int)
+        part = position - low
+        part = part * part * (3 - 2 * part)
+        values = generator.random((n + 1, n + 1))
+        rows = values[low] * (1 - part)[:, np.newaxis] + values[low + 1] * part[:, np.newaxis]
+        total += 0.5**octave * (rows[:, low] * (1 - part) + rows[:, low + 1] * part)
+    total -= total.min()
+    return total / (total.max() + 1e-9)
+
+
+def paint(image: Color, cover: Gray, color: Color) -> Color:
+    """Lay a colour over the image where `cover` says so."""
+    return image + (color - image) * cover[..., np.newaxis]
+
+
+def _fill(
+    contours: tuple[Contour, ...] | list[Contour], place: Place, mask: Mask, adds: bool
+) -> None:
+    """Non-zero winding fill inside the bounding box of the contours, into `mask`."""
+    points, following, owner = _subdivide(contours)
+    start = place(points) * _FINE
+    stop = start[following]
+    area = np.bincount(owner, start[:, 0] * stop[:, 1] - stop[:, 0] * start[:, 1])
+    # a warp may have mirrored the shape, and pieces that overlap must wind the same way
+    winding = np.where(start[:, 1] < stop[:, 1], 1.0, -1.0) * np.sign(area)[owner]
+    top, bottom = np.minimum(start[:, 1], stop[:, 1]), np.maximum(start[:, 1], stop[:, 1])
+    first = np.clip(np.ceil(top - 0.5), 0, _FINE).astype(int)
+    count = np.clip(np.ceil(bottom - 0.5), 0, _FINE).astype(int) - first
+    edge = np.repeat(np.arange(len(start)), count)
+    if not len(edge):
+        return
+    row = first[edge] + np.arange(len(edge)) - np.repeat(np.cumsum(count) - count, count)
+    slope = (stop[edge, 0] - start[edge, 0]) / (stop[edge, 1] - start[edge, 1])
+    crossing = start[edge, 0] + (row + 0.5 - start[edge, 1]) * slope
+    column = np.clip(np.ceil(crossing - 0.5), 0, _FINE).astype(int)
+
+    upper, left = row.min(), column.min()
+    height, width = row.max() - upper + 1, column.max() - left + 1
+    cell = (row - upper) * width + column - left
+    turns = np.bincount(cell, winding[edge], minlength=height * width).reshape(height, width)
+    inside = np.abs(np.cumsum(turns, axis=1)) > 0.5
+    inside = inside[:, : _FINE - left]  # a crossing right of the picture has no pixel
+    window = mask[upper : upper + height, left : left + width]
+    if adds:
+        window |= inside
+    else:
+        window &= ~inside
+
+
+def _subdivide(
+    contours: tuple[Contour, ...] | list[Contour],
+) -> tuple[Contour, NDArray[np.int_], NDArray[np.int_]]:
+    """All points of all contours with long edges cut up; the point that follows each; its owner."""
+    corner = np.concatenate(contours)
+    sizes = np.array([len(contour) for contour in contours])
+    following = _next_in_ring(sizes)
+    step = corner[following] - corner
+    pieces = np.maximum(1, np.ceil(np.hypot(step[:, 0], step[:, 1]) / _LONGEST).astype(int))
+    edge = np.repeat(np.arange(len(corner)), pieces)
+    part = (np.arange(len(edge)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[edge]
+    points = corner[edge] + step[edge] * part[:, np.newaxis]
+    owner = np.repeat(np.arange(len(sizes)), sizes)[edge]
+    return points, _next_in_ring(np.bincount(owner)), owner
+
+
+def _next_in_ring(sizes: NDArray[np.int_]) -> NDArray[np.int_]:
+    """For points listed ring by ring, the index of the next point of the same ring."""
+    stops = np.cumsum(sizes)
+    following = np.arange(1, stops[-1] + 1)
+    following[stops - 1] = stops - sizes
+    return following

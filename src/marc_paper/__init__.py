@@ -1,0 +1,1 @@
+"""The paper: its study, its printed values and their verification."""

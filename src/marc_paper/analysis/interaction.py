@@ -1,0 +1,131 @@
+"""How memory and views share their work: substitution, repair sets, warm-up and margins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from marc.errors import MarcError, integer
+from marc.method import MARC
+from marc.replay.evidence import KernelValues, read_all
+from marc.replay.replay import admit, history_of
+from marc.scores import Float, Int
+from marc.stream import Stream
+from marc.types import Run
+
+
+def substitution(few: Run, many: Run) -> float:
+    """Sub(M1, M2): gain of the memory at M2 views minus its gain at M1; below 0 they overlap.
+
+    Both runs must be over the same images in the same order, seen through different views.
+    """
+    if not np.array_equal(few.order, many.order):
+        raise MarcError("the two runs must share one stream order", hint="stream.with_views(M)")
+    return many.gain - few.gain
+
+
+@dataclass(frozen=True)
+class RepairSets:
+    """Which errors of a reference each source repairs, and which right answers it breaks."""
+
+    repairs: Mapping[str, NDArray[np.bool_]]
+    """By source, (T,): wrong in the reference, right in the source."""
+    regressions: Mapping[str, NDArray[np.bool_]]
+    """By source, (T,): right in the reference, wrong in the source."""
+    coverage: float
+    """Accuracy of an oracle that keeps every answer that some source gets right."""
+
+    def shared_repairs(self, first: str, second: str) -> int:
+        """Images that both sources repair."""
+        return int((self.repairs[first] & self.repairs[second]).sum())
+
+    def shared_regressions(self, first: str, second: str) -> int:
+        """Images that both sources break."""
+        return int((self.regressions[first] & self.regressions[second]).sum())
+
+    def accuracy_change(self, source: str) -> float:
+        """(|R| - |B|) / T: exactly the source's accuracy minus the reference's."""
+        right, wrong = self.repairs[source], self.regressions[source]
+        return (int(right.sum()) - int(wrong.sum())) / len(right)
+
+
+def repair_sets(reference: ArrayLike, sources: Mapping[str, ArrayLike]) -> RepairSets:
+    """Account for every change against a reference; all arrays are 0/1 over the same images."""
+    before = np.asarray(reference, dtype=bool)
+    after = {name: np.asarray(correct, dtype=bool) for name, correct in sources.items()}
+    for name, correct in after.items():
+        if correct.shape != before.shape:
+            raise MarcError(
+                f"{name!r} is not over the images of the reference",
+                got=correct.shape,
+                allowed=before.shape,
+            )
+    return RepairSets(
+        repairs={name: correct & ~before for name, correct in after.items()},
+        regressions={name: ~correct & before for name, correct in after.items()},
+        coverage=float(np.any(list(after.values()), axis=0).mean()),
+    )
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Accuracy along the stream, part by part; a memory that learns gains more in later parts."""
+
+    accuracy: NDArray[np.float64]
+    base_accuracy: NDArray[np.float64]
+
+    @property
+    def gain(self) -> NDArray[np.float64]:
+        """Gain in each part."""
+        return self.accuracy - self.base_accuracy
+
+
+def warm_up(run: Run, n_parts: int = 10) -> WarmUp:
+    """Cut the stream into equal parts, deciles by default."""
+    if integer("n_parts", n_parts, 1) > len(run.order):
+        raise MarcError("more parts than images", got=n_parts, allowed=f"1 to {len(run.order)}")
+
+    def parts(correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.array([part.mean() for part in np.array_split(correct, n_parts)])
+
+    return WarmUp(parts(run.correct), parts(run.base_correct))
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Margins of the true class in stream order, (T,): fusion is right where mu + w delta > 0."""
+
+    base: NDArray[np.float64]
+    """mu_t: base logit of the true class minus the best other."""
+    memory: NDArray[np.float64]
+    """delta_t: the same of the evidence."""
+
+
+def margins(method: MARC, stream: Stream) -> Margins:
+    """Base and memory margins of every image; needs labels."""
+    features = stream.features
+    labels = stream.row_labels
+    if labels is None:
+        raise MarcError("margins of the true class need labels", hint="labels=... in the stream")
+    [admitted] = admit(method, [stream], [method.seed])
+    base = true_margin(features.base.logits, labels)
+    memory = np.empty(len(labels))
+
+    def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
+        memory[items] = true_margin(evidence[0].T, labels[items])
+
+    values = KernelValues(features.keys(method.space), method.alpha, method.beta)
+    read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], judge)
+    return Margins(base[stream.order], memory[stream.order])
+
+
+def true_margin(scores: Float, labels: Int) -> NDArray[np.float64]:
+    """Score of the true class minus the best other, from scores (n, C)."""
+    rivals = np.array(scores, dtype=np.float64)
+    own = labels[:, np.newaxis]
+    true = np.take_along_axis(rivals, own, axis=-1)[:, 0]
+    np.put_along_axis(rivals, own, -np.inf, axis=-1)
+    return true - rivals.max(axis=-1)

@@ -1,0 +1,49 @@
+"""The commands `marc study` and `marc verify`; what they do is loaded when it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def study(
+    plan: str = typer.Argument("", help="A plan in TOML: streams, spaces, grids and seeds."),
+    lab: bool = typer.Option(False, "--lab", help="The plan of the embedded lab."),
+    paper: bool = typer.Option(False, "--paper", help="The paper's: needs stores of its images."),
+    quick: bool = typer.Option(False, "--quick", help="With --lab: a small plan, in a minute."),
+    only: list[str] = typer.Option([], help="Some experiments by name; all by default."),
+    output: str = typer.Option("", "-o", "--output", help="Folder of the study."),
+    force: bool = typer.Option(False, "--force", help="Make anew; shared work that holds is kept."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Make the paper's tables and figures on your streams, in one folder to browse.
+
+    Example:  marc study --lab -o studies/lab
+
+    Your own:  marc study PLAN.toml --only spaces controls -o studies/mine
+    """
+    from marc_paper.cli.study import Asked, study_as_asked  # many experiments: loaded when needed
+
+    asked = Asked(plan, lab, paper, quick, tuple(only), output, force, dry_run, json)
+    raise typer.Exit(study_as_asked(asked))
+
+
+def verify(
+    study: Path = typer.Argument(help="Folder of a study."),
+    everything: bool = typer.Option(False, "--all", help="Each value without a match, too."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Compare a study with every value that the paper prints.
+
+    A value is compared only where data set, predictor, prompts, spaces and protocol are the
+    paper's. The exit status is 0 where something was compared and nothing differs, 1 where a
+    value differs (of so many, some do in a good replication, too) or nothing could be compared,
+    and 2 where there is no study.
+
+    Example:  marc verify studies/paper
+    """
+    from marc_paper.cli.verify import verify_and_tell  # a thousand values: loaded when needed
+
+    raise typer.Exit(verify_and_tell(study, everything=everything, json=json))

@@ -1,0 +1,190 @@
+"""What `marc study` does with its options: choose, make or foresee, and tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+from marc.cli import console
+from marc.errors import MarcError, one_of
+from marc.results.folder import CONFIG
+from marc_paper.study.estimate import Foreseen, foresee
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.folder import INDEX, StudyFolder
+from marc_paper.study.make import FAILED, MADE, MISSING, THERE, Outcome
+from marc_paper.study.make import study as make_study
+from marc_paper.study.plan import Plan
+from marc_paper.study.plan_files import PLANS, read_plan
+
+
+@final
+@dataclass(frozen=True)
+class Asked:
+    """The options of `marc study`."""
+
+    plan: str
+    lab: bool
+    paper: bool
+    quick: bool
+    only: tuple[str, ...]
+    output: str
+    force: bool
+    dry_run: bool
+    json: bool
+
+
+def study_as_asked(options: Asked) -> int:
+    """Make a study, or say what it would take; gives the exit status."""
+    path = chosen_plan(options)
+    read = read_plan(path)
+    asked = chosen_experiments(options.only)
+    place = Path(options.output or f"studies/{path.stem}")
+    folder = StudyFolder(place, read.as_data(), force=options.force)
+    if options.dry_run:
+        names = [each.name for each in asked if folder.record(each.name)]
+        with console.notes():
+            expected = foresee(read, asked, [] if options.force else names)
+        tell_foreseen(read, folder, expected, json=options.json)
+        return 0
+    started = time.monotonic()
+    outcomes = make(read, folder, asked, force=options.force, quiet=options.json)
+    seconds = time.monotonic() - started
+    if options.json:
+        console.as_json(as_data(place, outcomes, seconds))
+    else:
+        conclude(place, outcomes, seconds)
+    return int(any(outcome.status == FAILED for outcome in outcomes))
+
+
+def chosen_plan(options: Asked) -> Path:
+    """The file of the plan: the one that is named, or one that comes with the package."""
+    ways = ((options.plan, options.plan), ("--lab", options.lab), ("--paper", options.paper))
+    given = [name for name, is_given in ways if is_given]
+    if len(given) != 1:
+        raise MarcError(
+            "a study needs one plan",
+            got=" and ".join(given) or "none",
+            hint="marc study --lab, or marc study PLAN.toml (before --only)",
+        )
+    if options.quick and not options.lab:
+        raise MarcError(
+            "--quick belongs to --lab", got=given[0], hint="fewer streams in a plan of your own"
+        )
+    if options.lab:
+        return PLANS / ("lab-quick.toml" if options.quick else "lab.toml")
+    return PLANS / "paper.toml" if options.paper else Path(options.plan)
+
+
+def chosen_experiments(only: Sequence[str]) -> list[Experiment]:
+    """Those that are named, in the order of the paper."""
+    names = [experiment.name for experiment in EXPERIMENTS]
+    for name in only:
+        one_of("experiment", name, names)
+    return [each for each in EXPERIMENTS if not only or each.name in only]
+
+
+def make(
+    plan: Plan,
+    folder: StudyFolder,
+    asked: Sequence[Experiment],
+    *,
+    force: bool,
+    quiet: bool,
+) -> list[Outcome]:
+    """Make what is not there, and say so line by line."""
+    with console.notes(), console.progress() as bar:
+        task = bar.add_task(asked[0].name, total=len(asked), note="")
+
+        def tell(what: str, done: int, total: int) -> None:
+            share = f" {done}/{total}" if total > 1 else ""
+            bar.update(task, note=f"{what}{share}")
+
+        def finished(outcome: Outcome) -> None:
+            bar.advance(task)
+            place = asked.index(outcome.experiment) + 1
+            bar.update(task, description=asked[min(place, len(asked) - 1)].name, note="")
+            if not quiet:
+                console.say(line(outcome))
+
+        return make_study(
+            plan, folder, asked, EXPERIMENTS, force=force, on_progress=tell, on_outcome=finished
+        )
+
+
+def line(outcome: Outcome) -> str:
+    """One experiment for a person."""
+    name = f"{outcome.experiment.name:<20}"
+    if outcome.status in (MISSING, FAILED):
+        return f"{name} {outcome.status}: {outcome.reason}"
+    if outcome.status == THERE:
+        return f"{name} already there"
+    return f"{name} {outcome.seconds:6.1f} s  {outcome.experiment.title}"
+
+
+def conclude(place: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
+    """What was done, how long it took, and where to look."""
+    told = console.tally(outcome.status for outcome in outcomes)
+    console.say(f"{console.count(len(outcomes), 'experiment')}: {told}; this took {seconds:.0f} s")
+    if not any(outcome.status in (MADE, THERE) for outcome in outcomes):
+        return
+    console.say(f"open {place / INDEX} in a browser")
+
+
+def as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
+    """The same for a machine."""
+    return {
+        "folder": str(place),
+        "index": str(place / INDEX),
+        "seconds": seconds,
+        "experiments": [
+            {
+                "name": outcome.experiment.name,
+                "title": outcome.experiment.title,
+                "answers": list(outcome.experiment.answers),
+                "status": outcome.status,
+                "reason": outcome.reason,
+                "seconds": outcome.seconds if outcome.status == MADE else 0.0,
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: bool) -> None:
+    """What would be made, and about how long it would take."""
+    place, rows = folder.path, expected.rows
+    if json:
+        console.as_json(
+            {
+                "folder": str(place),
+                "seconds": expected.seconds,
+                "seconds_of_features": expected.seconds_of_features,
+                "experiments": [asdict(row) for row in rows],
+            }
+        )
+        return
+    console.say(f"{plan.title}: {len(plan.streams)} streams, {len(plan.spaces.all)} spaces")
+    console.table(
+        ["experiment", "new shared work", "about", "status"],
+        [[row.name, str(row.pieces), duration(row.seconds), row.status] for row in rows],
+    )
+    console.say(f"in all about {duration(expected.seconds)} on this computer, roughly")
+    if expected.seconds_of_features:
+        more = duration(expected.seconds_of_features)
+        console.say(f"and about {more} to draw and embed streams that are not kept yet")
+    console.say(f"into {place}" + (", which is there" if (place / CONFIG).is_file() else ""))
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, as a person says them.
+
+    >>> duration(0.04), duration(95), duration(5400)
+    ('0.0 s', '1.6 min', '1.5 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"

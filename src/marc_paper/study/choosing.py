@@ -1,0 +1,108 @@
+"""What experiments about choosing a space share: ceilings, leads, measures, views and batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from marc.replay.sweep import Score, Sweep
+from marc.spaces.geometry import Geometry
+from marc.stats import Interval
+from marc_paper.analysis.batch_regrets import BatchValues
+from marc_paper.study.artifacts import Estimate
+from marc_paper.study.plan import Plan
+
+PURITY, PSEUDO_PURITY, ANTIHUB = "purity@10", "pseudo_purity@10", "antihub_fraction@10"
+
+NOT_SIMULTANEOUS = "Each interval is that of its own space; they do not hold for all at once."
+"""Said where intervals decide which space leads."""
+
+
+def usual_views(plan: Plan, stream: str) -> int:
+    """M of comparisons of spaces: few for streams of other classes, one for all others."""
+    if plan.streams[stream].group not in ("domain", "extra"):
+        return 1
+    return plan.few_views(stream)
+
+
+def ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:
+    """G* by space at one capacity, mean over orders; of all spaces of the sweep by default."""
+    return {space: sweep.oracle(space, capacity).gain for space in spaces or sweep.spaces}
+
+
+def first_ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:
+    """The same of the first order alone."""
+    return ceilings(sweep.of_orders(sweep.seeds[:1]), capacity, spaces)
+
+
+def paired_gain(sweep: Sweep, score: Score) -> Estimate:
+    """The gain of a score with a paired interval over images, and its deviation over orders."""
+    correct = [
+        sweep.correct(score.space, score.capacity, weight, seed)
+        for weight, seed in zip(score.weights, sweep.seeds, strict=True)
+    ]
+    return Estimate.paired(correct, sweep.base_correct)
+
+
+def purities(geometry: Mapping[str, Geometry], measure: str, kappa: int) -> dict[str, Interval]:
+    """Purity or pseudo-purity of each space with its interval; a study's streams have labels."""
+    return {space: getattr(each.measures[kappa], measure) for space, each in geometry.items()}
+
+
+def rivals(values: Mapping[str, Interval]) -> list[str]:
+    """Spaces from which the lead of the highest value is not resolved.
+
+    A lead is resolved where it is above the sum of both half-widths; an interval that is not known
+    resolves nothing.
+
+    >>> rivals({"a": Interval(0.9, 0.8, 1.0), "b": Interval(0.7, 0.6, 0.8)})
+    ['b']
+    >>> rivals({"a": Interval(0.9, 0.85, 0.95), "b": Interval(0.7, 0.6, 0.8)})
+    []
+    """
+    leader = max(values, key=lambda space: values[space].estimate)
+    first = values[leader]
+    return [
+        space
+        for space, value in values.items()
+        if space != leader and not first.estimate - value.estimate > _radius(first) + _radius(value)
+    ]
+
+
+def lead_text(values: Mapping[str, Interval]) -> str:
+    """Whether the highest value stands apart, and from which spaces it does not."""
+    close = rivals(values)
+    return f"no: {', '.join(close)}" if close else "yes"
+
+
+def batch_notes(stream: str, asked: Sequence[int], batches: BatchValues) -> list[str]:
+    """Sizes of batches that a stream is too small for, and what is drawn where all are."""
+    left_out = [str(size) for size in asked if size not in batches.sizes]
+    instead = [str(size) for size in batches.sizes if size not in asked]
+    if not left_out:
+        return []
+    said = f"{stream} is too small for batches of {', '.join(left_out)}"
+    return [f"{said}; batches of {', '.join(instead)} are drawn." if instead else f"{said}."]
+
+
+def sources_of(sweeps: Mapping[str, Sweep], stream: str) -> list[str]:
+    """Other streams, none of whose images are images of this one: settings may be chosen there."""
+    images = sweeps[stream].images
+    return [name for name, each in sweeps.items() if name != stream and not each.images & images]
+
+
+def mean_known(values: Iterable[float]) -> float:
+    """The mean of those that are numbers; not a number where none is.
+
+    >>> mean_known([1.0, float("nan"), 2.0])
+    1.5
+    """
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _radius(interval: Interval) -> float:
+    # a share's interval is cut at 0 and 1, so the wider side is its error
+    return max(interval.high - interval.estimate, interval.estimate - interval.low)

@@ -1,0 +1,232 @@
+"""Neighbourhoods before anything is adapted, seen and measured: fig:s_geometry.
+
+The same images of eight classes are laid on a plane in the predictor's own space and in the
+deployed one; the plane is a picture, the numbers come from whole features. Then the purity of every
+space at each number of neighbours, and its anti-hubs beside its best capacity. Cost: the sweeps and
+the geometry of `tables/spaces.py`, and seconds for the planes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.replay.sweep import Sweep
+from marc.scores import Int
+from marc.spaces.geometry import Geometry, purity
+from marc.stream import Stream
+from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.drawing import looks_of
+from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.figures.geometry_panels import draw
+from marc_paper.study.plan import Plan
+from marc_paper.study.plane import PERPLEXITY, allowed_perplexity, plane
+from marc_paper.study.work import Work
+
+NAME = "geometry"
+LABEL = "fig:s_geometry"
+NEIGHBORS = 10
+N_CLASSES, N_IMAGES = 8, 800
+
+
+@final
+@dataclass(frozen=True)
+class Projection:
+    """One space on a plane."""
+
+    positions: NDArray[np.float64]
+    """(n, 2)."""
+    purity: float
+    """Within the images that are shown, in the whole space."""
+
+
+def shown_rows(labels: Int, n_classes: int = N_CLASSES, n_images: int = N_IMAGES) -> Int:
+    """Stored rows of the classes with the most images, as many of each: the first ones.
+
+    >>> shown_rows(np.array([2, 0, 2, 1, 2, 1, 0]), n_classes=2, n_images=4)
+    array([0, 1, 2, 6])
+    """
+    counts = np.bincount(labels)
+    chosen = np.argsort(-counts, kind="stable")[:n_classes]  # of equal ones the lower
+    rows = [np.flatnonzero(labels == each)[: n_images // n_classes] for each in chosen]
+    return np.sort(np.concatenate(rows))
+
+
+def project(stream: Stream, space: str, rows: Int, labels: Int) -> Projection:
+    """Some images of a space on a plane."""
+    keys = stream.features.keys(space)[rows]
+    kappa = min(NEIGHBORS, len(rows) - 1)
+    return Projection(
+        positions=plane(keys.astype(np.float64), allowed_perplexity(len(rows))),
+        purity=purity(keys, labels[rows], kappa),
+    )
+
+
+def curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
+    """Purity at each kappa, one row a space and kappa."""
+    return [
+        (
+            stream,
+            space,
+            str(kappa),
+            Estimate.within(measures.purity),
+            Estimate.within(measures.pseudo_purity),
+            measures.antihub_fraction,
+            measures.hub_skewness,
+        )
+        for space, found in geometry.items()
+        for kappa, measures in found.measures.items()
+    ]
+
+
+def hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
+    """Hubs of each space beside the capacity that is best for it."""
+    rows: list[Row] = []
+    for space, found in geometry.items():
+        measures, best = found.measures[NEIGHBORS], sweep.oracle(space)
+        rows.append(
+            (
+                stream,
+                space,
+                measures.antihub_fraction,
+                measures.hub_skewness,
+                best.capacity,
+                best.base_accuracies[0],
+                Estimate.of(best),
+            )
+        )
+    return rows
+
+
+def make(work: Work) -> Sequence[Artifact]:
+    """The figure of the first main stream, and two tables over all main streams."""
+    plan = work.plan
+    curves: list[Row] = []
+    hubs: list[Row] = []
+    for stream in plan.group("main"):
+        geometry = work.geometry(stream, plan.spaces.all)
+        sweep = work.sweep(stream, plan.spaces.all)
+        curves += curve_rows(stream, geometry)
+        hubs += hub_rows(stream, sweep, geometry)
+    return [_figure(work), _curve_table(plan, curves), _hub_table(plan, hubs)]
+
+
+def _figure(work: Work) -> Figure:
+    plan = work.plan
+    stream, labels = work.stream(plan.main), work.labels(plan.main)
+    rows = shown_rows(labels)
+    spaces = dict.fromkeys((plan.spaces.own, plan.spaces.deployed))
+    planes = {space: project(stream, space, rows, labels) for space in spaces}
+    class_names = stream.features.class_names
+    names = {label: class_names[label] for label in np.unique(labels[rows]).tolist()}
+    geometry = work.geometry(plan.main, plan.spaces.all)
+    sweep = work.sweep(plan.main, plan.spaces.all)
+    purities = {
+        space: {kappa: Estimate.within(each.purity) for kappa, each in found.measures.items()}
+        for space, found in geometry.items()
+    }
+    antihubs = {
+        space: (found.measures[NEIGHBORS].antihub_fraction, sweep.oracle(space).capacity)
+        for space, found in geometry.items()
+    }
+    kappa = min(NEIGHBORS, len(rows) - 1)
+    return Figure(
+        name=NAME,
+        title="Neighbourhoods before adaptation",
+        caption=f"(a, b) The same {len(rows)} images of {len(names)} classes of {plan.main} "
+        f"on a plane (exact t-SNE, perplexity {allowed_perplexity(len(rows)):.3g}, begun at the "
+        f"principal components): a picture only; letters are classes, and marks in (c, d) are "
+        f"spaces. Purity@{kappa} in their titles is within these "
+        "images, in the whole space; it is not that of the full stream. (c) Purity over all "
+        "images and classes against the number of neighbours; bands are 95 % intervals. (d) "
+        f"Images that are among the {NEIGHBORS} neighbours of no other, and the best capacity K* "
+        "(oracle: with the best weight of the grid, over orders).",
+        draw=partial(
+            draw,
+            {space: (each.positions, each.purity) for space, each in planes.items()},
+            labels[rows],
+            names,
+            kappa,
+            purities,
+            antihubs,
+            looks_of(plan),
+        ),
+        answers=(LABEL,),
+        data={
+            "rows": rows,
+            "labels": labels[rows],
+            "classes": names,
+            "planes": {space: asdict(each) for space, each in planes.items()},
+            "perplexity": allowed_perplexity(len(rows), PERPLEXITY),
+            "purity": {
+                space: {kappa: asdict(each) for kappa, each in found.items()}
+                for space, found in purities.items()
+            },
+            "anti-hubs, K*": antihubs,
+        },
+    )
+
+
+def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
+    return Table(
+        name="purity-curves",
+        title="Purity against the number of neighbours",
+        caption="Before adaptation, over all images, with 95 % intervals over images. "
+        "Pseudo-purity puts the predictor's answers in place of labels. Anti-hubs are neighbours "
+        "of no other image; skewness is that of how often each image is a neighbour.",
+        columns=(
+            Column("stream"),
+            Column("space"),
+            Column("neighbors"),
+            Column("purity", "percent"),
+            Column("pseudo-purity", "percent"),
+            Column("anti-hubs", "percent"),
+            Column("hub skewness", "ratio"),
+        ),
+        rows=tuple(rows),
+        answers=(LABEL,),
+        settings={"views": 1},
+    )
+
+
+def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
+    return Table(
+        name="hubs",
+        title="Anti-hubs and the best capacity",
+        caption=f"Anti-hubs and skewness at {NEIGHBORS} neighbours, before adaptation. K* is the "
+        "capacity of the highest gain with the best weight of the grid in each order, chosen with "
+        "the labels of the stream.",
+        columns=(
+            Column("stream"),
+            Column("space"),
+            Column("anti-hubs@10", "percent"),
+            Column("hub skewness@10", "ratio"),
+            Column("K*", "count", "oracle"),
+            Column("no memory", "percent"),
+            Column("G* at K*", "points", "oracle"),
+        ),
+        rows=tuple(rows),
+        answers=(LABEL,),
+        settings={"views": 1, "seeds": plan.seeds.orders, "neighbors": NEIGHBORS},
+    )
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep and one geometry of every space on every main stream."""
+    streams, spaces = plan.group("main"), plan.spaces.all
+    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Neighbourhoods before adaptation, figure",
+    answers=(LABEL,),
+    make=make,
+    pieces=pieces,
+)

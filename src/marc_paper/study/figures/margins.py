@@ -1,0 +1,292 @@
+"""Margins of the predictor and of the memory, image by image: fig:s_margin.
+
+Where would the memory put an error right? The base margin mu and the memory's delta are taken
+against the best other class of each, which may differ. So the fused answer is right wherever
+mu + w delta > 0, and it may be right below that line too: images above it are fewer than the
+repairs, and every regression lies below. Cost: the sweeps of the control spaces that most
+experiments share, and one pass of the memory in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.method import MARC
+from marc.report.style import INK, MUTED, PALETTE
+from marc_paper.analysis.interaction import margins, repair_sets
+from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
+from marc_paper.study.drawing import panels
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "margins"
+LABEL = "fig:s_margin"
+
+_RIGHT, _WRONG = PALETTE[0], PALETTE[1]
+
+Mask = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True)
+class SpaceMargins:
+    """Both margins in one space by stored row, and what became of each answer, (N,) each."""
+
+    base: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    base_correct: Mask
+    correct: Mask
+    weight: float
+
+    @property
+    def above(self) -> Mask:
+        """Where mu + w delta > 0: fusion is right here, whichever class is the rival."""
+        return self.base + self.weight * self.memory > 0
+
+    @property
+    def correctable(self) -> Mask:
+        """Errors of the predictor that the memory's margin outweighs."""
+        return ~self.base_correct & self.above & (self.memory > 0)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Images of each kind; the gain is (repairs - regressions) / images."""
+        changes = repair_sets(self.base_correct, {"memory": self.correct})
+        return {
+            "images": len(self.base),
+            "errors": int((~self.base_correct).sum()),
+            "correctable": int(self.correctable.sum()),
+            "repairs": int(changes.repairs["memory"].sum()),
+            "right": int(self.base_correct.sum()),
+            "at risk": int((self.base_correct & ~self.above).sum()),
+            "regressions": int(changes.regressions["memory"].sum()),
+        }
+
+
+def shown_spaces(plan: Plan) -> tuple[str, ...]:
+    """The predictor's own space and the strong one."""
+    return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
+
+
+def asked_spaces(plan: Plan) -> tuple[str, ...]:
+    """The controls, and what is shown."""
+    return tuple(dict.fromkeys((*plan.spaces.controls, *shown_spaces(plan))))
+
+
+def space_margins(work: Work) -> dict[str, SpaceMargins]:
+    """Margins on the main stream in its first order, by space."""
+    plan = work.plan
+    capacity, weight, seed = plan.grids.capacity, plan.grids.weight, plan.seeds.orders[0]
+    stream = work.stream(plan.main).shuffled(seed)
+    sweep = work.sweep(plan.main, asked_spaces(plan))
+    place = np.argsort(stream.order)
+    found = {}
+    for space in sweep.spaces:
+        each = margins(MARC(space, capacity), stream)
+        found[space] = SpaceMargins(
+            base=each.base[place],
+            memory=each.memory[place],
+            base_correct=sweep.base_correct,
+            correct=sweep.correct(space, capacity, weight, seed),
+            weight=weight,
+        )
+    return found
+
+
+def row_of(stream: str, space: str, found: SpaceMargins) -> Row:
+    """The counts of one space, with their shares."""
+    counts = found.counts
+    return (
+        stream,
+        space,
+        float(found.base_correct.mean()),
+        (counts["repairs"] - counts["regressions"]) / counts["images"],
+        counts["errors"],
+        counts["correctable"],
+        share(counts["correctable"], counts["errors"]),
+        counts["repairs"],
+        counts["right"],
+        counts["at risk"],
+        counts["regressions"],
+        share(counts["regressions"], counts["right"]),
+    )
+
+
+def share(part: int, whole: int) -> float | None:
+    """A fraction; nothing where there is nothing to be a fraction of."""
+    return part / whole if whole else None
+
+
+def draw(spaces: Mapping[str, SpaceMargins]) -> Any:
+    """A panel a space on the same axes: right answers, errors, and the line of the weight."""
+    figure, [row] = panels(1, len(spaces), height=3.3, sharex=True, sharey=True)
+    for axes, (space, found) in zip(row, spaces.items(), strict=True):
+        _points(axes, found)
+        axes.set_title(_title(space, found.counts), fontsize=8)
+        axes.set_xlabel("base margin mu")
+    _limits(row[0], list(spaces.values()))
+    for axes, found in zip(row, spaces.values(), strict=True):
+        _line(axes, found.weight)
+    row[0].set_ylabel("memory margin delta")
+    _legend(figure, next(iter(spaces.values())).weight)
+    return figure
+
+
+def _points(axes: Any, found: SpaceMargins) -> None:
+    size = 3.0 if len(found.base) < 500 else 1.8
+    for chosen, marker, color in (
+        (found.base_correct, "o", _RIGHT),
+        (~found.base_correct, "x", _WRONG),
+    ):
+        axes.plot(
+            *(found.base[chosen], found.memory[chosen], marker),
+            color=color,
+            markersize=size,
+            markeredgewidth=0.5 if marker == "x" else 0,
+            alpha=0.55,
+            rasterized=True,
+        )
+    axes.axhline(0, color=MUTED, linewidth=0.6)
+    axes.axvline(0, color=MUTED, linewidth=0.6)
+
+
+def _limits(axes: Any, spaces: Sequence[SpaceMargins]) -> None:
+    """Every point of every panel, with a little room; the panels share their axes."""
+    for values, limit in (
+        (np.concatenate([each.base for each in spaces]), axes.set_xlim),
+        (np.concatenate([each.memory for each in spaces]), axes.set_ylim),
+    ):
+        low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+        room = 0.04 * max(high - low, 1e-6)
+        limit(low - room, high + room)
+
+
+def _line(axes: Any, weight: float) -> None:
+    if weight > 0:
+        left, right = axes.get_xlim()
+        top = axes.get_ylim()[1]
+        across = np.array([left, 0.0, right])
+        axes.fill_between(
+            *(across[:2], np.minimum(-across[:2] / weight, top), top),
+            color=_WRONG,
+            alpha=0.1,
+            linewidth=0,
+            zorder=0,
+        )
+        axes.plot(across, -across / weight, color=INK, linewidth=1.2, scalex=False, scaley=False)
+
+
+def _title(space: str, counts: Mapping[str, int]) -> str:
+    return (
+        f"{space}\n{_percent(counts['correctable'], counts['errors'])} of errors correctable, "
+        f"{_percent(counts['regressions'], counts['right'])} of right answers lost"
+    )
+
+
+def _percent(part: int, whole: int) -> str:
+    fraction = share(part, whole)
+    return "none" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def _legend(figure: Any, weight: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    keys = [
+        Line2D([], [], color=_RIGHT, marker="o", linestyle="none", markersize=4),
+        Line2D([], [], color=_WRONG, marker="x", linestyle="none", markersize=4),
+        Line2D([], [], color=INK, linewidth=1.2),
+        Patch(facecolor=_WRONG, alpha=0.15),
+    ]
+    names = ["right without memory", "wrong", f"mu + {weight:g} delta = 0", "correctable"]
+    figure.legend(keys, names, loc="outside lower center", ncols=4, fontsize=8)
+
+
+def make(work: Work) -> Sequence[Artifact]:
+    """The figure of two spaces, and the table of the controls."""
+    plan = work.plan
+    found = space_margins(work)
+    shown = {space: found[space] for space in shown_spaces(plan)}
+    rows = [row_of(plan.main, space, each) for space, each in found.items()]
+    return [_figure(plan, shown), _table(plan, rows)]
+
+
+def _figure(plan: Plan, shown: Mapping[str, SpaceMargins]) -> Figure:
+    grids = plan.grids
+    return Figure(
+        name=NAME,
+        title="Margins of the predictor and of the memory",
+        caption=f"Each image of {plan.main} by the margin of its true class in the base logits "
+        f"and in the memory's evidence, K = {grids.capacity}, first order, one view. Fusion at "
+        f"w = {grids.weight:g} (fixed) is right above the line, and may be right below it where "
+        "the two best other classes differ. Errors in the shaded region are correctable; lost "
+        "answers are right without memory and wrong with it.",
+        draw=partial(draw, shown),
+        answers=(LABEL,),
+        data={
+            space: {
+                "mu": each.base,
+                "delta": each.memory,
+                "right without memory": each.base_correct,
+                "right": each.correct,
+                "counts": each.counts,
+            }
+            for space, each in shown.items()
+        },
+    )
+
+
+def _table(plan: Plan, rows: Sequence[Row]) -> Table:
+    grids = plan.grids
+    return Table(
+        name=NAME,
+        title="What the memory's margin can put right",
+        caption=f"K = {grids.capacity}, w = {grids.weight:g}, first order, one view. Correctable: "
+        "errors with delta > 0 and mu + w delta > 0, which fusion always repairs. At risk: right "
+        "answers that are not above this line; only they can be lost. Gain = (repairs - "
+        "regressions) / images.",
+        columns=(
+            Column("stream"),
+            Column("space"),
+            Column("no memory", "percent"),
+            Column("gain", "points", "fixed"),
+            Column("errors", "count"),
+            Column("correctable", "count", "fixed"),
+            Column("correctable of errors", "percent", "fixed"),
+            Column("repairs", "count", "fixed"),
+            Column("right", "count"),
+            Column("at risk", "count", "fixed"),
+            Column("regressions", "count", "fixed"),
+            Column("regressions of right", "percent", "fixed"),
+        ),
+        rows=tuple(rows),
+        answers=(LABEL,),
+        settings={
+            "capacity": grids.capacity,
+            "weight": grids.weight,
+            "views": 1,
+            "seeds": plan.seeds.orders[:1],
+        },
+    )
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of each space that is asked about, on the main stream."""
+    return sweep_pieces([plan.main], asked_spaces(plan))
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Margins of predictor and memory, figure",
+    answers=(LABEL,),
+    make=make,
+    pieces=pieces,
+)

@@ -1,0 +1,50 @@
+"""The two schematic figures: fig:mismatch, fig:pipeline. Nothing in them is measured.
+
+Cost: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marc_paper.study.artifacts import Figure
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.schematic_intervention import draw_intervention
+from marc_paper.study.schematic_workflow import draw_workflow
+from marc_paper.study.work import Work
+
+
+def make(work: Work) -> Sequence[Figure]:
+    """Both figures; they are the same for every plan."""
+    del work
+    return [
+        Figure(
+            name="intervention",
+            title="Only the retrieval space changes",
+            caption="Schematic with the paper's names of predictor and space; nothing is measured. "
+            "The predictor decides what is stored, and "
+            "under which label; every space reads the same stored images, so that only the "
+            "similarities of query and keys differ.",
+            draw=draw_intervention,
+            answers=("fig:mismatch",),
+        ),
+        Figure(
+            name="workflow",
+            title="The four stages of MARC",
+            caption="Schematic with the paper's names of predictor and space; nothing is measured. "
+            "Dashed: the pseudo-label that is written to "
+            "both memories. The CLIP memory has no output weight: it helps to decide what is worth "
+            "remembering.",
+            draw=draw_workflow,
+            answers=("fig:pipeline",),
+        ),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="schematics",
+    title="How it works",
+    answers=("fig:mismatch", "fig:pipeline"),
+    make=make,
+    pieces=lambda plan: [],
+)

@@ -1,0 +1,272 @@
+"""Whether stream orders agree on the ranking of spaces: fig:s_seedspread, sec:s_eurosat.
+
+On each stream of other classes, the gain of every control space in every order. Two spaces whose
+ranges overlap are not ranked by one order. Cost: one sweep of the control spaces on every domain
+stream, shared with `tables/transfer.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from marc.replay.sweep import Score, Sweep
+from marc.report.style import MUTED, Look
+from marc.stats import seed_interval
+from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.choosing import usual_views
+from marc_paper.study.drawing import SMALL, looks_of, panels
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "seed-spread"
+HALF_WIDTH = 0.5
+"""Points: that of a panel is no less."""
+
+Gains = Mapping[str, Sequence[float]]
+"""By space, one gain an order."""
+
+COLUMNS = (
+    Column("stream"),
+    Column("views"),
+    Column("space"),
+    Column("no memory", "percent"),
+    Column("accuracy", "percent", "fixed"),
+    Column("lowest gain", "points", "fixed"),
+    Column("highest gain", "points", "fixed"),
+    Column("lowest G*", "points", "oracle"),
+    Column("highest G*", "points", "oracle"),
+)
+PAIRS = (
+    Column("stream"),
+    Column("views"),
+    Column("space"),
+    Column("other"),
+    Column("ranges of G* overlap"),
+    Column("orders led in G*", "text", "oracle"),
+    Column("ranges of gain overlap"),
+    Column("orders led in gain", "text", "fixed"),
+)
+
+
+def gains_of(score: Score) -> list[float]:
+    """One gain an order."""
+    return np.subtract(score.accuracies, score.base_accuracies).tolist()
+
+
+def overlap(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Whether two ranges share a value.
+
+    >>> overlap([1.0, 3.0], [2.0, 5.0]), overlap([1.0, 2.0], [3.0, 4.0])
+    (True, False)
+    """
+    return max(min(first), min(second)) <= min(max(first), max(second))
+
+
+def compared(first: Sequence[float], second: Sequence[float]) -> str:
+    """Whether two ranges overlap: yes, no, or equal where both are one and the same value.
+
+    >>> compared([1.0, 3.0], [2.0, 5.0]), compared([0.0, 0.0], [0.0, 0.0])
+    ('yes', 'equal')
+    """
+    if np.ptp([*first, *second]) == 0:
+        return "equal"
+    return "yes" if overlap(first, second) else "no"
+
+
+def led(first: Sequence[float], second: Sequence[float], seeds: Sequence[int | None]) -> str:
+    """The orders in which the first gains more; those in which both gain the same are named.
+
+    >>> led([1.0, 3.0, 2.0], [2.0, 2.0, 2.0], [0, 1, 2])
+    '1; same: 2'
+    """
+    above = [str(seed) for a, b, seed in zip(first, second, seeds, strict=True) if a > b]
+    same = [str(seed) for a, b, seed in zip(first, second, seeds, strict=True) if a == b]
+    text = ", ".join(above) or "none"
+    return f"{text}; same: {', '.join(same)}" if same else text
+
+
+def space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: float) -> list[Row]:
+    """One row a space, with an interval over orders."""
+    rows: list[Row] = []
+    for space in sweep.spaces:
+        fixed, oracle = sweep.fixed(space, capacity, weight), sweep.oracle(space, capacity)
+        low, high = gains_of(fixed), gains_of(oracle)
+        rows.append(
+            (
+                *(stream, str(views), space, fixed.base_accuracies[0]),
+                Estimate.within(seed_interval(fixed.accuracies)),
+                *(min(low), max(low), min(high), max(high)),
+            )
+        )
+    return rows
+
+
+def pair_rows(
+    stream: str, views: int, oracle: Gains, fixed: Gains, seeds: Sequence[int | None]
+) -> list[Row]:
+    """One row for every two spaces."""
+    rows: list[Row] = []
+    for pair in combinations(oracle, 2):
+        cells: list[str] = []
+        for gains in (oracle, fixed):
+            first, second = (gains[space] for space in pair)
+            cells += [compared(first, second), led(first, second, seeds)]
+        rows.append((stream, str(views), *pair, *cells))
+    return rows
+
+
+def draw(streams: Mapping[str, Gains], looks: Mapping[str, Look], label: str) -> Any:
+    """One panel a stream, one line a space, its orders from top to bottom."""
+    columns = min(len(streams), min((3, 2), key=lambda each: -len(streams) % each))
+    n_spaces = len(next(iter(streams.values())))
+    n_rows = -(-len(streams) // columns)
+    figure, grid = panels(n_rows, columns, height=0.75 + 0.21 * n_spaces, sharey=True)
+    for axes in list(grid.flat)[len(streams) :]:
+        axes.set_visible(False)
+    for place, (axes, (stream, gains)) in enumerate(zip(grid.flat, streams.items(), strict=False)):
+        for line, (space, values) in enumerate(gains.items()):
+            _line(axes, line, 100 * np.asarray(values), looks[space])
+        axes.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
+        _widen(axes)
+        axes.set_yticks(range(n_spaces), list(gains))
+        axes.set_ylim(n_spaces - 0.4, -0.6)
+        axes.set_title(stream, fontsize=8)
+        axes.tick_params(labelsize=SMALL)
+        if place + columns >= len(streams):
+            axes.set_xlabel(label)
+    return figure
+
+
+def _line(axes: Any, line: int, values: Any, look: Look) -> None:
+    axes.plot(
+        *([values.min(), values.max()], [line, line]),
+        color=look.color,
+        linewidth=9,
+        alpha=0.25,
+        solid_capstyle="butt",
+    )
+    axes.plot(
+        *(values, line + np.linspace(-0.16, 0.16, len(values)), look.marker),
+        color=look.color,
+        markersize=4.5,
+        # a white edge would hide the thin arms of a cross
+        markeredgecolor=look.color if look.marker == "X" else "white",
+        markeredgewidth=0.4,
+    )
+
+
+def _widen(axes: Any) -> None:
+    """Differences far below a point are not blown up to the width of a panel."""
+    low, high = axes.get_xlim()
+    if high - low < 2 * HALF_WIDTH:
+        middle = (low + high) / 2
+        axes.set_xlim(middle - HALF_WIDTH, middle + HALF_WIDTH)
+
+
+def make(work: Work) -> Sequence[Artifact]:
+    """A figure of G* and one of the fixed gain; a table of ranges and one of pairs."""
+    plan = work.plan
+    capacity, weight, spaces = plan.grids.capacity, plan.grids.weight, _spaces(plan)
+    oracle: dict[str, dict[str, list[float]]] = {}
+    fixed: dict[str, dict[str, list[float]]] = {}
+    rows: list[Row] = []
+    pairs: list[Row] = []
+    for stream in plan.group("domain"):
+        views = usual_views(plan, stream)
+        sweep = work.sweep(stream, spaces, views)
+        oracle[stream] = {space: gains_of(sweep.oracle(space, capacity)) for space in spaces}
+        fixed[stream] = {space: gains_of(sweep.fixed(space, capacity, weight)) for space in spaces}
+        rows += space_rows(stream, views, sweep, capacity, weight)
+        pairs += pair_rows(stream, views, oracle[stream], fixed[stream], sweep.seeds)
+    settings = {"capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
+    return [
+        _figure(plan, NAME, "oracle G*", "The oracle gain G*", oracle),
+        _figure(plan, f"{NAME}-fixed", "fixed gain", f"The fixed gain at w = {weight:g}", fixed),
+        Table(
+            name=f"{NAME}-ranges",
+            title="Gains of every space over stream orders",
+            caption=f"K = {capacity}, fixed: w = {weight:g}; lowest and highest of "
+            f"{len(plan.seeds.orders)} orders. The accuracy has a 95 % t-interval over orders.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("fig:s_seedspread", "sec:s_eurosat"),
+            settings=settings,
+        ),
+        Table(
+            name=f"{NAME}-pairs",
+            title="Spaces that stream orders do not tell apart",
+            caption=f"K = {capacity}, fixed: w = {weight:g}. Orders led: seeds of the orders in "
+            "which the space gains more than the other one. Ranges are equal where all orders of "
+            "both spaces gain the same.",
+            columns=PAIRS,
+            rows=tuple(pairs),
+            answers=("fig:s_seedspread", "sec:s_eurosat"),
+            settings=settings,
+        ),
+    ]
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of the compared spaces on every domain stream."""
+    found = []
+    for stream in plan.group("domain"):
+        found += sweep_pieces([stream], _spaces(plan), usual_views(plan, stream))
+    return found
+
+
+def missing(plan: Plan) -> str:
+    """A spread needs streams of other classes and several orders."""
+    if not plan.group("domain"):
+        return "there is no stream of group domain"
+    return "" if len(plan.seeds.orders) > 1 else "one order has no spread"
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Whether stream orders agree on the ranking of spaces, figure",
+    answers=("fig:s_seedspread", "sec:s_eurosat"),
+    make=make,
+    pieces=pieces,
+    missing=missing,
+)
+
+
+def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, Gains]) -> Figure:
+    """The same drawing of one quantity."""
+    pair = plan.spaces.deployed, plan.spaces.strong
+    found = {name: compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
+    close = [stream for stream, answer in found.items() if answer == "yes"]
+    equal = [stream for stream, answer in found.items() if answer == "equal"]
+    ranked = _ranked(pair, close, equal) if len(set(pair)) > 1 else ""
+    return Figure(
+        name=name,
+        title="Spread of space rankings over stream orders",
+        caption=f"{said} at K = {plan.grids.capacity}; a mark is an order, from top "
+        "to bottom, a band their range. Each panel has its own scale of gains. "
+        f"Up to {plan.grids.few_views} views. {ranked}".rstrip(),
+        draw=partial(draw, streams, looks_of(plan), f"{label}, points"),
+        answers=("fig:s_seedspread",),
+        data={
+            "seeds": plan.seeds.orders,
+            "gains": streams,
+            "overlap": close,
+            "equal": equal,
+            "pair": pair,
+        },
+    )
+
+
+def _ranked(pair: tuple[str, str], close: Sequence[str], equal: Sequence[str]) -> str:
+    text = f"Ranges of {pair[0]} and {pair[1]} overlap on {', '.join(close) or 'no stream'}"
+    return f"{text}; they are equal on {', '.join(equal)}." if equal else f"{text}."
+
+
+def _spaces(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*plan.spaces.controls, plan.spaces.deployed, plan.spaces.strong)))

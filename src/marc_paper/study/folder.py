@@ -1,0 +1,219 @@
+"""The folder of a study: shared work, tables, figures and a record of each finished experiment.
+
+Every file is written in one piece, and the record of an experiment after all of its files: killed
+at any moment, the next call loses at most the experiment in hand. A record counts only for the plan
+and the features it was made of, and while its files are what they were. A folder that is not a
+study of ours is never touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from marc.errors import MarcError
+from marc.results.files import (
+    Arrays,
+    add_to_log,
+    changed,
+    read_arrays,
+    read_json,
+    versions,
+    write_arrays,
+    write_json,
+    write_whole,
+)
+from marc.results.folder import CONFIG, LOG, refuse_inside_another
+from marc.results.locks import LOCK, locked
+from marc_paper.study.formats import Files
+
+INDEX = "index.html"
+_STREAMS = "streams.json"
+_RECORDS, _WORK = "records", "work"
+_PARTS = ("tables", "figures", _RECORDS, _WORK)
+_NOT_IDENTITY = ("title",)  # a name may change
+
+
+@final
+class StudyFolder:
+    """A study on disk, finished or not. Nothing is written before `begin`."""
+
+    def __init__(self, path: Path, plan: Mapping[str, Any], *, force: bool = False) -> None:
+        refuse_foreign(path)
+        refuse_inside_another(path)
+        self.path = path
+        self._config = json.loads(json.dumps({"kind": "study", "plan": plan}))
+        self._force = force
+        names = _differences(path, self._config["plan"])
+        if names and not force:
+            raise MarcError(
+                "this folder holds the study of another plan",
+                got=f"{path}: it differs in {', '.join(names[:6])}",
+                hint="another -o FOLDER, or --force to make it anew; work that holds is kept",
+            )
+
+    @contextmanager
+    def begin(self, streams: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+        """Be the only one who writes here; what is known of the plan's streams is recorded.
+
+        Streams that are not those of the records are refused unless the study was forced.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.path, "another marc study is writing into this folder"):
+            known = self.streams
+            other = [n for n, s in streams.items() if known.get(n, s)["digest"] != s["digest"]]
+            if other and not self._force:
+                raise MarcError(
+                    "the study in this folder was made of other features",
+                    got=f"{self.path}: changed since: {', '.join(f'streams.{n}' for n in other)}",
+                    hint="another -o FOLDER, or --force to make it anew",
+                )
+            for part in _PARTS:
+                (self.path / part).mkdir(exist_ok=True)
+            write_json(self.path / CONFIG, {**self._config, "versions": versions("matplotlib")})
+            write_json(self.path / _STREAMS, {**known, **streams})
+            yield
+
+    @property
+    def streams(self) -> dict[str, Any]:
+        """What is known of each stream that was opened."""
+        return _read_streams(self.path)
+
+    def get(self, name: str) -> Mapping[str, Any] | None:
+        """The arrays of a finished piece of work; a damaged file is as none."""
+        path = self._piece(name)
+        try:
+            return read_arrays(path, "a piece of work") if path.is_file() else None
+        except MarcError:
+            return None
+
+    def put(self, name: str, arrays: Arrays) -> None:
+        """Keep a finished piece of work."""
+        write_arrays(self._piece(name), arrays)
+        self.log("piece", name=name)
+
+    def record(self, experiment: str) -> dict[str, Any] | None:
+        """What is recorded of an experiment that this plan has finished, if it still counts."""
+        plan = plan_digest(self._config["plan"])
+        return _record(self.path, experiment, plan, self.streams)
+
+    def finish(
+        self, experiment: str, files: Files, streams: Sequence[str], record: Mapping[str, Any]
+    ) -> None:
+        """Write the files of an experiment over some streams, then its record."""
+        path = self.path / _RECORDS / f"{experiment}.json"
+        before = _damaged_is_none(path) or {}
+        for name, content in files.items():
+            write_whole(self.path / name, content)
+        known = self.streams
+        of = {
+            "plan": plan_digest(self._config["plan"]),
+            "streams": {name: known[name]["digest"] for name in streams},
+            "files": {name: _digest(content) for name, content in sorted(files.items())},
+        }
+        write_json(path, {**record, **of})
+        for name in set(before.get("files", ())) - set(files):  # an older plan had other tables
+            (self.path / name).unlink(missing_ok=True)
+        self.log("experiment", name=experiment)
+
+    def log(self, event: str, **details: Any) -> None:
+        """Add a line to the log."""
+        add_to_log(self.path / LOG, event, **details)
+
+    def _piece(self, name: str) -> Path:
+        return self.path / _WORK / f"{name}.npz"
+
+
+def plan_digest(plan: Mapping[str, Any]) -> str:
+    """By which a record knows the plan it was made for."""
+    decisive = {name: value for name, value in plan.items() if name not in _NOT_IDENTITY}
+    return _digest(json.dumps(decisive, sort_keys=True).encode())
+
+
+@final
+@dataclass(frozen=True)
+class StoredStudy:
+    """A study as it lies on disk: what counts for its plan."""
+
+    path: Path
+    config: Mapping[str, Any]
+    records: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, Mapping[str, Any]]
+    streams: Mapping[str, Mapping[str, Any]]
+    """What is known of each stream: source, images, classes, views and a digest."""
+
+
+def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
+    """The finished experiments of a study, with their tables."""
+    config = _damaged_is_none(path / CONFIG) or {}
+    if config.get("kind") != "study" or "plan" not in config:
+        raise MarcError("there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}")
+    plan, streams = plan_digest(config["plan"]), _read_streams(path)
+    found = {name: _record(path, name, plan, streams) for name in experiments}
+    records = {name: record for name, record in found.items() if record is not None}
+    tables = {
+        Path(file).stem: read_json(path / file)
+        for record in records.values()
+        for file in record["files"]
+        if file.startswith("tables/") and file.endswith(".json")
+    }
+    return StoredStudy(path, config, records, tables, streams)
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a path that holds something else than a study of ours."""
+    if not path.name:
+        raise MarcError("a study needs a folder of its own", got=path, hint="-o FOLDER")
+    if not path.exists():
+        return
+    if path.is_dir():
+        names = {file.name for file in path.iterdir()}
+        if names <= {LOCK, f"{CONFIG}.new", *_PARTS} or _STREAMS in names:
+            return
+        if (_damaged_is_none(path / CONFIG) or {}).get("kind") == "study":
+            return
+    raise MarcError(
+        "this path is not a study of marc, so it is left alone", got=path, hint="-o FOLDER"
+    )
+
+
+def _differences(path: Path, plan: Mapping[str, Any]) -> list[str]:
+    """What of a plan is not as in the folder; a damaged configuration differs in nothing."""
+    stored = (_damaged_is_none(path / CONFIG) or {}).get("plan", plan)
+    return [name for name, *_ in changed(stored, plan) if name not in _NOT_IDENTITY]
+
+
+def _read_streams(path: Path) -> dict[str, Any]:
+    return _damaged_is_none(path / _STREAMS) or {}
+
+
+def _record(
+    path: Path, experiment: str, plan: str, streams: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    record = _damaged_is_none(path / _RECORDS / f"{experiment}.json")
+    if record is None or record.get("plan") != plan:
+        return None
+    if any(streams.get(n, {}).get("digest") != each for n, each in record["streams"].items()):
+        return None
+    whole = all(
+        (path / name).is_file() and _digest((path / name).read_bytes()) == digest
+        for name, digest in record["files"].items()
+    )
+    return record if whole else None
+
+
+def _damaged_is_none(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None where there is none, or no whole one."""
+    try:
+        return read_json(path) if path.is_file() else None
+    except MarcError:
+        return None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

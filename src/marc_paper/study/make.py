@@ -1,0 +1,123 @@
+"""Make a study: every experiment of a plan that is not made yet, then the page that shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from marc.errors import MarcError
+from marc.results.files import versions, write_whole
+from marc.types import OnProgress
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.folder import INDEX, StudyFolder
+from marc_paper.study.formats import Files, files_of, place_of
+from marc_paper.study.page import render
+from marc_paper.study.plan import Plan
+from marc_paper.study.streams import OpenStreams
+from marc_paper.study.work import Work
+
+MADE, THERE, MISSING, FAILED = "made", "already there", "not possible", "failed"
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one experiment."""
+
+    experiment: Experiment
+    status: str
+    """made, already there, not possible, or failed."""
+    reason: str = ""
+    """Why it is not possible with this plan, or why it failed."""
+    seconds: float = 0.0
+
+
+def study(
+    plan: Plan,
+    folder: StudyFolder,
+    experiments: Sequence[Experiment],
+    everything: Sequence[Experiment],
+    *,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """Make the experiments that are not made yet. All their streams are checked before that.
+
+    Args:
+        plan: what to study.
+        folder: where; it also keeps the shared work.
+        experiments: which are asked for.
+        everything: all there are, for the page.
+        force: make the asked ones anew; shared work that still holds is kept.
+        on_progress: is told about shared work.
+        on_outcome: is told when an experiment is done.
+    """
+    streams = OpenStreams(plan, {}, on_progress)
+    possible = [each for each in experiments if not each.missing(plan)]
+    names = list(dict.fromkeys(name for each in possible for name in streams_of(plan, each)))
+    facts = {name: streams.facts(name) for name in names}
+    streams.refuse_repeated(names)
+    outcomes = []
+    with folder.begin(facts):
+        work = Work(plan, folder, streams, on_progress=on_progress)
+        for experiment in experiments:
+            outcome = _one(plan, folder, work, experiment, force=force)
+            outcomes.append(outcome)
+            on_outcome(outcome)
+            write_whole(folder.path / INDEX, render(plan, folder, everything).encode())
+    return outcomes
+
+
+def streams_of(plan: Plan, experiment: Experiment) -> list[str]:
+    """The streams that an experiment reads, in the order of the plan."""
+    read = {piece.stream for piece in experiment.pieces(plan)}
+    return [name for name in plan.streams if name in read]
+
+
+def _one(
+    plan: Plan, folder: StudyFolder, work: Work, experiment: Experiment, *, force: bool
+) -> Outcome:
+    reason = experiment.missing(plan)
+    if reason:
+        return Outcome(experiment, MISSING, reason)
+    record = None if force else folder.record(experiment.name)
+    if record is not None:
+        return Outcome(experiment, THERE, seconds=record["seconds"])
+    started = time.perf_counter()
+    try:
+        artifacts = experiment.make(work)
+    except MarcError as error:  # the others need not wait for this one
+        return Outcome(experiment, FAILED, str(error))
+    files: Files = {}
+    about = {"experiment": experiment.name, "streams": describe(plan)}
+    for artifact in artifacts:
+        files |= files_of(artifact, about)
+    seconds = time.perf_counter() - started
+    folder.finish(
+        experiment.name,
+        files,
+        streams_of(plan, experiment),
+        {
+            "seconds": seconds,
+            "artifacts": [place_of(artifact) for artifact in artifacts],
+            "versions": versions("matplotlib"),
+        },
+    )
+    return Outcome(experiment, MADE, seconds=seconds)
+
+
+def describe(plan: Plan) -> dict[str, dict[str, str]]:
+    """What the plan says of each stream, for whoever compares a table with another."""
+    return {
+        name: {
+            "source": entry.source,
+            "group": entry.group,
+            "dataset": entry.dataset,
+            "predictor": entry.predictor or plan.predictor,
+            "prompts": entry.prompts or plan.prompts,
+        }
+        for name, entry in plan.streams.items()
+    }

@@ -1,0 +1,340 @@
+"""Queries that are shown one by one, chosen by a rule and not by hand, and what each one read.
+
+A rule names images by what was answered, never by what their neighbours look like. Among the named
+ones a place in the stream decides: the last, or a few that are spread evenly.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.method import MARC
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit
+from marc.report.style import INK, LINE, MUTED, PALETTE
+from marc.scores import Int, kernel
+from marc.stream import Stream
+from marc.types import Trajectory
+from marc_paper.study.artifacts import Column, Table
+from marc_paper.study.drawing import SMALL
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.plan import Plan
+from marc_paper.study.schematic_workflow import DASHED, SOLID, Dash, Rect, board
+from marc_paper.study.work import Work
+
+ALPHA, BETA = MARC.alpha, MARC.beta
+"""The kernel of every sweep that does not say otherwise."""
+
+
+@final
+@dataclass(frozen=True)
+class Reading:
+    """The retained keys as one query reads them in one space, the strongest first; (n,) each."""
+
+    items: Int
+    stored: Int
+    """The labels under which they are kept."""
+    cosines: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    """alpha phi_beta of the cosines: what each adds to the evidence for its stored label."""
+
+    def evidence(self, n_classes: int) -> NDArray[np.float64]:
+        """L of every class, (C,)."""
+        total = np.bincount(self.stored, self.weights, minlength=n_classes)
+        return np.asarray(total, dtype=np.float64)
+
+    def first(self, count: int) -> Reading:
+        """The strongest few."""
+        return Reading(
+            items=self.items[:count],
+            stored=self.stored[:count],
+            cosines=self.cosines[:count],
+            weights=self.weights[:count],
+        )
+
+
+def read_at(
+    keys: NDArray[np.float32], trajectory: Trajectory, position: int, capacity: int
+) -> Reading:
+    """What the query at a position reads in the space of `keys` (N, D); equal cosines by row."""
+    held = trajectory.retained(position, capacity)
+    items = np.array([item for each in held.values() for item in each], dtype=np.int64)
+    stored = np.repeat(list(held), [len(each) for each in held.values()]).astype(np.int64)
+    cosines = keys[items].astype(np.float64) @ keys[trajectory.order[position]]
+    nearest = np.lexsort((items, -cosines))
+    cosines = cosines[nearest]
+    weights = np.asarray(ALPHA * kernel(cosines, BETA), dtype=np.float64)
+    return Reading(items[nearest], stored[nearest], cosines, weights)
+
+
+@final
+@dataclass(frozen=True)
+class ChosenQuery:
+    """One query, what is known of it, and what it read in some spaces."""
+
+    row: int
+    position: int
+    """Its place in the order."""
+    id: str
+    true: int
+    predicted: int
+    """The base prediction."""
+    readings: Mapping[str, Reading]
+    """By space; the retained items are the same in all of them."""
+
+
+def query_at(
+    stream: Stream, trajectory: Trajectory, position: int, spaces: Sequence[str], capacity: int
+) -> ChosenQuery:
+    """The query at a position of a labelled stream, read in some spaces."""
+    row, features, labels = int(stream.order[position]), stream.features, stream.row_labels
+    assert labels is not None  # a study has checked
+    return ChosenQuery(
+        row=row,
+        position=position,
+        id=features.ids[row],
+        true=int(labels[row]),
+        predicted=int(features.base.label[row]),
+        readings={
+            space: read_at(features.keys(space), trajectory, position, capacity) for space in spaces
+        },
+    )
+
+
+def first_order(work: Work) -> tuple[Stream, Trajectory]:
+    """The main stream in the first order of the plan, and what it offers to the memory."""
+    plan = work.plan
+    seed = plan.seeds.orders[0]
+    stream = work.stream(plan.main).shuffled(seed)
+    [admitted] = admit(MARC(plan.spaces.own, plan.grids.capacity), [stream], [seed])
+    return stream, admitted.trajectory
+
+
+def in_stream(named: NDArray[np.bool_], order: Int) -> Int:
+    """Positions of the rows that a rule names (N,), in the order in which they come."""
+    return np.flatnonzero(named[order])
+
+
+def spread_evenly(positions: Int, count: int) -> Int:
+    """The middle one of each of `count` equal parts; all where there are no more than that.
+
+    >>> spread_evenly(np.arange(20), 4).tolist(), spread_evenly(np.array([3, 9]), 4).tolist()
+    ([2, 7, 12, 17], [3, 9])
+    """
+    n_positions = len(positions)
+    if n_positions <= count:
+        return positions
+    return positions[(2 * np.arange(count) + 1) * n_positions // (2 * count)]
+
+
+def needs_two_spaces(plan: Plan) -> str:
+    """What is missing where the strong space is the predictor's own."""
+    if plan.spaces.own != plan.spaces.strong:
+        return ""
+    return f"the own and the strong space of this plan are one: {plan.spaces.own}"
+
+
+def two_space_pieces(plan: Plan) -> list[Piece]:
+    """One sweep of the predictor's own and of the strong space on the main stream."""
+    return sweep_pieces([plan.main], (plan.spaces.own, plan.spaces.strong))
+
+
+def none_chosen(name: str, title: str, stream: str, rule: str, answers: tuple[str, ...]) -> Table:
+    """What is given instead of a figure where no image satisfies its rule."""
+    return Table(
+        name=name,
+        title=title,
+        caption="No figure: what it would show is chosen by a rule that no image satisfies.",
+        columns=(Column("stream"), Column("rule"), Column("images", "count")),
+        rows=((stream, rule, 0),),
+        answers=answers,
+    )
+
+
+def short(text: str, length: int) -> str:
+    """A name cut to a length, with a dot where something is missing.
+
+    >>> short("tabby cat", 7), short("cat", 7)
+    ('tabby ·', 'cat')
+    """
+    return text if len(text) <= length else text[: length - 1] + "·"
+
+
+_BLOCK = 2**22  # cosines of one block: 16 MiB
+_MOST = 1024  # queries of a block
+
+
+def strongest_keys(keys: NDArray[np.float32], history: History) -> Int:
+    """The nearest readable item of every query at every capacity, (capacities, N) by stored row.
+
+    -1 where the memory held nothing; equal cosines keep the lower row.
+
+    Args:
+        keys: unit features (N, D) of the space that is read.
+        history: what the memory held along one order, at some capacities.
+    """
+    strongest = np.full((len(history.last), len(keys)), -1)
+    by_time = np.argsort(history.time)
+    size = max(1, min(_MOST, _BLOCK // max(1, len(history.items))))
+    for start in range(0, len(by_time), size):
+        queries = by_time[start : start + size]
+        alive = history.between(start, start + len(queries))
+        if len(alive.items):
+            strongest[:, queries] = _of_block(keys, alive, queries, start)
+    return strongest
+
+
+def _of_block(keys: NDArray[np.float32], alive: History, queries: Int, start: int) -> Int:
+    """The same for the queries at positions from `start` on, (capacities, queries)."""
+    ascending = np.argsort(alive.items)  # the first of equal values is then the lower row
+    items, arrivals = alive.items[ascending], alive.arrivals[ascending]
+    cosines = keys[queries] @ keys[items].T
+    times = alive.time[queries][:, np.newaxis]
+    found = np.full((len(alive.last), len(queries)), -1)
+    for place, last in enumerate(alive.last[:, ascending]):
+        kept = np.flatnonzero((last > arrivals) & (last >= start))
+        if not len(kept):
+            continue
+        readable = (arrivals[kept] < times) & (times <= last[kept])
+        masked = np.where(readable, cosines[:, kept], -np.inf)
+        best = masked.argmax(axis=1)
+        found[place] = np.where(readable.any(axis=1), items[kept][best], -1)
+    return found
+
+
+Pictures = Mapping[int, NDArray[np.uint8]]
+
+_TILE, _STEP = 0.5, 0.575
+_QUERY = 0.92
+_LEFT = 1.36  # of the first key
+_ROW, _GAP = 0.80, 0.16  # of a space, and between queries
+_LEGEND = 0.42
+_LETTER = 0.062  # the width of one in the smallest text
+_SAME, _OTHER, _PREDICTED = PALETTE[2], PALETTE[1], PALETTE[3]
+_EDGE: dict[str, Any] = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.8}
+_MARKS: dict[str, dict[str, Any]] = {
+    "true class": {"marker": "o", "color": _SAME, **_EDGE},
+    "base prediction": {"marker": "s", "color": _PREDICTED, **_EDGE},
+}
+
+
+def draw(queries: Sequence[Mapping[str, Any]], pictures: Pictures) -> Any:
+    """Two rows a query, one for each space; see `marc_paper.study.figures.neighbours.shown`."""
+    n_rows = sum(len(query["spaces"]) for query in queries)
+    height = n_rows * _ROW + (len(queries) - 1) * _GAP + _LEGEND + 0.05
+    figure, axes = board(height)
+    largest = max(max(each["weights"]) for q in queries for each in q["spaces"].values())
+    top = height - 0.05
+    for query in queries:
+        _query(axes, query, top, pictures)
+        for space, keys in query["spaces"].items():
+            axes.text(
+                *(_LEFT - 0.13, top - _TILE / 2, short(space, 11)),
+                rotation=90,
+                ha="center",
+                va="center",
+                fontsize=SMALL,
+            )
+            for place in range(len(keys["rows"])):
+                at = Rect(_LEFT + place * _STEP, top - _TILE, _TILE, _TILE)
+                _key(axes, at, keys, place, largest, pictures)
+            top -= _ROW
+        top -= _GAP
+    _legend(figure, largest)
+    return figure
+
+
+def _query(axes: Any, query: Mapping[str, Any], top: float, pictures: Pictures) -> None:
+    at = Rect(0.05, top - _QUERY, _QUERY, _QUERY)
+    _picture(axes, at, pictures.get(query["row"]), query["id"].rpartition("/")[2])
+    _frame(axes, at, INK, SOLID, 1.0)
+    words = {"true class": query["true class"], "base": query["base prediction"]}
+    for line, (name, value) in enumerate(words.items()):
+        y = at.bottom - 0.04 - 0.26 * line
+        look: dict[str, Any] = {"ha": "left", "va": "top"}
+        axes.text(at.left, y, f"{name}:", fontsize=SMALL, color=MUTED, **look)
+        written = axes.text(at.left, y - 0.12, short(value, 16), fontsize=7.5, **look)
+        _clip(axes, written, Rect(at.left, 0, _LEFT - 0.3, top))
+
+
+def _key(
+    axes: Any,
+    at: Rect,
+    keys: Mapping[str, Any],
+    place: int,
+    largest: float,
+    pictures: Pictures,
+) -> None:
+    same, stored = keys["of the true class"][place], keys["stored as"][place]
+    _picture(axes, at, pictures.get(keys["rows"][place]), keys["true labels"][place])
+    _frame(axes, at, _SAME if same else _OTHER, SOLID if same else DASHED, 1.8 if same else 1.2)
+    if stored in _MARKS:
+        axes.plot([at.right - 0.07], [at.top - 0.07], **_MARKS[stored])
+    axes.text(
+        *(at.middle[0], at.bottom - 0.035, f"{keys['cosines'][place]:.2f}"),
+        ha="center",
+        va="top",
+        fontsize=SMALL,
+    )
+    _bar(axes, at, keys["weights"][place] / largest)
+
+
+def _picture(axes: Any, at: Rect, picture: NDArray[np.uint8] | None, words: str) -> None:
+    """A picture cut to a square, or a grey tile with words."""
+    extent = (at.left, at.right, at.bottom, at.top)
+    if picture is not None:
+        side = min(picture.shape[:2])
+        first, left = (int(size - side) // 2 for size in picture.shape[:2])
+        square = picture[first : first + side, left : left + side]
+        axes.imshow(square, extent=extent, aspect="auto")
+        return
+    axes.fill_between([at.left, at.right], at.bottom, at.top, color=LINE, linewidth=0)
+    lines = textwrap.wrap(words, int(at.width / _LETTER))[: int(at.height / 0.25)]
+    written = axes.text(*at.middle, "\n".join(lines), ha="center", va="center", fontsize=SMALL)
+    _clip(axes, written, at)
+
+
+def _clip(axes: Any, written: Any, at: Rect) -> None:
+    """Names of wide letters end at a side."""
+    from matplotlib.transforms import Bbox, TransformedBbox
+
+    box = Bbox.from_extents(at.left, at.bottom, at.right, at.top)
+    written.set_clip_box(TransformedBbox(box, axes.transData))
+    written.set_clip_on(True)
+
+
+def _frame(axes: Any, at: Rect, color: str, dash: Dash, width: float) -> None:
+    x = [at.left, at.right, at.right, at.left, at.left]
+    y = [at.bottom, at.bottom, at.top, at.top, at.bottom]
+    axes.plot(x, y, color="white", linewidth=width + 0.8)
+    axes.plot(x, y, color=color, linestyle=dash, linewidth=width, solid_joinstyle="miter")
+
+
+def _bar(axes: Any, at: Rect, share: float) -> None:
+    y = at.bottom - 0.185
+    for width, color in ((at.width, LINE), (share * at.width, INK)):
+        axes.fill_between([at.left, at.left + width], y, y + 0.035, color=color, linewidth=0)
+
+
+def _legend(figure: Any, largest: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    keys = {
+        "key of the true class": Patch(facecolor="none", edgecolor=_SAME, linewidth=1.8),
+        "key of another class": Patch(
+            facecolor="none", edgecolor=_OTHER, linewidth=1.2, linestyle=DASHED
+        ),
+        **{
+            f"stored as the {name}": Line2D([], [], linestyle="", **look)
+            for name, look in _MARKS.items()
+        },
+        f"kernel weight, full bar {largest:.2f}": Patch(facecolor=INK, linewidth=0),
+    }
+    figure.legend(keys.values(), keys, loc="lower center", ncols=3, fontsize=7.5)

@@ -1,0 +1,167 @@
+"""Whether geometry predicts which streams gain: sec:s_discarded, its last part.
+
+Purity ranks spaces on one stream. Here one space, the deployed one, is measured on every stream:
+do the streams of higher purity gain more? Cost: one sweep and one geometry of the deployed space on
+every stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from marc.replay.sweep import Score
+from marc.spaces.geometry import Geometry
+from marc.stats import spearman
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.choosing import usual_views
+from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "across-streams"
+FEWEST = 3
+"""Streams; two are always in perfect order."""
+
+VALUES = (
+    Column("stream"),
+    Column("views"),
+    Column("images", "count"),
+    Column("purity@5", "percent"),
+    Column("purity@10", "percent"),
+    Column("anti-hubs@5", "percent"),
+    Column("anti-hubs@10", "percent"),
+    Column("skewness@5", "number"),
+    Column("skewness@10", "number"),
+    Column("no memory", "percent"),
+    Column("gain", "points", "fixed"),
+    Column("G*", "points", "oracle"),
+)
+CORRELATIONS = (
+    Column("measure"),
+    Column("streams", "count"),
+    Column("correlation with gain", "correlation", "fixed"),
+    Column("correlation with G*", "correlation", "oracle"),
+)
+
+
+@final
+@dataclass(frozen=True)
+class Found:
+    """The deployed space on one stream."""
+
+    views: int
+    geometry: Geometry
+    fixed: Score
+    oracle: Score
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """What is known before adaptation, by name."""
+        found = {kappa: self.geometry.measures[kappa] for kappa in (5, 10)}
+        purities = {
+            f"purity@{kappa}": each.purity.estimate  # type: ignore[union-attr]  # with labels
+            for kappa, each in found.items()
+        }
+        antihubs = {f"anti-hubs@{kappa}": each.antihub_fraction for kappa, each in found.items()}
+        skewness = {f"skewness@{kappa}": each.hub_skewness for kappa, each in found.items()}
+        return {**purities, **antihubs, **skewness, "no memory": self.fixed.base_accuracies[0]}
+
+
+def value_row(stream: str, found: Found) -> Row:
+    """What is measured on one stream."""
+    return (
+        *(stream, str(found.views), found.geometry.n_images),
+        *found.measures.values(),
+        Estimate.of(found.fixed),
+        Estimate.of(found.oracle),
+    )
+
+
+def correlation_rows(streams: Mapping[str, Found]) -> list[Row]:
+    """How each measure ranks the streams."""
+    fixed = [each.fixed.gain for each in streams.values()]
+    oracle = [each.oracle.gain for each in streams.values()]
+    rows: list[Row] = []
+    for name in next(iter(streams.values())).measures:
+        values = [each.measures[name] for each in streams.values()]
+        rows.append((name, len(values), spearman(values, fixed), spearman(values, oracle)))
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The values on each stream, and their correlations over the streams."""
+    plan = work.plan
+    space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
+    streams = {}
+    for name in _streams(plan):
+        views = usual_views(plan, name)
+        sweep = work.sweep(name, [space], views)
+        streams[name] = Found(
+            views,
+            work.geometry(name, [space])[space],
+            sweep.fixed(space, capacity, weight),
+            sweep.oracle(space, capacity),
+        )
+    settings = {
+        "space": space,
+        "capacity": capacity,
+        "weight": weight,
+        "seeds": plan.seeds.orders,
+    }
+    return [
+        Table(
+            name=NAME,
+            title="Whether geometry predicts which streams gain",
+            caption=f"Spearman's correlation over {len(streams)} streams, in the space {space}, "
+            f"K = {capacity}, fixed: w = {weight:g}. Anti-hubs and skewness depend on the number "
+            "of images, which may differ between streams. So few streams support no conclusion.",
+            columns=CORRELATIONS,
+            rows=tuple(correlation_rows(streams)),
+            answers=("sec:s_discarded",),
+            settings=settings,
+        ),
+        Table(
+            name=f"{NAME}-values",
+            title="The deployed space on every stream",
+            caption=f"Space {space}, K = {capacity}, fixed: w = {weight:g}; geometry before "
+            "anything is adapted.",
+            columns=VALUES,
+            rows=tuple(value_row(name, found) for name, found in streams.items()),
+            answers=("sec:s_discarded",),
+            settings=settings,
+        ),
+    ]
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep and one geometry of the deployed space on every stream."""
+    streams, spaces = _streams(plan), [plan.spaces.deployed]
+    found = geometry_pieces(streams, spaces)
+    for stream in streams:
+        found += sweep_pieces([stream], spaces, usual_views(plan, stream))
+    return found
+
+
+def missing(plan: Plan) -> str:
+    """A correlation over streams needs several."""
+    if len(_streams(plan)) >= FEWEST:
+        return ""
+    return f"streams are ranked, and there are fewer than {FEWEST} of main, shift and domain"
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Whether geometry predicts which streams gain",
+    answers=("sec:s_discarded",),
+    make=make,
+    pieces=pieces,
+    missing=missing,
+)
+
+
+def _streams(plan: Plan) -> tuple[str, ...]:
+    # another predictor's view of the same images would count them twice
+    return plan.group("main", "shift", "domain", "extra")

@@ -1,0 +1,101 @@
+"""How many images a choice of space needs: tab:s_bootstrap_selection.
+
+Purity, and pseudo-purity, which needs no labels, are measured on small calibration batches of each
+main stream. Does a batch rank the spaces by their gain, and does it choose one of the highest?
+Cost: the sweeps of `tables/spaces.py`, and calibration batches of every space on every main stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marc.report.text import percent
+from marc_paper.analysis.batch_regrets import BatchRegret
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
+from marc_paper.study.estimate import Piece, batch_pieces, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "batches"
+MEASURES = (PURITY, PSEUDO_PURITY)
+ALL = "all"
+"""In the column n: every image of the stream."""
+
+COLUMNS = (
+    Column("stream"),
+    Column("measure"),
+    Column("n"),
+    Column("correlation", "correlation", "oracle"),
+    Column("zero regret", "ratio", "oracle"),
+)
+
+
+def batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
+    """One row a size, and one for all images."""
+    rows: list[Row] = [
+        (stream, measure, str(size), Estimate.within(correlation), judged.zero_regret[size])
+        for size, correlation in judged.rank_correlation.items()
+    ]
+    choice = judged.choice
+    return [*rows, (stream, measure, ALL, choice.rank_correlation, float(choice.hit))]
+
+
+def make(work: Work) -> Sequence[Table]:
+    """One table over the main streams."""
+    plan = work.plan
+    capacity, draws = plan.grids.capacity, plan.draws
+    rows: list[Row] = []
+    notes: list[str] = []
+    for stream in plan.group("main"):
+        gains = first_ceilings(work.sweep(stream, plan.spaces.all), capacity)
+        values = work.batches(stream, plan.spaces.all)
+        for measure in MEASURES:
+            judged = values.judged(measure, gains, stream)
+            rows += batch_rows(stream, measure, judged)
+            notes.append(_choice_note(measure, judged))
+        notes += batch_notes(stream, draws.sizes, values)
+    return [
+        Table(
+            name=NAME,
+            title="How many images a choice of space needs",
+            caption=f"{draws.batches} batches of n images, drawn without replacement; the same for "
+            "every space. Spearman's correlation of a batch's measure with G* over the spaces: "
+            "mean and central 95 % of the batches. Zero regret: how often a batch chooses a space "
+            f"of the highest G*. G* is held fixed: K = {capacity}, all images, the first order.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("tab:s_bootstrap_selection",),
+            settings={
+                "capacity": capacity,
+                "views": 1,
+                "seeds": plan.seeds.orders[:1],
+                "draws": draws.batches,
+            },
+            notes=tuple(notes),
+        )
+    ]
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep and the batches of every space on every main stream."""
+    streams, spaces = plan.group("main"), plan.spaces.all
+    return [*sweep_pieces(streams, spaces), *batch_pieces(streams, spaces)]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="How many images a choice of space needs",
+    answers=("tab:s_bootstrap_selection",),
+    make=make,
+    pieces=pieces,
+)
+
+
+def _choice_note(measure: str, judged: BatchRegret) -> str:
+    choice = judged.choice
+    said = f"On all images of {choice.stream}, {measure} chooses {choice.chosen}"
+    if choice.hit:
+        return f"{said}, which has the highest G*."
+    return f"{said} and loses {percent(choice.regret)} points of G* to {choice.best}."

@@ -1,0 +1,251 @@
+"""Methods side by side: tab:ood, tab:crossdomain, tab:cd_extra and tab:s_extra.
+
+Every method of the plan answers the same images, prompts and orders as MARC, and stands beside its
+own pipeline without memory. Cost: for each order of each main, shift, domain and extra stream one
+run of every method, online for most, and a replay of MARC at each of up to four view budgets; on
+main and shift streams one more at the most views, in the strong space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from marc.errors import MarcError
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.estimate import Piece, run_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.benchmark_methods import method_table
+from marc_paper.study.tables.over_orders import (
+    Runs,
+    averages,
+    difference,
+    marc_settings,
+    mean_accuracy,
+    peer_settings,
+    span,
+    views_of,
+)
+from marc_paper.study.work import Work
+
+NAME = "benchmark"
+ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
+TABLES = {NAME: ("main", "shift"), f"{NAME}-domains": ("domain", "extra")}
+"""Groups of streams by table."""
+
+COLUMNS = (
+    Column("stream"),
+    Column("method"),
+    Column("space"),
+    Column("views"),
+    Column("no memory", "percent"),
+    Column("accuracy", "percent", "fixed"),
+    Column("gain", "points", "fixed"),
+    Column("MARC minus method", "points", "fixed"),
+)
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """A line of the benchmark: a method at its views on each stream."""
+
+    method: str
+    views: Mapping[str, int]
+    """By stream."""
+    settings: Mapping[str, Any]
+    space: str = ""
+
+
+Found = Mapping[tuple[int, str], Runs]
+"""Runs by place of the entry and stream; what refused the features is not there."""
+
+
+def entries(plan: Plan, streams: Sequence[str]) -> list[Entry]:
+    """The methods of the plan, then MARC at one, few and many views, then in the strong space.
+
+    MARC also has the views of COSMIC where it is compared with it. Streams of other classes have
+    the smaller capacity and the deployed space alone.
+    """
+    methods, grids, spaces = plan.benchmark.methods, plan.grids, plan.spaces
+    found = [_peer(plan, streams, name) for name in methods if name != "marc"]
+    is_domain = bool(streams) and plan.streams[streams[0]].group in ("domain", "extra")
+    capacity = grids.capacity if is_domain else grids.benchmark_capacity
+    graph = [plan.graph_views] if "cosmic" in methods else []
+    counts = [_one_view, plan.few_views, *graph, plan.most_views]
+    asked = [(spaces.deployed, count) for count in counts]
+    if not is_domain and spaces.strong != spaces.deployed:
+        asked.append((spaces.strong, plan.most_views))
+    for space, count in asked:
+        views = {stream: count(stream) for stream in streams}
+        entry = Entry("marc", views, marc_settings(plan, space, capacity), space)
+        if entry not in found:
+            found.append(entry)
+    return found
+
+
+def run_rows(plan: Plan, streams: Sequence[str], lines: Sequence[Entry], found: Found) -> list[Row]:
+    """A row for each entry on each stream; entries that agree there are one row."""
+    rows: list[Row] = []
+    for stream in streams:
+        for place, entry in enumerate(lines):
+            here = (entry.method, entry.space, entry.views[stream])
+            before = [(each.method, each.space, each.views[stream]) for each in lines[:place]]
+            if here in before or (place, stream) not in found:
+                continue
+            runs = found[place, stream]
+            rows.append(
+                (
+                    *(stream, entry.method, entry.space, str(entry.views[stream])),
+                    *(runs.no_memory, runs.accuracy, runs.gain),
+                    _advantage(plan, lines, found, place, [stream]),
+                )
+            )
+    return rows
+
+
+def mean_rows(
+    plan: Plan, streams: Sequence[str], lines: Sequence[Entry], found: Found
+) -> list[Row]:
+    """Averages over streams, of entries that answered all of them."""
+    rows: list[Row] = []
+    for name, several in averages(plan, streams).items():
+        for place, entry in enumerate(lines):
+            if any((place, stream) not in found for stream in several):
+                continue
+            runs = [found[place, stream] for stream in several]
+            rows.append(
+                (
+                    *(name, entry.method, entry.space),
+                    span([entry.views[stream] for stream in several]),
+                    sum(each.no_memory for each in runs) / len(runs),
+                    mean_accuracy(runs),
+                    difference([(each.correct, each.base_correct) for each in runs]),
+                    _advantage(plan, lines, found, place, several),
+                )
+            )
+    return rows
+
+
+def _advantage(
+    plan: Plan, lines: Sequence[Entry], found: Found, place: int, streams: Sequence[str]
+) -> Estimate | None:
+    """MARC in the deployed space minus another method, at the views of that method."""
+    if lines[place].method == "marc":
+        return None
+    pairs = []
+    for stream in streams:
+        ours = next(
+            number
+            for number, entry in enumerate(lines)
+            if (entry.method, entry.space) == ("marc", plan.spaces.deployed)
+            and entry.views[stream] == lines[place].views[stream]
+        )
+        pairs.append((found[ours, stream].correct, found[place, stream].correct))
+    return difference(pairs)
+
+
+def make(work: Work) -> Sequence[Table]:
+    """A table for each kind of streams that the plan has, and one of the methods."""
+    plan = work.plan
+    tables = []
+    for name, groups in TABLES.items():
+        streams = plan.group(*groups)
+        if not streams:
+            continue
+        lines = entries(plan, streams)
+        found, refusals = answers(work, streams, lines)
+        rows = run_rows(plan, streams, lines, found) + mean_rows(plan, streams, lines, found)
+        tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
+    return [*tables, method_table(plan, f"{NAME}-methods", ANSWERS)]
+
+
+def answers(
+    work: Work, streams: Sequence[str], lines: Sequence[Entry]
+) -> tuple[dict[tuple[int, str], Runs], list[str]]:
+    """Runs of every entry on every stream, and what refused a stream's features, with the reason.
+
+    Every order of a method that refuses is tried: it does so at its first image.
+    """
+    found: dict[tuple[int, str], Runs] = {}
+    refusals: dict[tuple[str, str], list[str]] = {}
+    for place, entry in enumerate(lines):
+        for stream in streams:
+            answered, reasons = [], []
+            for seed in work.plan.seeds.orders:
+                try:
+                    views = entry.views[stream]
+                    answered.append(work.run(stream, entry.method, seed, views, **entry.settings))
+                except MarcError as error:
+                    if entry.method == "marc":
+                        raise
+                    reasons.append(error.problem)
+            if reasons:
+                refusals.setdefault((entry.method, reasons[0]), []).append(stream)
+            else:
+                found[place, stream] = Runs(tuple(answered))
+    notes = [
+        f"{method} has no row for {', '.join(several)}: {reason}."
+        for (method, reason), several in refusals.items()
+    ]
+    return found, notes
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """A run of every entry over each order of each stream."""
+    return [
+        piece
+        for groups in TABLES.values()
+        for entry in entries(plan, plan.group(*groups))
+        for stream, views in entry.views.items()
+        for piece in run_pieces(plan, (stream,), entry.method, views, **entry.settings)
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Methods side by side",
+    answers=ANSWERS,
+    make=make,
+    pieces=pieces,
+)
+
+
+def _one_view(stream: str) -> int:
+    del stream
+    return 1
+
+
+def _peer(plan: Plan, streams: Sequence[str], method: str) -> Entry:
+    settings = peer_settings(plan, method)
+    views = {stream: views_of(plan, stream, method) for stream in streams}
+    return Entry(method, views, settings, settings.get("space", ""))
+
+
+def _table(
+    plan: Plan, name: str, capacity: int, rows: Sequence[Row], refusals: Sequence[str]
+) -> Table:
+    return Table(
+        name=name,
+        title="Methods side by side" + (", other classes" if name != NAME else ""),
+        caption=f"MARC: K = {capacity}, w = {plan.grids.weight:g}. Others with their own settings, "
+        f"at few views ({plan.grids.few_views}; COSMIC: {plan.grids.graph_views}; all of a stream "
+        "that has fewer) if a method takes so few, else at the most views that the stream has; at "
+        "one view if these are too few, or if it takes the plain image alone. So a mean over "
+        "streams may mix view budgets: its column views has their range. No memory: the same "
+        "method's own pipeline with the same views, prompts and order. MARC minus method: in the "
+        f"space {plan.spaces.deployed} at the same views. Intervals are paired over images after "
+        "a mean over orders; ± is the deviation over orders.",
+        columns=COLUMNS,
+        rows=tuple(rows),
+        answers=ANSWERS[:2] if name == NAME else ANSWERS[2:],
+        settings={
+            "capacity": capacity,
+            "weight": plan.grids.weight,
+            "seeds": plan.seeds.orders,
+            "published": plan.benchmark.published,
+        },
+        notes=tuple(refusals),
+    )

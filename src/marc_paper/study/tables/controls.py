@@ -1,0 +1,256 @@
+"""The few spaces that are compared in every detail: tab:swap and tab:s_newspaces_results.
+
+Each space has its own best capacity K*. There it is read at the fixed weight and at the best one,
+and once more at a common K with a weight that was chosen on other streams. The text of sec:s_swap
+also sets one memory in the predictor's own space against two memories side by side.
+Cost: the sweeps and geometries of `tables/spaces.py`, a bootstrap for each control, and replays of
+the parallel memories on the first main stream at each capacity, two weights and every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from marc.replay.sweep import Score, Sweep, best_setting
+from marc.spaces.geometry import Geometry
+from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.choosing import sources_of
+from marc_paper.study.estimate import Piece, geometry_pieces, run_pieces, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import over_orders
+from marc_paper.study.tables.paired import envelope_interval
+from marc_paper.study.work import Work
+
+NAME = "controls"
+SPAN = "span"
+CLIP_WEIGHT = 1.0
+"""At which the CLIP memory's own evidence is read, as it is for admission."""
+
+COLUMNS = (
+    Column("stream"),
+    Column("space"),
+    Column("purity@10", "percent"),
+    Column("anti-hubs@10", "percent"),
+    Column("K*", "count"),
+    Column("w*", "number"),
+    Column("w*, each order"),
+    Column("no memory", "percent"),
+    Column("accuracy at K*, w", "percent", "oracle"),
+    Column("gain at K*, w", "points", "oracle"),
+    Column("G* at K*", "points", "oracle"),
+    Column("G^tr at K", "points", "held-out"),
+    Column("w^tr", "number"),
+)
+ALL_COLUMNS = (
+    Column("stream"),
+    Column("space"),
+    Column("purity@10", "percent"),
+    Column("anti-hubs@10", "percent"),
+    Column("K*", "count"),
+    Column("w*", "number"),
+    Column("no memory", "percent"),
+    Column("G* ceiling", "points", "oracle"),
+)
+PARALLEL_COLUMNS = (
+    Column("stream"),
+    Column("space"),
+    Column("K"),
+    Column("w"),
+    Column("no memory", "percent"),
+    Column("single memory", "percent", "fixed"),
+    Column("parallel memories", "percent", "fixed"),
+    Column("gain of parallel memories", "points", "fixed"),
+    Column("parallel minus single", "points", "fixed"),
+)
+
+
+def control_rows(
+    stream: str, sweeps: Mapping[str, Sweep], geometry: Mapping[str, Geometry], plan: Plan
+) -> list[Row]:
+    """One row for each control of a stream, then the span of their gains."""
+    sweep = sweeps[stream]
+    sources = [sweeps[name] for name in sources_of(sweeps, stream)]
+    ceilings: list[float] = []
+    transferred: list[float] = []
+    rows: list[Row] = []
+    for space in plan.spaces.controls:
+        best = sweep.oracle(space)
+        fixed = sweep.fixed(space, best.capacity, plan.grids.weight)
+        held_out = sweep.held_out(space, sources, plan.grids.capacity) if sources else None
+        ceilings.append(best.gain)
+        transferred += [held_out.gain] if held_out else []
+        rows.append(
+            (
+                *(stream, space, *_geometry_cells(geometry[space])),
+                best.capacity,
+                best_setting([sweep], space, best.capacity)[1],
+                "/".join(f"{weight:g}" for weight in best.weights),
+                best.base_accuracies[0],
+                Estimate.over_orders(fixed.accuracies),
+                Estimate.of(fixed),
+                ceiling(sweep, best, plan),
+                Estimate.of(held_out) if held_out else None,
+                held_out.weights[0] if held_out else None,
+            )
+        )
+    spans = max(ceilings) - min(ceilings), max(transferred) - min(transferred) if sources else None
+    return [*rows, (stream, SPAN, *[None] * 8, *spans, None)]
+
+
+def ceiling(sweep: Sweep, best: Score, plan: Plan) -> Estimate:
+    """The gain of an oracle with its deviation over orders and its interval over images."""
+    found = envelope_interval(
+        *(sweep, best.space, best.capacity, plan.draws.bootstraps, plan.seeds.draws)
+    )
+    return replace(Estimate.of(best), low=found.low, high=found.high)
+
+
+def all_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
+    """One row a space at its best capacity in the first order, the lowest ceiling first."""
+    first = sweep.of_orders(sweep.seeds[:1])
+    scores = [first.oracle(space) for space in first.spaces]
+    return [
+        (
+            *(stream, best.space, *_geometry_cells(geometry[best.space])),
+            *(best.capacity, best.weights[0], best.base_accuracies[0], best.gain),
+        )
+        for best in sorted(scores, key=lambda each: each.gain)
+    ]
+
+
+def parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
+    """One memory in the predictor's own space, and the CLIP memory's evidence beside it."""
+    plan = work.plan
+    stream, own, orders = plan.main, plan.spaces.own, plan.seeds.orders
+    rows: list[Row] = []
+    for settings in _parallel_settings(plan):
+        capacity, weight = settings["capacity"], settings["weight"]
+        parallel = over_orders(work, stream, "marc", **settings)
+        single = np.stack([sweep.correct(own, capacity, weight, seed) for seed in orders])
+        rows.append(
+            (
+                *(stream, own, str(capacity), f"{weight:g}"),
+                parallel.no_memory,
+                Estimate.over_orders(single.mean(axis=1).tolist()),
+                parallel.accuracy,
+                parallel.gain,
+                Estimate.paired(parallel.correct, single),
+            )
+        )
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The controls, every space at its best capacity, and single against parallel memories."""
+    plan = work.plan
+    sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
+    controls: list[Row] = []
+    everything: list[Row] = []
+    for stream, sweep in sweeps.items():
+        geometry = work.geometry(stream, plan.spaces.all)
+        controls += control_rows(stream, sweeps, geometry, plan)
+        everything += all_rows(stream, sweep, geometry)
+    return [
+        _controls_table(plan, controls),
+        Table(
+            name=f"{NAME}-all",
+            title="Every space at its own best capacity",
+            caption="One view, the first order. K* and its weight have the highest gain of the "
+            "grids and are chosen with the labels of the stream; of equal gains the smaller K "
+            "counts. The lowest ceiling first.",
+            columns=ALL_COLUMNS,
+            rows=tuple(everything),
+            answers=("tab:s_newspaces_results",),
+            settings={"views": 1, "seeds": plan.seeds.orders[:1]},
+        ),
+        _parallel_table(plan, parallel_rows(work, sweeps[plan.main]), sweeps[plan.main]),
+    ]
+
+
+def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
+    capacity, weight = plan.grids.capacity, plan.grids.weight
+    return Table(
+        name=NAME,
+        title="The control spaces, each at its own best capacity",
+        caption="One view. K* has the highest mean over orders of the best gain over the grid of "
+        "weights; of equal gains the smaller K counts. w* is the best weight there of the mean "
+        "over orders; G* takes the best of each order. The interval of G* is over images, with "
+        f"the weight but not K* chosen anew in each draw; ± is over orders. At w = {weight:g} "
+        "the weight is fixed, but K* was chosen with labels. G^tr: the weight is chosen on the "
+        f"other main streams, all at K = {capacity}. Span: strongest minus weakest.",
+        columns=COLUMNS,
+        rows=tuple(rows),
+        answers=("tab:swap",),
+        settings={
+            "capacity": capacity,
+            "weight": weight,
+            "views": 1,
+            "seeds": plan.seeds.orders,
+            "bootstraps": plan.draws.bootstraps,
+        },
+        notes=("G^tr is missing where no other main stream has other images.",)
+        if any(row[-2] is None for row in rows)
+        else (),
+    )
+
+
+def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
+    own, best = plan.spaces.own, sweep.oracle(plan.spaces.own).capacity
+    return Table(
+        name=f"{NAME}-parallel",
+        title="Single and parallel memories in the predictor's own space",
+        caption="One view, mean over orders. Parallel: the evidence of the CLIP memory that "
+        f"otherwise only admits is added with weight {CLIP_WEIGHT:g}; this is another system. "
+        "Differences are averaged over orders before the interval over images is formed; ± is the "
+        "deviation over orders.",
+        columns=PARALLEL_COLUMNS,
+        rows=tuple(rows),
+        answers=("sec:s_swap",),
+        settings={"views": 1, "seeds": plan.seeds.orders, "clip_weight": CLIP_WEIGHT},
+        notes=(f"The best capacity K* of the single memory in {own} is {best}.",),
+    )
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """Sweeps and geometries of every space, and the runs with parallel memories."""
+    streams, spaces = plan.group("main"), plan.spaces.all
+    runs = [run_pieces(plan, [plan.main], "marc", **each) for each in _parallel_settings(plan)]
+    return [
+        *sweep_pieces(streams, spaces),
+        *geometry_pieces(streams, spaces),
+        *(piece for pieces_of_setting in runs for piece in pieces_of_setting),
+    ]
+
+
+def _parallel_settings(plan: Plan) -> list[dict[str, Any]]:
+    # K* is known only afterwards; w = 1 reads both memories alike
+    weights = dict.fromkeys((CLIP_WEIGHT, plan.grids.weight))
+    return [
+        {
+            "space": plan.spaces.own,
+            "capacity": capacity,
+            "weight": weight,
+            "clip_weight": CLIP_WEIGHT,
+        }
+        for capacity in plan.grids.capacities
+        for weight in weights
+    ]
+
+
+def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
+    measures = geometry.measures[10]
+    return Estimate.within(measures.purity), measures.antihub_fraction
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="The control spaces at their best capacity",
+    answers=("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
+    make=make,
+    pieces=pieces,
+)

@@ -1,0 +1,276 @@
+"""How geometry ranks: tab:s_correlations, tab:s_spaces16_seeds, tab:s_rho_checks, tab:s_rho_ci.
+
+Purity is held against the ceiling of the gain, anti-hubs against the best capacity K*. The ranks
+are taken again in each order, without ties, among spaces of like gain, with another predictor, and
+on small calibration batches. Spaces are a chosen set, so a correlation describes and tests nothing.
+Cost: sweeps and geometries of every space on streams of groups main and predictor, and calibration
+batches of every space on main streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from marc.replay.sweep import Sweep
+from marc.spaces.geometry import Geometry
+from marc_paper.analysis.batch_regrets import BatchValues
+from marc_paper.analysis.regrets import Choice, choice_of, score
+from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
+from marc_paper.study.estimate import Piece, batch_pieces, geometry_pieces, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "correlations"
+NEAR = (0.2, 0.6)
+"""Near-matched spaces gain at least and at most these shares of the highest gain."""
+FEWEST = 3
+"""Spaces without which a part of them is not ranked."""
+
+Gains = dict[str, float]
+
+
+def control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
+    """How each measure ranks ceilings and best capacities of the spaces in `batches`."""
+    best = {space: sweep.oracle(space) for space in batches.spaces}
+    ceilings = {space: found.gain for space, found in best.items()}
+    capacities = {space: float(found.capacity) for space, found in best.items()}
+    return [
+        (
+            *(stream, rule, len(best)),
+            *judged_cells(batches, rule, ceilings, stream),
+            *judged_cells(batches, rule, capacities, stream),
+            batches.sizes[-1],
+        )
+        for rule in (PURITY, ANTIHUB)
+    ]
+
+
+def interval_rows(stream: str, gains: Gains, batches: BatchValues) -> list[Row]:
+    """How each measure ranks gains, on all images and on the largest batches."""
+    return [
+        (
+            *(stream, rule, len(gains)),
+            *judged_cells(batches, rule, gains, stream),
+            batches.sizes[-1],
+        )
+        for rule in (PURITY, ANTIHUB)
+    ]
+
+
+def judged_cells(
+    batches: BatchValues, rule: str, outcome: Mapping[str, float], stream: str
+) -> tuple[Cell, Cell]:
+    """A rank correlation on all images, and on the largest batches with its interval."""
+    judged = batches.judged(rule, outcome, stream)
+    on_batches = Estimate.within(judged.rank_correlation[batches.sizes[-1]])
+    return judged.choice.rank_correlation, on_batches
+
+
+def order_rows(
+    stream: str, sweep: Sweep, geometry: Mapping[str, Geometry], capacity: int
+) -> list[Row]:
+    """The ranking of each order, its leader, and what choosing by purity loses; then the mean."""
+    by_order = [ceilings(sweep.of_orders([seed]), capacity) for seed in sweep.seeds]
+    choices = [_chosen_by_purity(stream, gains, geometry) for gains in by_order]
+    no_memory = float(sweep.base_correct.mean())
+    highest = [gains[choice.best] for gains, choice in zip(by_order, choices, strict=True)]
+    rows: list[Row] = [
+        (
+            *(stream, str(seed), no_memory, choice.rank_correlation),
+            *(choice.best, gain, choice.chosen, choice.regret),
+        )
+        for seed, choice, gain in zip(sweep.seeds, choices, highest, strict=True)
+    ]
+    mean: Row = (
+        *(stream, "mean", no_memory),
+        Estimate.over_orders([each.rank_correlation for each in choices]),
+        "/".join(dict.fromkeys(each.best for each in choices)),
+        Estimate.over_orders(highest),
+        "/".join(dict.fromkeys(each.chosen for each in choices)),
+        Estimate.over_orders([each.regret for each in choices]),
+    )
+    return [*rows, mean]
+
+
+def parts_by_gain(gains: Gains) -> dict[str, Gains]:
+    """All spaces, those that gain, and the near-matched ones; small parts are left out.
+
+    >>> list(parts_by_gain({"a": 0.2, "b": 0.1, "c": 0.08, "d": 0.05, "e": 0.0}))
+    ['all', 'positive gain', 'near-matched']
+    """
+    least, most = (share * max(gains.values()) for share in NEAR)
+    positive = {space: gain for space, gain in gains.items() if gain > 0}
+    near = {space: gain for space, gain in positive.items() if least <= gain <= most}
+    parts = {"positive gain": positive, "near-matched": near}
+    return {"all": gains} | {name: part for name, part in parts.items() if len(part) >= FEWEST}
+
+
+def check_rows(
+    stream: str,
+    predictor: str,
+    sweep: Sweep,
+    geometry: Mapping[str, Geometry],
+    capacity: int,
+) -> list[Row]:
+    """How purity ranks each set of candidates in the first order."""
+    rows: list[Row] = []
+    for name, gains in parts_by_gain(first_ceilings(sweep, capacity)).items():
+        choice = _chosen_by_purity(stream, gains, geometry)
+        rows.append(
+            (
+                *(stream, predictor, name, len(gains)),
+                *(choice.rank_correlation, choice.chosen, choice.regret),
+                float(sweep.base_correct.mean()),
+                *(min(gains.values()), max(gains.values())),
+            )
+        )
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """Controls on batches, every order, parts of the spaces, and every space on batches."""
+    plan = work.plan
+    capacity, spaces, main = plan.grids.capacity, plan.spaces.all, plan.group("main")
+    rows: dict[str, list[Row]] = {name: [] for name in ("controls", "orders", "checks", "all")}
+    notes: list[str] = []
+    for stream in plan.group("main", "predictor"):
+        sweep, geometry = work.sweep(stream, spaces), work.geometry(stream, spaces)
+        predictor = plan.streams[stream].predictor or plan.predictor
+        rows["checks"] += check_rows(stream, predictor, sweep, geometry, capacity)
+        if stream not in main:
+            continue
+        rows["orders"] += order_rows(stream, sweep, geometry, capacity)
+        batches = work.batches(stream, spaces)
+        rows["all"] += interval_rows(stream, first_ceilings(sweep, capacity), batches)
+        controls = work.batches(stream, plan.spaces.controls)
+        rows["controls"] += control_rows(stream, sweep, controls)
+        notes += batch_notes(stream, plan.draws.sizes, batches)
+    return [
+        _controls(plan, rows["controls"], notes),
+        _orders(plan, rows["orders"]),
+        _checks(plan, rows["checks"]),
+        _intervals(plan, rows["all"], notes),
+    ]
+
+
+def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
+    return Table(
+        name=NAME,
+        title="What purity and anti-hubs rank among the control spaces",
+        caption="Spearman's correlation with midranks of a measure with the ceiling G* at K* and "
+        f"with K* itself, both over all orders. {_batches_words(plan)}",
+        columns=(
+            *(Column("stream"), Column("measure"), Column("spaces", "count")),
+            Column("with ceiling, all images", "correlation", "oracle"),
+            Column("with ceiling, batches", "correlation", "oracle"),
+            Column("with K*, all images", "correlation", "oracle"),
+            Column("with K*, batches", "correlation", "oracle"),
+            Column("images of a batch", "count"),
+        ),
+        rows=tuple(rows),
+        answers=("tab:s_correlations",),
+        settings={"views": 1, "seeds": plan.seeds.orders, "batches": plan.draws.batches},
+        notes=tuple(notes),
+    )
+
+
+def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
+    return Table(
+        name=f"{NAME}-orders",
+        title="The ranking of every space in each order",
+        caption="All spaces see the same order. Spearman's correlation of purity@10 with G* at "
+        f"K = {plan.grids.capacity}; the leader has the highest G*. Regret: what the space of the "
+        "highest purity loses.",
+        columns=(
+            *(Column("stream"), Column("order"), Column("no memory", "percent")),
+            Column("correlation", "correlation", "oracle"),
+            Column("leader"),
+            Column("G* of leader", "points", "oracle"),
+            Column("chosen"),
+            Column("regret", "points", "oracle"),
+        ),
+        rows=tuple(rows),
+        answers=("tab:s_spaces16_seeds",),
+        settings=_settings(plan),
+    )
+
+
+def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
+    least, most = (f"{100 * share:g}" for share in NEAR)
+    return Table(
+        name=f"{NAME}-checks",
+        title="The ranking among parts of the spaces and with other predictors",
+        caption="Spearman's correlation of purity@10 with G* of the first order at "
+        f"K = {plan.grids.capacity}. Positive gain: without ties at zero. Near-matched: spaces "
+        f"that gain {least} to {most} % of the highest gain. Parts of fewer than {FEWEST} spaces "
+        "are left out.",
+        columns=(
+            *(Column("stream"), Column("predictor"), Column("set"), Column("spaces", "count")),
+            Column("correlation", "correlation", "oracle"),
+            Column("chosen"),
+            Column("regret", "points", "oracle"),
+            Column("no memory", "percent"),
+            Column("lowest G*", "points", "oracle"),
+            Column("highest G*", "points", "oracle"),
+        ),
+        rows=tuple(rows),
+        answers=("tab:s_rho_checks",),
+        settings=_settings(plan) | {"seeds": plan.seeds.orders[:1]},
+    )
+
+
+def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
+    return Table(
+        name=f"{NAME}-batches",
+        title="Rank correlations over every space on calibration batches",
+        caption="Spearman's correlation with midranks of a measure with G* of the first order at "
+        f"K = {plan.grids.capacity}. {_batches_words(plan)}",
+        columns=(
+            *(Column("stream"), Column("measure"), Column("spaces", "count")),
+            Column("all images", "correlation", "oracle"),
+            Column("batches", "correlation", "oracle"),
+            Column("images of a batch", "count"),
+        ),
+        rows=tuple(rows),
+        answers=("tab:s_rho_ci",),
+        settings=_settings(plan) | {"seeds": plan.seeds.orders[:1], "batches": plan.draws.batches},
+        notes=tuple(notes),
+    )
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """Sweeps and geometries with every predictor, and batches of the main streams."""
+    streams, spaces = plan.group("main", "predictor"), plan.spaces.all
+    return [
+        *sweep_pieces(streams, spaces),
+        *geometry_pieces(streams, spaces),
+        *batch_pieces(plan.group("main"), spaces),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="How geometry ranks spaces, and how sure that is",
+    answers=("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
+    make=make,
+    pieces=pieces,
+)
+
+
+def _chosen_by_purity(stream: str, gains: Gains, geometry: Mapping[str, Geometry]) -> Choice:
+    return choice_of(stream, {space: score(geometry, space, PURITY) for space in gains}, gains)
+
+
+def _settings(plan: Plan) -> dict[str, object]:
+    return {"capacity": plan.grids.capacity, "views": 1, "seeds": plan.seeds.orders}
+
+
+def _batches_words(plan: Plan) -> str:
+    return (
+        f"Batches: mean and central 95 % of {plan.draws.batches} calibration batches of the size "
+        "in the last column, the largest that was drawn, with outcomes and spaces held fixed. "
+        "Anti-hubs depend on the number of images, so their interval need not hold the value on "
+        "all images; more anti-hubs count as a lower rank."
+    )

@@ -1,0 +1,131 @@
+"""Space, capacity and weight chosen without the labels of the stream: tab:s_joint_selection.
+
+The space is the one of the highest pseudo-purity on the unlabelled images; capacity and weight are
+the best of the other main streams in that space. How much of what an oracle over everything gains
+is kept? Pseudo-purity leans towards the predictor's own space, so the choice is also made without
+it. Cost: the sweeps and the geometry of `tables/spaces.py`, nothing more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from marc.replay.sweep import Score, Sweep
+from marc.spaces.geometry import Geometry
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
+from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
+from marc_paper.study.experiment import Experiment, needs_two
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "joint-choice"
+ALL, WITHOUT_OWN = "all", "without the predictor's own"
+
+COLUMNS = (
+    Column("stream"),
+    Column("candidates"),
+    Column("chosen"),
+    Column("lead resolved"),
+    Column("chosen on"),
+    Column("K", "count"),
+    Column("w", "number"),
+    Column("no memory", "percent"),
+    Column("accuracy, first order", "percent", "held-out"),
+    Column("accuracy", "percent", "held-out"),
+    Column("gain, first order", "points", "held-out"),
+    Column("gain", "points", "held-out"),
+    Column("best"),
+    Column("oracle, first order", "percent", "oracle"),
+    Column("oracle", "percent", "oracle"),
+    Column("regret, first order", "points", "held-out"),
+    Column("regret", "points", "held-out"),
+    Column("share of oracle gain", "percent", "held-out"),
+)
+
+
+def best_of_all(sweep: Sweep) -> Score:
+    """The oracle over spaces, capacities and weights; of equal ones the first space."""
+    return max((sweep.oracle(space) for space in sweep.spaces), key=lambda score: score.accuracy)
+
+
+def choice_row(
+    stream: str,
+    candidates: Mapping[str, Geometry],
+    named: str,
+    sweep: Sweep,
+    sources: Mapping[str, Sweep],
+) -> Row:
+    """What is chosen among some spaces, judged against the oracle over all of the sweep."""
+    measured = purities(candidates, "pseudo_purity", 10)
+    chosen = max(measured, key=lambda space: measured[space].estimate)
+    score = sweep.held_out(chosen, list(sources.values()))
+    oracle = best_of_all(sweep)
+    first = best_of_all(sweep.of_orders(sweep.seeds[:1]))
+    regrets = [a - b for a, b in zip(oracle.accuracies, score.accuracies, strict=True)]
+    return (
+        *(stream, named, chosen, lead_text(measured), ", ".join(sources)),
+        *(score.capacity, score.weights[0], score.base_accuracies[0]),
+        score.accuracies[0],
+        Estimate.over_orders(score.accuracies),
+        score.accuracies[0] - score.base_accuracies[0],
+        paired_gain(sweep, score),
+        f"{oracle.space}, K = {oracle.capacity}",
+        first.accuracy,
+        Estimate.over_orders(oracle.accuracies),
+        first.accuracy - score.accuracies[0],
+        Estimate.over_orders(regrets),
+        score.gain / oracle.gain if oracle.gain > 0 else math.nan,
+    )
+
+
+def make(work: Work) -> Sequence[Table]:
+    """One table over the main streams."""
+    plan = work.plan
+    sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
+    rows: list[Row] = []
+    for stream, sweep in sweeps.items():
+        geometry = work.geometry(stream, plan.spaces.all)
+        others = {space: each for space, each in geometry.items() if space != plan.spaces.own}
+        sources = {name: sweeps[name] for name in sources_of(sweeps, stream)}
+        if not sources:
+            continue
+        for named, candidates in ((ALL, geometry), (WITHOUT_OWN, others)):
+            if candidates:
+                rows.append(choice_row(stream, candidates, named, sweep, sources))
+    grids = plan.grids
+    size = len(plan.spaces.all) * len(grids.capacities) * len(grids.weights)
+    return [
+        Table(
+            name=NAME,
+            title="Space, capacity and weight chosen without labels",
+            caption="Chosen: the highest pseudo-purity@10 on the unlabelled images. Its lead is "
+            "resolved where it is above the sum of both half-widths of the 95 % intervals. "
+            f"{NOT_SIMULTANEOUS} K and w: the highest gain in that space on the other main "
+            "streams, mean over streams and orders. The gain has a paired 95 % interval over "
+            f"images. Oracle: the best of all {size:,} settings of space, K and w, among all "
+            "candidates in every row; w is chosen for each order. Regret: oracle minus held-out "
+            "accuracy.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("tab:s_joint_selection",),
+            settings={"views": 1, "seeds": plan.seeds.orders, "configurations": size},
+        )
+    ]
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep and one geometry of every space on every main stream."""
+    streams, spaces = plan.group("main"), plan.spaces.all
+    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Space, capacity and weight chosen without labels",
+    answers=("tab:s_joint_selection",),
+    make=make,
+    pieces=pieces,
+    missing=needs_two,
+)

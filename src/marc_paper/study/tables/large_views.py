@@ -1,0 +1,141 @@
+"""Two capacities where many views are averaged: tab:s_cd_capacity.
+
+Asked is whether the capacity that is better at one view stays better at the most views.
+Cost: one sweep of the deployed space on every domain stream at its most views.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import difference
+from marc_paper.study.work import Work
+
+NAME = "large-views"
+
+COLUMNS = (
+    Column("stream"),
+    Column("views"),
+    Column("no memory", "percent"),
+    Column("at capacity", "percent", "fixed"),
+    Column("at benchmark capacity", "percent", "fixed"),
+    Column("change", "points", "fixed"),
+    Column("ratio", "ratio"),
+)
+
+Capacities = tuple[Budget, Budget]
+"""The deployed memory on one stream at the same views, at the two capacities."""
+
+
+def dispersion_ratio(change: float, *deviations: float | None) -> float | None:
+    """How many pooled deviations a change is; None where they are unknown or zero.
+
+    >>> round(dispersion_ratio(54.37 - 50.18, 0.87, 1.24), 1)
+    3.9
+    """
+    known = [each for each in deviations if each is not None]
+    if not any(known):
+        return None
+    return abs(change) / math.sqrt(sum(each * each for each in known) / len(known))
+
+
+def capacity_row(stream: str, sides: Capacities) -> Row:
+    """One stream at two capacities."""
+    first, second = (each.correct[DEPLOYED] for each in sides)
+    cells = [Estimate.over_orders(each.mean(axis=1).tolist()) for each in (first, second)]
+    change = Estimate.paired(second, first)
+    ratio = dispersion_ratio(change.value, *(each.sd for each in cells))
+    base = float(sides[0].base.mean())
+    return (stream, str(sides[0].views), base, *cells, change, ratio)
+
+
+def mean_row(streams: Sequence[Capacities]) -> Row:
+    """The mean over streams of values that are not rounded; deviations are over orders."""
+    cells = [
+        Estimate.over_orders(
+            np.mean(
+                [each[side].correct[DEPLOYED].mean(axis=1) for each in streams], axis=0
+            ).tolist()
+        )
+        for side in (0, 1)
+    ]
+    pairs = [(second.correct[DEPLOYED], first.correct[DEPLOYED]) for first, second in streams]
+    base = float(np.mean([first.base.mean() for first, _ in streams]))
+    return ("mean", None, base, *cells, difference(pairs), None)
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The table of domain streams at their most views."""
+    plan = work.plan
+    grids, arm = plan.grids, deployed_arm(plan)
+    found = {
+        stream: (
+            read_budget(work, stream, views, [arm], grids.capacity),
+            read_budget(work, stream, views, [arm], grids.benchmark_capacity),
+        )
+        for stream, views in _streams(plan).items()
+    }
+    rows = [capacity_row(stream, sides) for stream, sides in found.items()]
+    if len(rows) > 1:
+        rows.append(mean_row(list(found.values())))
+    return [
+        Table(
+            name=NAME,
+            title="Two capacities at the most views",
+            caption=f"{arm.space}, w = {arm.weight:g}; K = {grids.capacity} against "
+            f"K = {grids.benchmark_capacity}. ±: standard deviation over orders. Change: the "
+            "second minus the first, with its 95 % interval, paired over images; of the mean, "
+            "streams count as independent. Ratio: the change in pooled deviations of the two.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("tab:s_cd_capacity",),
+            settings={
+                "space": arm.space,
+                "weight": arm.weight,
+                "capacity": grids.capacity,
+                "benchmark_capacity": grids.benchmark_capacity,
+                "seeds": plan.seeds.orders,
+            },
+            notes=view_notes(plan.group("domain"), _streams(plan)),
+        )
+    ]
+
+
+def missing(plan: Plan) -> str:
+    """Why this plan cannot answer."""
+    if plan.grids.capacity == plan.grids.benchmark_capacity:
+        return f"grids.capacity and grids.benchmark_capacity are both {plan.grids.capacity}"
+    return "" if _streams(plan) else "no stream of group domain has several views"
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of the deployed space on every domain stream at its most views."""
+    return [
+        piece
+        for stream, views in _streams(plan).items()
+        for piece in sweep_pieces([stream], [plan.spaces.deployed], views)
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Two capacities at the most views",
+    answers=("tab:s_cd_capacity",),
+    make=make,
+    pieces=pieces,
+    missing=missing,
+)
+
+
+def _streams(plan: Plan) -> Mapping[str, int]:
+    """Domain streams with several views, and how many that is."""
+    most = {stream: plan.most_views(stream) for stream in plan.group("domain")}
+    return {stream: views for stream, views in most.items() if views > 1}

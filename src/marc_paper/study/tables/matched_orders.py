@@ -1,0 +1,138 @@
+"""MARC and COSMIC over the same orders: tab:s_ci_cosmic.
+
+Both see the same images, views, second encoder and orders. COSMIC's two weights are fixed in one
+table and chosen on the labels of the stream, as its authors do, in the other. Cost: one replay and
+two online loops of COSMIC for each order of the first main stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from marc.stats import mcnemar_log10
+from marc_paper.study.answers import Answers
+from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word
+from marc_paper.study.estimate import Piece, run_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders, peer_settings
+from marc_paper.study.tables.paired import changes
+from marc_paper.study.work import Work
+
+NAME = "matched-orders"
+WEIGHTS = ("clip_weight", "dino_weight")
+
+
+def columns(word: Word) -> tuple[Column, ...]:
+    """Columns where the weights of COSMIC were chosen in some way."""
+    return (
+        Column("order"),
+        Column("no memory, MARC", "percent"),
+        Column("MARC", "percent", "fixed"),
+        Column("no memory, COSMIC", "percent"),
+        Column("COSMIC", "percent", word),
+        Column("advantage", "points", word),
+        Column("discordant", "count"),
+        Column("p", "log10 p"),
+        *(Column(name.replace("_", " "), "number", word) for name in WEIGHTS if word == "oracle"),
+    )
+
+
+def order_row(order: str, ours: Answers, theirs: Answers) -> Row:
+    """Both systems over one order; discordant images are those that one of them alone has right."""
+    counts = changes(ours.correct, theirs.correct)
+    return (
+        order,
+        *(ours.base_accuracy, ours.accuracy),
+        *(theirs.base_accuracy, theirs.accuracy),
+        Estimate.paired(ours.correct, theirs.correct),
+        sum(counts),
+        mcnemar_log10(*counts),
+        *(theirs.chosen[name] for name in WEIGHTS if theirs.chosen),
+    )
+
+
+def pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
+    """All orders together: an interval over images, and one over orders if there are several."""
+    empty = (None,) * (2 + len(theirs.answers[0].chosen))
+    accuracies = (ours.no_memory, ours.accuracy, theirs.no_memory, theirs.accuracy)
+    rows: list[Row] = [
+        ("pooled, clustered by image", *accuracies, ours.against(theirs), *empty),
+    ]
+    if len(ours.answers) > 1:
+        advantages: list[float] = (ours.correct.mean(axis=1) - theirs.correct.mean(axis=1)).tolist()
+        mean = Estimate.across_orders(advantages)
+        rows.append(("mean over orders", *accuracies, mean, *empty))
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The comparison at fixed weights, and at those of an oracle."""
+    plan = work.plan
+    views = plan.graph_views(plan.main)
+    ours = over_orders(work, plan.main, "marc", views, **_ours(plan))
+    words: tuple[tuple[Word, str], ...] = (("fixed", NAME), ("oracle", f"{NAME}-oracle"))
+    tables = []
+    for word, name in words:
+        theirs = over_orders(work, plan.main, "cosmic", views, **_theirs(plan, word))
+        pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
+        rows = [order_row(str(seed), a, b) for seed, a, b in pairs]
+        tables.append(_table(plan, views, name, word, [*rows, *pooled_rows(ours, theirs)]))
+    return tables
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """MARC, and COSMIC with either kind of weights, over each order."""
+    views, where = plan.graph_views(plan.main), (plan.main,)
+    return [
+        *run_pieces(plan, where, "marc", views, **_ours(plan)),
+        *run_pieces(plan, where, "cosmic", views, **_theirs(plan, "fixed")),
+        *run_pieces(plan, where, "cosmic", views, **_theirs(plan, "oracle")),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="MARC and COSMIC over the same orders",
+    answers=("tab:s_ci_cosmic",),
+    make=make,
+    pieces=pieces,
+)
+
+
+def _ours(plan: Plan) -> dict[str, Any]:
+    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+
+
+def _theirs(plan: Plan, word: Word) -> dict[str, Any]:
+    oracle = {"oracle": True} if word == "oracle" else {}
+    return {**peer_settings(plan, "cosmic"), **oracle}
+
+
+def _table(plan: Plan, views: int, name: str, word: Word, rows: Sequence[Row]) -> Table:
+    chosen = (
+        "its two weights chosen on the labels of the stream, which favours it"
+        if word == "oracle"
+        else "its two weights fixed"
+    )
+    settings = _ours(plan)
+    return Table(
+        name=name,
+        title=f"MARC and COSMIC over the same orders, weights of COSMIC {word}",
+        caption=f"{plan.main}, {settings['space']}, M = {views}. MARC: K = {settings['capacity']}, "
+        f"w = {settings['weight']:g}. COSMIC: {chosen}. Advantage: MARC minus COSMIC. The pooled "
+        "interval is over images, each averaged over orders first; that of the mean over orders "
+        "is a t-interval over them. Discordant: images that one system alone has right. p: "
+        "McNemar's exact test.",
+        columns=columns(word),
+        rows=tuple(rows),
+        answers=("tab:s_ci_cosmic",),
+        settings={
+            "stream": plan.main,
+            **settings,
+            "views": views,
+            "seeds": plan.seeds.orders,
+            "cosmic": _theirs(plan, word),
+        },
+    )

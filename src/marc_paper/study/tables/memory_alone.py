@@ -1,0 +1,115 @@
+"""The memory without the predictor's scores: tab:s_cachealone.
+
+The evidence of the memory answers alone. The predictor still gave the labels under which images
+were stored, so this is no independent classifier.
+Cost: one replay for each main stream, order and space: the predictor's own, the deployed and the
+strong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from marc.stats import mcnemar_log10
+from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.estimate import Piece, run_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import Runs, over_orders
+from marc_paper.study.tables.paired import changes
+from marc_paper.study.work import Work
+
+NAME = "memory-alone"
+NO_MEMORY = "no memory"
+
+COLUMNS = (
+    Column("stream"),
+    Column("space"),
+    Column("accuracy", "percent", "fixed"),
+    Column("no memory", "percent"),
+    Column("difference", "points", "fixed"),
+    Column("discordant, first order", "count"),
+    Column("McNemar p, first order", "log10 p"),
+)
+
+
+def spaces_of(plan: Plan) -> tuple[str, ...]:
+    """The spaces that are compared, each once."""
+    return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.deployed, plan.spaces.strong)))
+
+
+def no_memory_row(stream: str, accuracy: float) -> Row:
+    """The predictor alone, the same in every order."""
+    return (stream, NO_MEMORY, accuracy, accuracy, None, None, None)
+
+
+def alone_row(stream: str, space: str, runs: Runs) -> Row:
+    """One space: its accuracy alone, against no memory on the same images."""
+    first = runs.answers[0]
+    counts = changes(first.correct, first.base_correct)
+    return (
+        *(stream, space, runs.accuracy, runs.no_memory, runs.gain),
+        *(sum(counts), mcnemar_log10(*counts)),
+    )
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The table over the main streams."""
+    plan = work.plan
+    rows: list[Row] = []
+    for stream in plan.group("main"):
+        runs = {
+            space: over_orders(work, stream, "marc", **_settings(plan, space))
+            for space in spaces_of(plan)
+        }
+        rows.append(no_memory_row(stream, runs[plan.spaces.own].no_memory))
+        rows += [alone_row(stream, space, found) for space, found in runs.items()]
+    return [
+        Table(
+            name=NAME,
+            title="The memory scored alone",
+            caption=f"K = {plan.grids.capacity}, one view, the predictor's logits left out of the "
+            "answer; they still gave the stored labels. Mean over orders with their deviation. "
+            "The difference is paired: an image's differences are averaged over orders before "
+            "the interval over images is formed. McNemar's exact test of the first order.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("tab:s_cachealone",),
+            settings={
+                "capacity": plan.grids.capacity,
+                "views": 1,
+                "seeds": plan.seeds.orders,
+                "use_base": False,
+            },
+            notes=("Without evidence, as for the first image, the first class is answered.",),
+        )
+    ]
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One run for each main stream, order and space."""
+    return [
+        piece
+        for space in spaces_of(plan)
+        for piece in run_pieces(plan, plan.group("main"), "marc", **_settings(plan, space))
+    ]
+
+
+def _settings(plan: Plan, space: str) -> dict[str, Any]:
+    # any weight above 0 gives the same answers
+    return {
+        "space": space,
+        "capacity": plan.grids.capacity,
+        "weight": 1.0,
+        "use_base": False,
+    }
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="The memory without the predictor's scores",
+    answers=("tab:s_cachealone",),
+    make=make,
+    pieces=pieces,
+)

@@ -1,0 +1,230 @@
+"""All paired tests as one family: the paragraphs on multiplicity of sec:s_ci.
+
+Every stream, space and order gives one paired test at (K, w). How many find nothing, and how many
+survive when the number of tests is accounted for?
+Cost: the sweeps of `tables/paired.py`, nothing more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.replay.sweep import Sweep
+from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.paired import changes
+from marc_paper.study.work import Work
+
+NAME = "multiplicity"
+LISTED = 60
+"""Tests without a detectable effect that are listed one by one."""
+LEVEL = 0.05
+
+
+@final
+@dataclass(frozen=True)
+class PairedTest:
+    """One paired test: a space against no memory on one stream in one order."""
+
+    stream: str
+    space: str
+    order: int | None
+    """The seed of the order."""
+    no_memory: float
+    gain: Interval
+    n_discordant: int
+    log10_p: float
+
+    @property
+    def includes_zero(self) -> bool:
+        """Whether no effect was detected: the interval of the gain includes zero."""
+        return self.gain.low <= 0 <= self.gain.high
+
+
+def paired_tests(stream: str, sweep: Sweep, capacity: int, weight: float) -> list[PairedTest]:
+    """Every test of one stream at one capacity and weight, space by space."""
+    base = sweep.base_correct
+    tests: list[PairedTest] = []
+    for space in sweep.spaces:
+        for seed in sweep.seeds:
+            counts = changes(sweep.correct(space, capacity, weight, seed), base)
+            tests.append(
+                PairedTest(
+                    *(stream, space, seed, float(base.mean())),
+                    gain=paired_interval(*counts, len(base)),
+                    n_discordant=sum(counts),
+                    log10_p=mcnemar_log10(*counts),
+                )
+            )
+    return tests
+
+
+def procedure_rows(tests: Sequence[PairedTest]) -> list[Row]:
+    """What each way of accounting for the number of tests rejects."""
+    n_tests, logs = len(tests), np.array([test.log10_p for test in tests])
+    adjusted = benjamini_hochberg_log10(logs)
+
+    def row(
+        procedure: str,
+        level: float,
+        n_rejected: int,
+        threshold: float | None = None,
+        allowance: float | None = None,
+    ) -> Row:
+        counts = (n_tests, n_rejected, n_tests - n_rejected)
+        return (procedure, f"{level:g}", *counts, threshold, allowance)
+
+    without_zero = sum(not test.includes_zero for test in tests)
+    rows = [
+        row("paired interval without zero", LEVEL, without_zero),
+        row("uncorrected", LEVEL, _at_most(logs, LEVEL), math.log10(LEVEL)),
+    ]
+    for level in (LEVEL, 0.01):
+        n_rejected = _at_most(adjusted, level)
+        # with nothing rejected, the smallest p-value would have had to be below this
+        threshold = math.log10(level * max(1, n_rejected) / n_tests)
+        rows.append(row("Benjamini-Hochberg", level, n_rejected, threshold, level * n_rejected))
+    each = LEVEL / n_tests
+    rows.append(row("Bonferroni", LEVEL, _at_most(logs, each), math.log10(each)))
+    return rows
+
+
+def stream_rows(tests: Sequence[PairedTest]) -> list[Row]:
+    """By stream: how many tests found a gain, a loss, or nothing."""
+    rows: list[Row] = []
+    for stream in dict.fromkeys(test.stream for test in tests):
+        own = [test for test in tests if test.stream == stream]
+        n_none = sum(test.includes_zero for test in own)
+        n_gains = sum(test.gain.low > 0 for test in own)
+        rows.append(
+            (stream, own[0].no_memory, len(own), n_gains, len(own) - n_gains - n_none, n_none)
+        )
+    return rows
+
+
+def undetected_rows(tests: Sequence[PairedTest]) -> list[Row]:
+    """The tests whose interval includes zero, as many as are listed."""
+    found = [test for test in tests if test.includes_zero]
+    return [
+        (
+            *(test.stream, test.space, str(test.order), test.no_memory),
+            Estimate.within(test.gain),
+            test.n_discordant,
+            test.log10_p,
+        )
+        for test in found[:LISTED]
+    ]
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The family as a whole, stream by stream, and its tests without a detectable effect."""
+    plan = work.plan
+    capacity, weight = plan.grids.capacity, plan.grids.weight
+    tests: list[PairedTest] = []
+    for stream in plan.streams:  # one sweep is held at a time
+        tests += paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
+    settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
+    tables = [_procedures(tests, settings), _streams(tests, settings)]
+    if any(test.includes_zero for test in tests):
+        tables.append(_undetected(tests, settings))
+    return tables
+
+
+def _procedures(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Table:
+    return Table(
+        name=NAME,
+        title="All paired tests as one family",
+        caption=f"{len(tests):,} tests against no memory: every stream, space and order at "
+        f"K = {settings['capacity']}, w = {settings['weight']:g}, one view; McNemar's exact "
+        "two-sided test. Threshold: p-values up to it are rejected. Allowance: of so many "
+        "rejections the procedure lets as many be false on average.",
+        columns=(
+            Column("procedure"),
+            Column("level"),
+            Column("tests", "count"),
+            Column("rejected", "count"),
+            Column("not rejected", "count"),
+            Column("threshold", "log10 p"),
+            Column("allowance", "number"),
+        ),
+        rows=tuple(procedure_rows(tests)),
+        answers=("sec:s_ci",),
+        settings=settings,
+        notes=(
+            "Tests are not independent of each other: orders and spaces of a stream share its "
+            "images and its answers without memory, and a stream of group predictor has the "
+            "images of a main stream again.",
+        ),
+    )
+
+
+def _streams(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Table:
+    return Table(
+        name=f"{NAME}-streams",
+        title="Tests that find a gain, a loss or nothing",
+        caption="By the paired 95 % interval of the gain at K, w (fixed), for every space and "
+        "order of a stream.",
+        columns=(
+            Column("stream"),
+            Column("no memory", "percent"),
+            Column("tests", "count"),
+            Column("gains", "count"),
+            Column("losses", "count"),
+            Column("no detectable effect", "count"),
+        ),
+        rows=tuple(stream_rows(tests)),
+        answers=("sec:s_ci",),
+        settings=settings,
+    )
+
+
+def _undetected(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Table:
+    n_found = sum(test.includes_zero for test in tests)
+    rows = undetected_rows(tests)
+    more = n_found - len(rows)
+    return Table(
+        name=f"{NAME}-undetected",
+        title="Results with no detectable effect",
+        caption="Tests whose paired 95 % interval of the gain includes zero: neither evidence of "
+        "a gain nor of a loss.",
+        columns=(
+            Column("stream"),
+            Column("space"),
+            Column("order"),
+            Column("no memory", "percent"),
+            Column("gain at K, w", "points", "fixed"),
+            Column("discordant", "count"),
+            Column("McNemar p", "log10 p"),
+        ),
+        rows=tuple(rows),
+        answers=("sec:s_ci",),
+        settings=settings,
+        notes=(f"{n_found} in all; {more} more are not listed.",) if more else (),
+    )
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of every space on every stream."""
+    return sweep_pieces(plan.streams, plan.spaces.all)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="All paired tests as one family",
+    answers=("sec:s_ci",),
+    make=make,
+    pieces=pieces,
+)
+
+
+def _at_most(logs: NDArray[np.float64], level: float) -> int:
+    return int((logs <= math.log10(level)).sum())

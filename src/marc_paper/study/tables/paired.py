@@ -1,0 +1,150 @@
+"""Gains with every kind of interval: tab:s_ci_spaces16.
+
+On each stream the same images are answered with and without memory in every space, so a gain is a
+paired difference: repairs minus regressions. The oracle gain has an interval in which the weight
+is chosen anew, accuracies have Wilson's, and orders a t-interval.
+Cost: one sweep of every space on every stream of the plan, and the bootstrap of each oracle gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.replay.sweep import Sweep
+from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Draws, Plan
+from marc_paper.study.work import Work
+
+NAME = "paired"
+
+COLUMNS = (
+    Column("stream"),
+    Column("space"),
+    Column("no memory", "percent"),
+    Column("accuracy at K, w", "percent", "fixed"),
+    Column("gain at K, w", "points", "fixed"),
+    Column("discordant", "count"),
+    Column("repairs", "count"),
+    Column("regressions", "count"),
+    Column("McNemar p", "log10 p"),
+    Column("G*", "points", "oracle"),
+    Column("gain at K, w, over orders", "points", "fixed"),
+)
+
+
+def changes(correct: NDArray[np.bool_], reference: NDArray[np.bool_]) -> tuple[int, int]:
+    """How many images (T,) are right that were wrong in the reference, and the other way round.
+
+    >>> changes(np.array([True, True, False]), np.array([False, False, True]))
+    (2, 1)
+    """
+    return int((correct & ~reference).sum()), int((reference & ~correct).sum())
+
+
+def envelope_interval(
+    sweep: Sweep, space: str, capacity: int, n_replicates: int, seed: int
+) -> Interval:
+    """The oracle gain over the grid of weights at one capacity, with its interval over images."""
+    place = sweep.capacities.index(capacity)
+    lower, upper = (ends[:, place] for ends in sweep.intervals[space])
+    return envelope_bootstrap(
+        *(lower, upper, sweep.base_correct),
+        weights=sweep.weights,
+        n_replicates=n_replicates,
+        seed=seed,
+    )
+
+
+def paired_rows(
+    stream: str, sweep: Sweep, capacity: int, weight: float, draws: Draws, seed: int
+) -> list[Row]:
+    """One row a space, the highest gain first; all but the last column of the first order.
+
+    `seed` is that of the bootstrap.
+    """
+    first, n_images = sweep.of_orders(sweep.seeds[:1]), len(sweep.base_correct)
+    no_memory = Estimate.within(wilson(int(sweep.base_correct.sum()), n_images))
+    fixed = {space: first.fixed(space, capacity, weight).gain for space in sweep.spaces}
+    rows: list[Row] = []
+    for space in sorted(sweep.spaces, key=lambda space: -fixed[space]):
+        correct = first.correct(space, capacity, weight, sweep.seeds[0])
+        repairs, regressions = changes(correct, sweep.base_correct)
+        best = envelope_interval(first, space, capacity, draws.bootstraps, seed)
+        every = sweep.fixed(space, capacity, weight)
+        gains = np.subtract(every.accuracies, every.base_accuracies).tolist()
+        rows.append(
+            (
+                stream,
+                space,
+                no_memory,
+                Estimate.within(wilson(int(correct.sum()), n_images)),
+                Estimate.within(paired_interval(repairs, regressions, n_images)),
+                repairs + regressions,
+                repairs,
+                regressions,
+                mcnemar_log10(repairs, regressions),
+                Estimate.within(best),
+                Estimate.across_orders(gains),
+            )
+        )
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """A table of the main streams, and one of the others where there are any."""
+    plan = work.plan
+    main = plan.group("main")
+    others = [name for name in plan.streams if name not in main]
+    tables = [_table(work, NAME, "Gains with their intervals", main)]
+    if others:
+        tables.append(_table(work, f"{NAME}-others", "The same on the other streams", others))
+    return tables
+
+
+def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
+    plan = work.plan
+    capacity, weight = plan.grids.capacity, plan.grids.weight
+    rows: list[Row] = []
+    for stream in streams:
+        sweep = work.sweep(stream, plan.spaces.all)
+        rows += paired_rows(stream, sweep, capacity, weight, plan.draws, plan.seeds.draws)
+    return Table(
+        name=name,
+        title=title,
+        caption=f"K = {capacity}, one view. Fixed: w = {weight:g}. Accuracies of the first order "
+        "have Wilson's interval; its gain has the paired interval over images and McNemar's exact "
+        "two-sided test of the discordant answers. G*: the best weight of the grid, chosen with "
+        f"the labels of the stream and anew in each of {plan.draws.bootstraps} draws of the "
+        "images; it leans upwards. The last column is the mean over orders with their deviation "
+        "and a t-interval over orders, which says how far another order might be.",
+        columns=COLUMNS,
+        rows=tuple(rows),
+        answers=("tab:s_ci_spaces16",),
+        settings={
+            "capacity": capacity,
+            "weight": weight,
+            "views": 1,
+            "seeds": plan.seeds.orders,
+            "bootstraps": plan.draws.bootstraps,
+        },
+    )
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of every space on every stream."""
+    return sweep_pieces(plan.streams, plan.spaces.all)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Paired intervals and tests of every space",
+    answers=("tab:s_ci_spaces16",),
+    make=make,
+    pieces=pieces,
+)

@@ -1,0 +1,120 @@
+"""Every admission policy in two spaces: tab:s_admission_policies.
+
+Does the order of two spaces hold whichever images are retained? Cost: for each policy, two spaces
+and each order of the first main stream one replay; the retrieval-aware policy runs online.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from marc.admission import POLICIES
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.estimate import Piece, run_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import (
+    Runs,
+    difference,
+    marc_settings,
+    mean_accuracy,
+    over_orders,
+)
+from marc_paper.study.work import Work
+
+NAME = "policies"
+USUAL = "entropy"
+
+COLUMNS = (
+    Column("policy"),
+    Column("no memory", "percent"),
+    Column("deployed", "percent", "fixed"),
+    Column("gain, deployed", "points", "fixed"),
+    Column("strong", "percent", "fixed"),
+    Column("gain, strong", "points", "fixed"),
+    Column("gap", "points", "fixed"),
+)
+
+
+def policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> Row:
+    """A row from the runs of one policy in both spaces; those of several are averaged.
+
+    Several policies answer the same images, so an interval over images would be too narrow: it
+    is left out of their mean.
+    """
+    gains = [[(each.correct, each.base_correct) for each in runs] for runs in (deployed, strong)]
+    gap = [(a.correct, b.correct) for a, b in zip(strong, deployed, strict=True)]
+    changes = [difference(pairs) for pairs in (*gains, gap)]
+    if len(deployed) > 1:
+        changes = [Estimate(each.value, sd=each.sd) for each in changes]
+    return (
+        name,
+        deployed[0].no_memory,
+        *(mean_accuracy(deployed), changes[0]),
+        *(mean_accuracy(strong), changes[1]),
+        changes[2],
+    )
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The table of policies."""
+    plan = work.plan
+    runs = {
+        policy: [
+            over_orders(work, plan.main, "marc", **settings_of(plan, space, policy))
+            for space in (plan.spaces.deployed, plan.spaces.strong)
+        ]
+        for policy in POLICIES
+    }
+    rows = [policy_row(policy, [low], [high]) for policy, (low, high) in runs.items()]
+    lows, highs = zip(*runs.values(), strict=True)
+    rows.append(policy_row("mean of the policies", lows, highs))
+    spaces, capacity = plan.spaces, plan.grids.benchmark_capacity
+    return [
+        Table(
+            name=NAME,
+            title="Admission policies",
+            caption=f"{plan.main}, one view, K = {capacity}, w = {plan.grids.weight:g}. Deployed: "
+            f"{spaces.deployed}. Strong: {spaces.strong}. Gap: strong minus deployed. Intervals "
+            "are paired over images after a mean over orders; ± is the deviation over orders.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("tab:s_admission_policies",),
+            settings={
+                "stream": plan.main,
+                "deployed": spaces.deployed,
+                "strong": spaces.strong,
+                "capacity": capacity,
+                "weight": plan.grids.weight,
+                "views": 1,
+                "seeds": plan.seeds.orders,
+            },
+            notes=tuple(f"{name}: {policy.summary}." for name, policy in POLICIES.items()),
+        )
+    ]
+
+
+def settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
+    """The settings of a policy; the usual one is left out, as everywhere in the study."""
+    usual = marc_settings(plan, space, plan.grids.benchmark_capacity)
+    return usual if policy == USUAL else {**usual, "policy": policy}
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """A run of each policy in both spaces over each order."""
+    return [
+        piece
+        for policy in POLICIES
+        for space in dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
+        for piece in run_pieces(plan, (plan.main,), "marc", **settings_of(plan, space, policy))
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Every admission policy in two spaces",
+    answers=("tab:s_admission_policies",),
+    make=make,
+    pieces=pieces,
+)

@@ -1,0 +1,264 @@
+"""Which errors views and memories repair, and which answers they break: tab:s_repair_regression.
+
+Every change is counted against the predictor at one view without memory. Then what views and a
+memory share, and what an oracle over both would reach (the paper's oracle coverage analysis).
+Cost: a sweep of three spaces of the main stream at one view and at the most views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc_paper.analysis.interaction import RepairSets, repair_sets
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.budgets import (
+    AUGMENTATION,
+    ONE_DRAW,
+    OWN_WEIGHTS,
+    Arm,
+    Budget,
+    arms_of,
+    budget_pieces,
+    pairs,
+    read_budget,
+    shared_share,
+)
+from marc_paper.study.estimate import Piece
+from marc_paper.study.experiment import Experiment, needs_views
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "repairs"
+COSTS = (
+    "Augmentation embeds every view; a memory at one view embeds the picture once more, in its "
+    "space: compare costs, not counts alone."
+)
+COVERAGE = (
+    "An oracle over two sources loses what both break. The paper's coverage agrees with its counts "
+    "only if the answers of the reference may be kept too, which the last column does."
+)
+
+COLUMNS = (
+    Column("source"),
+    Column("views"),
+    Column("space"),
+    Column("weight"),
+    Column("no memory", "percent"),
+    Column("accuracy", "percent", "fixed"),
+    Column("repairs", "count"),
+    Column("regressions", "count"),
+    Column("net change", "points", "fixed"),
+)
+SHARED_COLUMNS = (
+    Column("memory"),
+    Column("space"),
+    Column("weight"),
+    Column("shared repairs", "count"),
+    Column("augmentation only", "count"),
+    Column("memory only", "count"),
+    Column("share of augmentation", "percent"),
+    Column("shared regressions", "count"),
+    Column("cross sets", "count"),
+)
+COVERAGE_COLUMNS = (
+    Column("memory"),
+    Column("space"),
+    Column("weight"),
+    Column("no memory", "percent"),
+    Column("augmentation", "percent"),
+    Column("memory alone", "percent", "fixed"),
+    Column("combination", "percent", "fixed"),
+    Column("coverage", "percent", "oracle"),
+    Column("coverage with reference", "percent", "oracle"),
+)
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """Answers that are set against the reference."""
+
+    name: str
+    views: int
+    arm: Arm | None
+    base: NDArray[np.bool_]
+    """The same views without memory, (N,)."""
+    correct: NDArray[np.bool_]
+    """(orders, N); one order where the order does not matter."""
+
+
+def views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[Source]:
+    """Views alone, each memory alone, and each memory with the views."""
+    alone = Source(AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
+    return [
+        alone,
+        *(Source(arm.name, 1, arm, one.base, one.correct[arm.name]) for arm in arms),
+        *(
+            Source(f"{AUGMENTATION} and {a.name}", many.views, a, many.base, many.correct[a.name])
+            for a in arms
+        ),
+    ]
+
+
+def source_rows(reference: NDArray[np.bool_], sources: Sequence[Source]) -> list[Row]:
+    """One row a source, after the reference (N,) itself."""
+    base = float(reference.mean())
+    rows: list[Row] = [("reference", "1", None, None, base, base, 0, 0, 0.0)]
+    for source in sources:
+        sets = [repair_sets(reference, {source.name: each}) for each in source.correct]
+        arm = source.arm
+        rows.append(
+            (
+                source.name,
+                str(source.views),
+                arm.space if arm else None,
+                f"{arm.weight:g}" if arm else None,
+                float(source.base.mean()),
+                Estimate.over_orders(source.correct.mean(axis=1).tolist()),
+                Estimate.over_orders([int(each.repairs[source.name].sum()) for each in sets]),
+                Estimate.over_orders([int(each.regressions[source.name].sum()) for each in sets]),
+                Estimate.over_orders([each.accuracy_change(source.name) for each in sets]),
+            )
+        )
+    return rows
+
+
+def shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
+    """What many views and one memory at one view repair and break together."""
+    sets = pairs(one, many, arm.name)
+    shared = [each.shared_repairs(AUGMENTATION, arm.name) for each in sets]
+    only = {
+        source: [
+            int(each.repairs[source].sum()) - both for each, both in zip(sets, shared, strict=True)
+        ]
+        for source in (AUGMENTATION, arm.name)
+    }
+    return (
+        arm.name,
+        arm.space,
+        f"{arm.weight:g}",
+        Estimate.over_orders(shared),
+        Estimate.over_orders(only[AUGMENTATION]),
+        Estimate.over_orders(only[arm.name]),
+        Estimate.over_orders([shared_share(each, arm.name) for each in sets]),
+        Estimate.over_orders([each.shared_regressions(AUGMENTATION, arm.name) for each in sets]),
+        sum(_crossed(each, arm.name) for each in sets),
+    )
+
+
+def _crossed(sets: RepairSets, arm: str) -> int:
+    """Images that one source repairs and the other breaks: none, by definition."""
+    return sum(
+        int((sets.repairs[first] & sets.regressions[second]).sum())
+        for first, second in ((AUGMENTATION, arm), (arm, AUGMENTATION))
+    )
+
+
+def coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
+    """What an oracle over both sources reaches, and what their combination does."""
+    kept = [
+        repair_sets(one.base, {"reference": one.base, AUGMENTATION: many.base, arm.name: correct})
+        for correct in one.correct[arm.name]
+    ]
+    return (
+        arm.name,
+        arm.space,
+        f"{arm.weight:g}",
+        float(one.base.mean()),
+        float(many.base.mean()),
+        Estimate.over_orders(one.correct[arm.name].mean(axis=1).tolist()),
+        Estimate.over_orders(many.correct[arm.name].mean(axis=1).tolist()),
+        Estimate.over_orders([each.coverage for each in pairs(one, many, arm.name)]),
+        Estimate.over_orders([each.coverage for each in kept]),
+    )
+
+
+def make(work: Work) -> Sequence[Table]:
+    """Repairs and regressions of every source, what two share, and what two cover."""
+    plan = work.plan
+    stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
+    one, many = (read_budget(work, stream, views, arms, capacity) for views in _ends(plan))
+    settings = {
+        "stream": stream,
+        "capacity": capacity,
+        "many_views": many.views,
+        "images": len(one.base),
+        "seeds": plan.seeds.orders,
+    }
+    about = (
+        f"{stream}, {len(one.base):,} images, K = {capacity}. The reference is one view without "
+        f"memory; augmentation is {many.views} views without memory. ±: standard deviation over "
+        "orders."
+    )
+    sources = views_and_memories(one, many, arms)
+    return [
+        _sources_table(source_rows(one.base, sources), about, settings),
+        _shared_table([shared_row(one, many, arm) for arm in arms], about, settings),
+        _coverage_table([coverage_row(one, many, arm) for arm in arms], about, settings),
+    ]
+
+
+def _sources_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
+    return Table(
+        name=NAME,
+        title="Repairs and regressions",
+        caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus that "
+        "of the reference. No memory: the same views.",
+        columns=COLUMNS,
+        rows=tuple(rows),
+        answers=("tab:s_repair_regression",),
+        settings=settings,
+        notes=(ONE_DRAW, OWN_WEIGHTS, COSTS),
+    )
+
+
+def _shared_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
+    return Table(
+        name=f"{NAME}-shared",
+        title="What views and a memory both repair and break",
+        caption=f"{about} Memories are read at one view. Cross sets: images that one repairs and "
+        "the other breaks, summed over orders; none, as only errors can be repaired.",
+        columns=SHARED_COLUMNS,
+        rows=tuple(rows),
+        answers=("tab:s_repair_regression",),
+        settings=settings,
+        notes=(ONE_DRAW, OWN_WEIGHTS),
+    )
+
+
+def _coverage_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
+    return Table(
+        name=f"{NAME}-coverage",
+        title="What an oracle over views and a memory would reach",
+        caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or the "
+        "memory at one view gets right. Combination: the memory at all these views.",
+        columns=COVERAGE_COLUMNS,
+        rows=tuple(rows),
+        answers=("sec:s_substitution",),
+        settings=settings,
+        notes=(ONE_DRAW, OWN_WEIGHTS, COVERAGE),
+    )
+
+
+def _ends(plan: Plan) -> tuple[int, int]:
+    return 1, plan.most_views(plan.main)
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of three spaces of the main stream at one view and at the most."""
+    return budget_pieces(plan.main, _ends(plan), arms_of(plan))
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Repairs and regressions of views and memories",
+    answers=("tab:s_repair_regression", "sec:s_substitution"),
+    make=make,
+    pieces=pieces,
+    missing=needs_views,
+)

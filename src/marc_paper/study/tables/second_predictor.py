@@ -1,0 +1,135 @@
+"""Views and memory with another predictor: the ResNet-50 rows of tab:ood and sec:s_substitution.
+
+Does the memory help a weaker predictor, and do views? Cost: two replays for each order of each
+stream of group predictor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.estimate import Piece, run_pieces
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import (
+    Runs,
+    averages,
+    difference,
+    marc_settings,
+    mean_accuracy,
+    over_orders,
+    span,
+)
+from marc_paper.study.work import Work
+
+NAME = "second-predictor"
+ANSWERS = ("tab:ood", "sec:s_substitution")
+
+COLUMNS = (
+    Column("stream"),
+    Column("predictor"),
+    Column("views"),
+    Column("no memory", "percent"),
+    Column("from views alone", "points", "fixed"),
+    Column("accuracy", "percent", "fixed"),
+    Column("gain", "points", "fixed"),
+    Column("over one view without memory", "points", "fixed"),
+)
+
+ByViews = Mapping[int, Runs]
+
+
+def predictor_rows(name: str, predictor: str, streams: Sequence[ByViews]) -> list[Row]:
+    """One view, then many if there are any; several streams are averaged."""
+    rows: list[Row] = []
+    for place in range(max(len(runs) for runs in streams)):
+        here = [list(runs.items())[min(place, len(runs) - 1)] for runs in streams]
+        runs = [each for _, each in here]
+        first = [each[1].base_correct for each in streams]
+        alone: Estimate | None = None
+        if place:
+            alone = difference([(a.base_correct, b) for a, b in zip(runs, first, strict=True)])
+        rows.append(
+            (
+                *(name, predictor, span([views for views, _ in here])),
+                sum(each.no_memory for each in runs) / len(runs),
+                alone,
+                mean_accuracy(runs),
+                difference([(each.correct, each.base_correct) for each in runs]),
+                difference([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
+            )
+        )
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The table of streams that another predictor sees."""
+    plan = work.plan
+    streams = plan.group("predictor")
+    settings = _settings(plan)
+    runs = {
+        stream: {
+            views: over_orders(work, stream, "marc", views, **settings)
+            for views in _budgets(plan, stream)
+        }
+        for stream in streams
+    }
+    rows: list[Row] = []
+    for stream in streams:
+        rows += predictor_rows(stream, _predictor(plan, stream), [runs[stream]])
+    for name, several in averages(plan, streams).items():
+        seen = sorted({_predictor(plan, stream) for stream in several})
+        rows += predictor_rows(name, ", ".join(seen), [runs[stream] for stream in several])
+    return [
+        Table(
+            name=NAME,
+            title="Views and memory with another predictor",
+            caption=f"{settings['space']}, K = {settings['capacity']}, "
+            f"w = {settings['weight']:g}. From views alone: without memory, against one view. "
+            "Gain: memory at the same views. Intervals are paired over images after a mean over "
+            "orders; ± is the deviation over orders.",
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=ANSWERS,
+            settings={**settings, "seeds": plan.seeds.orders},
+        )
+    ]
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """A run at one view and at many, over each order of each stream."""
+    return [
+        piece
+        for stream in plan.group("predictor")
+        for views in _budgets(plan, stream)
+        for piece in run_pieces(plan, (stream,), "marc", views, **_settings(plan))
+    ]
+
+
+def missing(plan: Plan) -> str:
+    """Another predictor is a group of streams of its own."""
+    return "" if plan.group("predictor") else "there is no stream of group predictor"
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="Views and memory with another predictor",
+    answers=ANSWERS,
+    make=make,
+    pieces=pieces,
+    missing=missing,
+)
+
+
+def _budgets(plan: Plan, stream: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys((1, plan.most_views(stream))))
+
+
+def _predictor(plan: Plan, stream: str) -> str:
+    return plan.streams[stream].predictor or plan.predictor
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)

@@ -1,0 +1,148 @@
+"""The gain of the deployed memory with one view and with few, on every stream: tab:s_ood_sub.
+
+Asked is whether the gain shrinks on every stream once a few views are averaged.
+Cost: two sweeps of one space on every stream that has several views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.budgets import (
+    DEPLOYED,
+    Budget,
+    budget_pieces,
+    deployed_arm,
+    read_budget,
+    view_notes,
+)
+from marc_paper.study.estimate import Piece
+from marc_paper.study.experiment import Experiment
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import Work
+
+NAME = "splits"
+GROUPS = ("main", "shift", "domain", "extra")
+
+COLUMNS = (
+    Column("group"),
+    Column("stream"),
+    Column("capacity"),
+    Column("few views"),
+    Column("no memory, one view", "percent"),
+    Column("memory, one view", "percent", "fixed"),
+    Column("no memory, few views", "percent"),
+    Column("memory, few views", "percent", "fixed"),
+    Column("gain, one view", "points", "fixed"),
+    Column("gain, few views", "points", "fixed"),
+    Column("shrink", "points", "fixed"),
+)
+
+
+def split_row(names: Sequence[str], one: Budget, few: Budget) -> Row:
+    """Accuracies and gains at one view and at few, means over the orders that are given."""
+    return (
+        *names,
+        *(
+            cell
+            for each in (one, few)
+            for cell in (
+                float(each.base.mean()),
+                Estimate.over_orders(each.correct[DEPLOYED].mean(axis=1).tolist()),
+            )
+        ),
+        *(Estimate.paired(each.correct[DEPLOYED], each.base) for each in (one, few)),
+        Estimate.paired(few.gains(DEPLOYED), one.gains(DEPLOYED)),
+    )
+
+
+def first_order(budget: Budget) -> Budget:
+    """The same budget with its first order alone."""
+    correct = {arm: answers[:1] for arm, answers in budget.correct.items()}
+    return Budget(budget.views, budget.base, correct)
+
+
+def make(work: Work) -> Sequence[Table]:
+    """Every stream in the first order, as the paper has it, and over all orders."""
+    plan = work.plan
+    first: list[Row] = []
+    every: list[Row] = []
+    for stream in _streams(plan):
+        few, capacity = plan.few_views(stream), _capacity(plan, stream)
+        arms = [deployed_arm(plan)]
+        budgets = [read_budget(work, stream, views, arms, capacity) for views in (1, few)]
+        names = (plan.streams[stream].group, stream, str(capacity), str(few))
+        first.append(split_row(names, *map(first_order, budgets)))
+        every.append(split_row(names, *budgets))
+    about = (
+        f"{plan.spaces.deployed}, w = {plan.grids.weight:g}. Shrink: the gain with few views minus "
+        "that with one, Sub(1, M). Intervals: 95 %, paired over images"
+    )
+    tables = (
+        (NAME, "first order", f"{about}.", first, plan.seeds.orders[:1]),
+        (
+            f"{NAME}-orders",
+            "means over orders",
+            f"{about}, each image averaged over orders first; ±: standard deviation over orders.",
+            every,
+            plan.seeds.orders,
+        ),
+    )
+    return [
+        Table(
+            name=name,
+            title=f"The gain with one view and with few on every stream, {which}",
+            caption=caption,
+            columns=COLUMNS,
+            rows=tuple(rows),
+            answers=("tab:s_ood_sub",),
+            settings={
+                "space": plan.spaces.deployed,
+                "weight": plan.grids.weight,
+                "few_views": plan.grids.few_views,
+                "seeds": seeds,
+            },
+            notes=view_notes(plan.group(*GROUPS), _streams(plan)),
+        )
+        for name, which, caption, rows, seeds in tables
+    ]
+
+
+def missing(plan: Plan) -> str:
+    """Why no stream can answer."""
+    if plan.grids.few_views < 2:
+        return f"grids.few_views is {plan.grids.few_views}, and few views are two or more"
+    return "" if _streams(plan) else "no stream of this plan has several views"
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """Sweeps of the deployed space at one view and at few, on every stream with several."""
+    return [
+        piece
+        for stream in _streams(plan)
+        for piece in budget_pieces(stream, (1, plan.few_views(stream)), [deployed_arm(plan)])
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="The gain with one view and with few on every stream",
+    answers=("tab:s_ood_sub",),
+    make=make,
+    pieces=pieces,
+    missing=missing,
+)
+
+
+def _streams(plan: Plan) -> list[str]:
+    """Streams that have several views, group by group."""
+    names = [name for group in GROUPS for name in plan.group(group)]
+    return [name for name in names if plan.few_views(name) > 1]
+
+
+def _capacity(plan: Plan, stream: str) -> int:
+    """K of benchmarks for shifts of the main classes, K of comparisons for other classes."""
+    grids = plan.grids
+    is_domain = plan.streams[stream].group in ("domain", "extra")
+    return grids.capacity if is_domain else grids.benchmark_capacity

@@ -1,0 +1,171 @@
+"""Seconds an image of whole systems: encoding, scoring the views, and the memory, apart.
+
+All systems are timed in each session, one image at a time as in a live stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.loop import iter_steps
+from marc.peers.registry import create_method
+from marc.scores import score_views
+from marc.stream import Stream
+from marc.types import AnyMethod
+from marc_paper.study.plan import Plan, Timing
+from marc_paper.study.tables.encoding_time import N_PICTURES, Bench, open_bench
+from marc_paper.study.tables.over_orders import marc_settings, peer_settings, views_of
+from marc_paper.study.work import Work
+
+DEPLOYED, STRONG = "MARC, deployed", "MARC, strong"
+
+Seconds = NDArray[np.float64]
+"""(sessions,) each."""
+
+
+@final
+@dataclass(frozen=True)
+class Configuration:
+    """A system that is timed."""
+
+    label: str
+    method: str
+    space: str
+    """Of the retrieval encoder; empty if there is none."""
+    views: int
+    settings: Mapping[str, Any]
+
+    @property
+    def reads_base(self) -> bool:
+        """Whether it takes the base scores of its views, rather than score them in its own way."""
+        return self.method in ("marc", "no-memory") or (self.method, self.views) == ("tda", 1)
+
+
+@final
+@dataclass(frozen=True)
+class Times:
+    """Seconds an image of one system, session by session."""
+
+    encoding: Seconds | None
+    """None where encoders or pictures are not at hand."""
+    scoring: Seconds
+    """Zero for a system that scores views in its own way: that is in its memory's time."""
+    memory: Seconds
+
+    @property
+    def total(self) -> Seconds:
+        """All that was measured."""
+        known = self.scoring + self.memory
+        return known if self.encoding is None else known + self.encoding
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """The beginning of a stream: some images to warm up, then those that are timed."""
+
+    stream: Stream
+    n_warm: int
+
+    @property
+    def n_timed(self) -> int:
+        """How many images are timed."""
+        return len(self.stream) - self.n_warm
+
+
+def beginning(stream: Stream, timing: Timing) -> Part:
+    """The part of a stream that is timed; of a short one, at most half is warm-up."""
+    n_warm = min(timing.warm_up, len(stream) // 2)
+    order = stream.order[: n_warm + timing.images]
+    part = replace(stream, order=order, seed=None)
+    _ = part.features.base  # shared by all methods; its time is that of `scoring_seconds`
+    return Part(part, n_warm)
+
+
+def memory_seconds(method: AnyMethod, part: Part) -> float:
+    """Seconds an image to look at its features, answer it and learn from it."""
+    method.reset()
+    steps = iter_steps(method, part.stream)
+    for step in islice(steps, part.n_warm):
+        _ = step.prediction
+    started = time.perf_counter()
+    for step in steps:
+        _ = step.prediction
+    return (time.perf_counter() - started) / part.n_timed
+
+
+def scoring_seconds(part: Part) -> float:
+    """Seconds an image for the base scores: logits of every view, equation 1 and e_t."""
+    seconds = 0.0
+    for position, query in enumerate(part.stream):
+        started = time.perf_counter()
+        score_views(query.view_logits)
+        if position >= part.n_warm:
+            seconds += time.perf_counter() - started
+    return seconds / part.n_timed
+
+
+def configurations(plan: Plan) -> list[Configuration]:
+    """The systems of the table."""
+    main, spaces, capacity = plan.main, plan.spaces, plan.grids.benchmark_capacity
+    few, graph, many = plan.few_views(main), plan.graph_views(main), plan.most_views(main)
+    found = [Configuration("no memory", "no-memory", "", views, {}) for views in (1, many)]
+    for name in ("tda", "cosmic"):
+        settings = peer_settings(plan, name)
+        views = views_of(plan, main, name)
+        found.append(Configuration(name.upper(), name, settings.get("space", ""), views, settings))
+    for label, space, budgets in (
+        (DEPLOYED, spaces.deployed, sorted({1, few, graph, many})),
+        (STRONG, spaces.strong, sorted({1, few})),
+    ):
+        settings = marc_settings(plan, space, capacity)
+        found += [Configuration(label, "marc", space, views, settings) for views in budgets]
+    return list({(each.label, each.views): each for each in found}.values())
+
+
+def measure(work: Work, systems: Sequence[Configuration]) -> tuple[list[Times], str]:
+    """Time all systems in each session; also why encoding was not timed, if it was not."""
+    plan = work.plan
+    own = {"", "predictor", plan.spaces.own}  # the predictor's feature is the key: nothing to embed
+    spaces = sorted({each.space.partition("+")[0] for each in systems} - own)
+    entry = plan.streams[plan.main]
+    n_pictures = min(N_PICTURES, plan.timing.images)
+    bench = open_bench(work.entry(plan.main), entry.source, spaces, n_pictures)
+    parts = {
+        views: beginning(work.stream(plan.main, views).in_order(plan.seeds.orders[0]), plan.timing)
+        for views in sorted({each.views for each in systems})
+    }
+    sessions = [_session(systems, parts, bench) for _ in range(plan.timing.sessions)]
+    times = []
+    for each in zip(*sessions, strict=True):
+        encoding, scoring, memory = zip(*each, strict=True)
+        known = None if encoding[0] is None else np.array(encoding)
+        times.append(Times(known, np.array(scoring), np.array(memory)))
+    return times, bench if isinstance(bench, str) else ""
+
+
+def _session(
+    systems: Sequence[Configuration], parts: Mapping[int, Part], bench: Bench | str
+) -> list[tuple[float | None, float, float]]:
+    """Encoding, scoring and memory of each system, one after the other."""
+    scoring = {views: scoring_seconds(part) for views, part in parts.items()}
+    viewing: dict[int, float] = {}
+    embedding: dict[str, float] = {}
+    if isinstance(bench, Bench):
+        viewing = {views: bench.predictor_seconds(views) for views in parts}
+        embedding = {space: bench.space_seconds(space) for space in bench.encoders}
+    found = []
+    for each in systems:
+        second = embedding.get(each.space.partition("+")[0], 0.0)
+        encoding = viewing[each.views] + second if viewing else None
+        method = create_method(each.method, **each.settings)
+        seconds = memory_seconds(method, parts[each.views])
+        found.append((encoding, scoring[each.views] if each.reads_base else 0.0, seconds))
+    return found

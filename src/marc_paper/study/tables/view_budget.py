@@ -1,0 +1,200 @@
+"""The gain of a memory at every view budget: tab:grid and tab:s_substitution_seeds.
+
+Asked is whether a memory still gains once many views are averaged, and by how much less. Sub(1, M)
+is the gain at M views minus the gain at one view, with space, capacity and weight held.
+Cost: a sweep of three spaces of the main stream at every view budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.budgets import (
+    DEPLOYED,
+    ONE_DRAW,
+    OWN_WEIGHTS,
+    STRONG,
+    Arm,
+    Budget,
+    anchors,
+    arms_of,
+    budget_pieces,
+    read_budget,
+)
+from marc_paper.study.estimate import Piece
+from marc_paper.study.experiment import Experiment, needs_views
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.substitution import contrast_tables
+from marc_paper.study.work import Work
+
+NAME = "view-budget"
+GAINS = {"deployed": DEPLOYED, "strong": STRONG}
+"""Memories whose gains have columns."""
+
+CHANGE_COLUMNS = (
+    Column("quantity"),
+    Column("first order", "points", "fixed"),
+    Column("all orders", "points", "fixed"),
+)
+ORDER_COLUMNS = (
+    Column("memory"),
+    Column("views"),
+    Column("space"),
+    Column("weight"),
+    Column("no memory", "percent"),
+    Column("accuracy", "percent", "fixed"),
+    Column("gain", "points", "fixed"),
+    Column("Sub(1, M)", "points", "fixed"),
+)
+
+
+def columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
+    """Accuracies of the first order, then gains of the first order and of all."""
+    return (
+        Column("views"),
+        Column("no memory", "percent"),
+        *(Column(arm.name, "percent", "fixed") for arm in arms),
+        *(
+            Column(f"{name} gain, {orders}", "points", "fixed")
+            for name in GAINS
+            for orders in ("first order", "all orders")
+        ),
+    )
+
+
+def budget_rows(budgets: Sequence[Budget]) -> list[Row]:
+    """One row a budget."""
+    return [
+        (
+            str(budget.views),
+            float(budget.base.mean()),
+            *(float(correct[0].mean()) for correct in budget.correct.values()),
+            *(
+                Estimate.paired(correct, budget.base)
+                for arm in GAINS.values()
+                for correct in (budget.correct[arm][:1], budget.correct[arm])
+            ),
+        )
+        for budget in budgets
+    ]
+
+
+def change_rows(least: Budget, most: Budget) -> list[Row]:
+    """What more views change: accuracy without memory and with each, then the gain of two."""
+    alone = Estimate.paired(most.base, least.base)  # the same in every order
+    rows: list[Row] = [("no memory", alone, alone)]
+    for arm, after in most.correct.items():
+        rows.append(_change_row(arm, after, least.correct[arm]))
+    for name, arm in GAINS.items():
+        rows.append(_change_row(f"{name} gain", most.gains(arm), least.gains(arm)))
+    return rows
+
+
+def _change_row(quantity: str, after: NDArray[Any], before: NDArray[Any]) -> Row:
+    """The first order, and all of them (orders, N)."""
+    return (quantity, Estimate.paired(after[:1], before[:1]), Estimate.paired(after, before))
+
+
+def order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
+    """One row a memory and budget: accuracy, gain and Sub(1, M), means over orders."""
+    one = budgets[0]
+    rows: list[Row] = []
+    for arm in arms:
+        for budget in budgets:
+            gains = budget.gains(arm.name)
+            by_order = budget.correct[arm.name].mean(axis=1).tolist()
+            rows.append(
+                (
+                    arm.name,
+                    str(budget.views),
+                    arm.space,
+                    f"{arm.weight:g}",
+                    float(budget.base.mean()),
+                    Estimate.over_orders(by_order),
+                    Estimate.paired(budget.correct[arm.name], budget.base),
+                    None if budget is one else Estimate.paired(gains, one.gains(arm.name)),
+                )
+            )
+    return rows
+
+
+def make(work: Work) -> Sequence[Table]:
+    """The sweep over view budgets, the same over all orders, and the contrasts."""
+    plan = work.plan
+    stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
+    needed = sorted({*plan.budgets(stream), *anchors(plan, stream)})
+    read = {views: read_budget(work, stream, views, arms, capacity) for views in needed}
+    budgets = [read[views] for views in plan.budgets(stream)]
+    return [
+        *_budget_tables(plan, budgets, arms),
+        *contrast_tables(plan, [read[views] for views in anchors(plan, stream)], _settings(plan)),
+    ]
+
+
+def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Table]:
+    settings, most = _settings(plan), budgets[-1].views
+    about = f"{plan.main}, K = {plan.grids.benchmark_capacity}"
+    usual = f"{about}, w = {plan.grids.weight:g} where no other weight is named."
+    error = "Intervals: 95 %, paired over images; ±: standard deviation over orders."
+    common: dict[str, Any] = {"answers": ("tab:grid",), "notes": (ONE_DRAW, OWN_WEIGHTS)}
+    return [
+        Table(
+            name=NAME,
+            title="Accuracy and gain at every view budget",
+            caption=f"{usual} Accuracies are of the first order. {error}",
+            columns=columns_of(arms),
+            rows=tuple(budget_rows(budgets)),
+            settings=settings,
+            **common,
+        ),
+        Table(
+            name=f"{NAME}-change",
+            title=f"What {most} views change against one",
+            caption=f"{usual} Values of the table {NAME} at {most} views minus those at one; of a "
+            f"gain this is Sub(1, {most}). {error}",
+            columns=CHANGE_COLUMNS,
+            rows=tuple(change_rows(budgets[0], budgets[-1])),
+            settings=settings,
+            **common,
+        ),
+        Table(
+            name=f"{NAME}-orders",
+            title="The same, means over orders",
+            caption=f"{about}. {error} Each image is averaged over orders first.",
+            columns=ORDER_COLUMNS,
+            rows=tuple(order_rows(budgets, arms)),
+            settings={name: value for name, value in settings.items() if name != "weight"},
+            **common,
+        ),
+    ]
+
+
+def _settings(plan: Plan) -> dict[str, object]:
+    return {
+        "stream": plan.main,
+        "capacity": plan.grids.benchmark_capacity,
+        "weight": plan.grids.weight,
+        "few_views": plan.few_views(plan.main),
+        "many_views": plan.most_views(plan.main),
+        "seeds": plan.seeds.orders,
+    }
+
+
+def pieces(plan: Plan) -> list[Piece]:
+    """One sweep of three spaces of the main stream at every view budget."""
+    needed = sorted({*plan.budgets(plan.main), *anchors(plan, plan.main)})
+    return budget_pieces(plan.main, needed, arms_of(plan))
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    title="The gain of a memory at every view budget",
+    answers=("tab:grid", "tab:s_substitution_seeds"),
+    make=make,
+    pieces=pieces,
+    missing=needs_views,
+)
