@@ -52,7 +52,7 @@ def page(study: StoredStudy) -> str:
     seconds = sum(record["seconds"] for record in study.records.values())
     head = (
         f"# {plan['title']}: tables\n\nPrinted by `make study-results`. The plan is "
-        "`src/marc/study/plans/lab.toml`; [study.md](../study.md) says what these numbers mean. "
+        "`src/marc_paper/study/plans/lab.toml`; [study.md](../study.md) says what they mean. "
         f"{len(study.records)} experiments, {seconds:.0f} s without the drawing and embedding of "
         "pictures.\n"
     )

@@ -1,6 +1,6 @@
 import pytest
-from commands import make_sources
-from report_pages import make_results
+from helpers.commands import make_sources
+from helpers.report_pages import make_results
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-import reference
+from helpers import reference
 
 from marc.admission import POLICIES, Arrivals
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from helpers.making import make_stream
 from hypothesis import given
 from hypothesis import strategies as st
-from making import make_stream
 from test_offline import slow_twin
 
 from marc.auto_weight import AutoWeight, beyond_chance, follow, quadratic_scores

@@ -1,6 +1,6 @@
 import numpy as np
-from contract import check_method
-from making import make_stream
+from helpers.contract import check_method
+from helpers.making import make_stream
 
 from marc.loop import iter_steps, run
 from marc.method import MARC

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-import reference
+from helpers import reference
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from contract import check_method
-from making import make_stream
+from helpers.contract import check_method
+from helpers.making import make_stream
 
 from marc.admission import POLICIES
 from marc.errors import MarcError

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-import reference
+from helpers import reference
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

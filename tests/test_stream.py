@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from making import make_stream
+from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.stream import Stream

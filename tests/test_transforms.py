@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import reference
-from making import make_stream
+from helpers import reference
+from helpers.making import make_stream
 
 from marc import transforms
 from marc.errors import MarcError

@@ -1,6 +1,6 @@
 """From trained weights to the files that the lab ships: ONNX, prompts, cards, golden features.
 
-    python -m training.export --work training/work --target src/marc/encoders/weights
+    python -m training.export --work training/work --target src/marc_lab/weights
 
 Runs anywhere, without a GPU, in about a minute. Every file is run by ONNX Runtime and compared with
 the training framework before it counts.
@@ -55,7 +55,7 @@ def main() -> int:
     """Export every finished encoder, and what belongs to all of them."""
     parser = argparse.ArgumentParser(description="Export trained encoders to ONNX.")
     parser.add_argument("--work", type=Path, default=Path("training/work"))
-    parser.add_argument("--target", type=Path, default=Path("src/marc/encoders/weights"))
+    parser.add_argument("--target", type=Path, default=Path("src/marc_lab/weights"))
     options = parser.parse_args()
     work, target = WorkFolder(options.work), options.target
     record = work.record()["encoders"]

@@ -28,7 +28,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Admission:
+class Policy:
     """A policy: its priority function and what that function depends on."""
 
     name: str
@@ -71,14 +71,14 @@ def _retrieval_aware(arrivals: Arrivals) -> NDArray[np.float64]:
     return -softmax_entropy(arrivals.fused)
 
 
-POLICIES: dict[str, Admission] = {
+POLICIES: dict[str, Policy] = {
     policy.name: policy
     for policy in (
-        Admission("entropy", "low entropy of CLIP with its memory (the paper's)", _entropy, True),
-        Admission("confidence", "high top probability of CLIP alone", _confidence),
-        Admission("fifo", "the newest", _fifo),
-        Admission("reservoir", "a uniform random sample", _reservoir),
-        Admission(
+        Policy("entropy", "low entropy of CLIP with its memory (the paper's)", _entropy, True),
+        Policy("confidence", "high top probability of CLIP alone", _confidence),
+        Policy("fifo", "the newest", _fifo),
+        Policy("reservoir", "a uniform random sample", _reservoir),
+        Policy(
             "retrieval_aware",
             "low entropy of the fused answer; online only",
             _retrieval_aware,

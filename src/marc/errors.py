@@ -1,15 +1,19 @@
-"""The one kind of error this package raises on bad input."""
+"""Bad input: the one error it raises, the checks that raise it, and lookups by name."""
 
 from __future__ import annotations
 
+import importlib
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.scores import Int, unit
+
+T = TypeVar("T")
 
 
 class MarcError(ValueError):
@@ -203,3 +207,68 @@ def check_same_shape(found: tuple[int, ...], remembered: tuple[int, ...]) -> Non
             allowed="{} classes, {} dimensions".format(*remembered),
             hint="method.reset()",
         )
+
+
+class Registry(Mapping[str, T]):
+    """What has a name: ours, what a program registered, and what installed packages bring.
+
+    A thing may be given as `package.module:Name`; it is imported when it is first asked for.
+    Packages bring things by entry points of `group`, and `accept` turns what they bring into a T.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        group: str,
+        own: Mapping[str, T | str],
+        accept: Callable[[str, Any], T],
+        hint: str | None = None,
+    ) -> None:
+        self.what, self.group, self.hint = what, group, hint
+        self._accept = accept
+        self._things: dict[str, T | str] = dict(own)
+
+    def register(self, name: str, thing: T) -> None:
+        """Add a thing under a name that is free."""
+        if name in self:
+            raise MarcError(f"there is a {self.what} of this name", got=name, hint="another name")
+        self._things[name] = self._accept(name, thing)
+
+    def find(self, name: str) -> T:
+        """A thing by its name, or by `package.module:Name`, which is imported."""
+        if name not in self and ":" in name:
+            self._things[name] = self._accept(name, self._imported(name, name))
+        one_of(
+            self.what, name, self, self.hint or f"package.module:Name for a {self.what} of yours"
+        )
+        return self[name]
+
+    def __getitem__(self, name: str) -> T:
+        thing = self._things[name] if name in self._things else self._brought[name]
+        if isinstance(thing, str):
+            thing = self._things[name] = self._accept(name, self._imported(name, thing))
+        return thing
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things or name in self._brought  # nothing is imported
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._things, **self._brought})
+
+    def __len__(self) -> int:
+        return len({**self._things, **self._brought})
+
+    @cached_property
+    def _brought(self) -> dict[str, str]:
+        from importlib.metadata import entry_points
+
+        return {point.name: point.value for point in entry_points(group=self.group)}
+
+    def _imported(self, name: str, where: str) -> Any:
+        module, _, attribute = where.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise MarcError(
+                f"the {self.what} {name!r} cannot be loaded", got=str(error), hint=where
+            ) from error

@@ -11,7 +11,7 @@ import numpy as np
 from marc.errors import MarcError
 from marc.scores import Int
 from marc.stream import Stream
-from marc.types import AnyMethod, BatchMethod, Query, Run, Step, Trajectory
+from marc.types import AnyMethod, BatchMethod, Checking, Query, Run, Step, Trajectory
 
 
 def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:
@@ -56,6 +56,8 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
     `on_step` is called after each step, for progress. The matched baseline is part of the result:
     the same images, views, prompts and order without memory.
     """
+    if isinstance(method, Checking):
+        method.check(stream)
     method.reset()
     size = len(stream)
     predictions = np.empty(size, dtype=np.int64)

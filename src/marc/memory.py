@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.auto_weight import AutoWeight
 from marc.errors import MarcError, integer, number
 from marc.scores import Float, Int, kernel
+from marc.types import AnyMethod
+
+STATE_VERSION = 1
 
 
 class Neighbor(NamedTuple):
@@ -267,3 +273,59 @@ class NegativeMemory:
         if self.rule.eviction == "age":
             return slots.start + int(arrival.argmin())  # an empty slot has arrival 0
         return slots.start + int(np.lexsort((-arrival, self._priority[slots]))[0])
+
+
+@dataclass
+class Memories:
+    """Everything MARC remembers."""
+
+    retrieval: Memory
+    clip: Memory | None
+    negative: NegativeMemory | None
+    auto: AutoWeight | None
+    n_seen: int = 0
+
+    def parts(self) -> dict[str, Memory | NegativeMemory | AutoWeight]:
+        """Those that there are, by name."""
+        names = "retrieval", "clip", "negative", "auto"
+        parts = {name: getattr(self, name) for name in names}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+def config_of(method: Any) -> dict[str, Any]:
+    """The name and every setting of a method that is a dataclass."""
+    settings = {each.name: getattr(method, each.name) for each in _settings(method)}
+    return {"method": method.name, **settings}
+
+
+def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The state of a method whose memories are `arrays`; None before the first step."""
+    if arrays is None:
+        raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
+    return {"version": STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
+
+
+def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of several memories in one dictionary, as PART/NAME."""
+    return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
+
+
+def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The arrays of one memory in a state; empty if there was none."""
+    prefix, arrays = f"{name}/", state["arrays"].items()
+    return {key.removeprefix(prefix): array for key, array in arrays if key.startswith(prefix)}
+
+
+def settings_in(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the method that gave a state; another format is refused."""
+    if state.get("version") != STATE_VERSION:
+        raise MarcError(
+            "this memory state has another format",
+            got=repr(state.get("version")),
+            allowed=STATE_VERSION,
+        )
+    return {name: value for name, value in state["config"].items() if name != "method"}
+
+
+def _settings(method: Any) -> list[dataclasses.Field[Any]]:
+    return [each for each in dataclasses.fields(method) if each.init]

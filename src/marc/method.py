@@ -18,12 +18,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from marc.admission import POLICIES, Admission, Arrivals
+from marc.admission import POLICIES, Arrivals, Policy
 from marc.auto_weight import AutoWeight
 from marc.errors import check_same_shape, check_space_name, integer, number, one_of, switch
-from marc.memory import Memory, NegativeMemory
+from marc.memory import (
+    Memories,
+    Memory,
+    NegativeMemory,
+    as_state,
+    config_of,
+    named,
+    part,
+    settings_in,
+)
 from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
-from marc.types import Query, Step, as_state, config_of, named, part, settings_in
+from marc.types import Query, Step
 
 
 @dataclass(eq=False)
@@ -62,7 +71,7 @@ class MARC:
     use_base: bool = True
     """False answers from the memory alone."""
 
-    _state: _State | None = field(default=None, init=False, repr=False)
+    _state: Memories | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.space = check_space_name(self.space)
@@ -152,7 +161,7 @@ class MARC:
         return "marc"
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> Policy:
         """The policy with its priority function."""
         return POLICIES[self.policy]
 
@@ -166,6 +175,11 @@ class MARC:
         """Whether the CLIP memory changes anything; if not, it is not kept at all."""
         wanted = self.admission.reads_clip_memory or self.refine_labels or self.clip_weight > 0
         return wanted and self.admission_capacity > 0
+
+    @property
+    def learns_weight(self) -> bool:
+        """Whether the weight is learned from the stream."""
+        return self.weight == "auto"
 
     @property
     def memory(self) -> Memory | None:
@@ -192,57 +206,32 @@ class MARC:
     def from_state(cls, state: dict[str, Any]) -> MARC:
         """A method that goes on as if it had never stopped."""
         method = cls(**settings_in(state))
-        method._state = _State.restored(method, state)
+        n_classes, kernel = state["n_classes"], {"alpha": method.alpha, "beta": method.beta}
+
+        def memory(name: str, capacity: int) -> Memory:
+            return Memory.from_state(part(state, name), n_classes, capacity, **kernel)
+
+        method._state = Memories(
+            memory("retrieval", method.capacity),
+            memory("clip", method.admission_capacity) if method.reads_clip_memory else None,
+            NegativeMemory.from_state(part(state, "negative")) if method.negative_weight else None,
+            AutoWeight.from_state(part(state, "auto"), n_classes) if method.learns_weight else None,
+            state["n_seen"],
+        )
         return method
 
-    def _memories(self, query: Query, dim: int) -> _State:
+    def _memories(self, query: Query, dim: int) -> Memories:
         """The memories, made empty at the first query, when C and the dimensions are known."""
         n_classes = query.predictor.n_classes
         if self._state is None:
-            self._state = _State.fresh(self, n_classes, len(query.clip_key), dim)
+            kernel = {"alpha": self.alpha, "beta": self.beta}
+            clip_dim, capacity = len(query.clip_key), self.admission_capacity
+            self._state = Memories(
+                Memory(n_classes, self.capacity, dim, **kernel),
+                Memory(n_classes, capacity, clip_dim, **kernel) if self.reads_clip_memory else None,
+                NegativeMemory(n_classes, clip_dim) if self.negative_weight else None,
+                AutoWeight.fresh(n_classes) if self.learns_weight else None,
+            )
         retrieval = self._state.retrieval
         check_same_shape((n_classes, dim), (retrieval.n_classes, retrieval.dim))
         return self._state
-
-
-@dataclass
-class _State:
-    """Everything MARC remembers."""
-
-    retrieval: Memory
-    clip: Memory | None
-    negative: NegativeMemory | None
-    auto: AutoWeight | None
-    n_seen: int = 0
-
-    @classmethod
-    def fresh(cls, marc: MARC, n_classes: int, clip_dim: int, dim: int) -> _State:
-        kernel = {"alpha": marc.alpha, "beta": marc.beta}
-        clip = negative = None
-        if marc.reads_clip_memory:
-            clip = Memory(n_classes, marc.admission_capacity, clip_dim, **kernel)
-        if marc.negative_weight:
-            negative = NegativeMemory(n_classes, clip_dim)
-        auto = AutoWeight.fresh(n_classes) if marc.weight == "auto" else None
-        return cls(Memory(n_classes, marc.capacity, dim, **kernel), clip, negative, auto)
-
-    @classmethod
-    def restored(cls, marc: MARC, state: dict[str, Any]) -> _State:
-        n_classes, kernel = state["n_classes"], {"alpha": marc.alpha, "beta": marc.beta}
-        retrieval = Memory.from_state(part(state, "retrieval"), n_classes, marc.capacity, **kernel)
-        clip = negative = None
-        if marc.reads_clip_memory:
-            clip = Memory.from_state(
-                part(state, "clip"), n_classes, marc.admission_capacity, **kernel
-            )
-        if marc.negative_weight:
-            negative = NegativeMemory.from_state(part(state, "negative"))
-        auto = None
-        if marc.weight == "auto":
-            auto = AutoWeight.from_state(part(state, "auto"), n_classes)
-        return cls(retrieval, clip, negative, auto, state["n_seen"])
-
-    def parts(self) -> dict[str, Memory | NegativeMemory | AutoWeight]:
-        names = "retrieval", "clip", "negative", "auto"
-        parts = {name: getattr(self, name) for name in names}
-        return {name: part for name, part in parts.items() if part is not None}

@@ -1,8 +1,10 @@
-"""The nouns: predictor, query, step, trajectory and run. The verbs live in their own files."""
+"""The nouns: predictor, query, step, trajectory, run, method.
+
+The verbs live in their own files.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, check_features, integer
 from marc.scores import BaseScores, Float, Int, score_views, unit
 
-STATE_VERSION = 1
 WEIGHTS = (0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0)
 """The paper's weights."""
 CAPACITIES = (1, 2, 3, 4, 8, 16, 32, 64)
@@ -328,40 +329,19 @@ class BatchMethod(_Named, Protocol):
 AnyMethod = Method | BatchMethod
 
 
-def config_of(method: Any) -> dict[str, Any]:
-    """The name and every setting of a method that is a dataclass."""
-    settings = {each.name: getattr(method, each.name) for each in _settings(method)}
-    return {"method": method.name, **settings}
+@runtime_checkable
+class Replayable(Protocol):
+    """A method that can answer a whole stream at once, as `marc.replay` asks."""
+
+    def replay(self, stream: Any) -> Run:
+        """What `marc.run(self, stream)` gives."""
+        ...
 
 
-def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The state of a method whose memories are `arrays`; None before the first step."""
-    if arrays is None:
-        raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
-    return {"version": STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
+@runtime_checkable
+class Checking(Protocol):
+    """A method that refuses some streams before it sees their first image."""
 
-
-def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of several memories in one dictionary, as PART/NAME."""
-    return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
-
-
-def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The arrays of one memory in a state; empty if there was none."""
-    prefix, arrays = f"{name}/", state["arrays"].items()
-    return {key.removeprefix(prefix): array for key, array in arrays if key.startswith(prefix)}
-
-
-def settings_in(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the method that gave a state; another format is refused."""
-    if state.get("version") != STATE_VERSION:
-        raise MarcError(
-            "this memory state has another format",
-            got=repr(state.get("version")),
-            allowed=STATE_VERSION,
-        )
-    return {name: value for name, value in state["config"].items() if name != "method"}
-
-
-def _settings(method: Any) -> list[dataclasses.Field[Any]]:
-    return [each for each in dataclasses.fields(method) if each.init]
+    def check(self, stream: Any) -> None:
+        """Raise `MarcError` where the stream does not fit."""
+        ...

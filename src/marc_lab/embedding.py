@@ -20,11 +20,12 @@ from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError, integer
 from marc.pictures.views import make_views
 from marc.results.files import cache_folder, read_arrays, write_arrays
+from marc.sources import SourceKind
 from marc.stream import Stream
 from marc.types import OnProgress
 from marc_lab.encoders import PREDICTOR, PREFIX, mini_predictor
 from marc_lab.raster import SIDE
-from marc_lab.streams import StreamPlan, plan_stream
+from marc_lab.streams import StreamPlan, list_lab_streams, plan_stream
 from marc_lab.world import VERSION
 
 RECIPE = "VC"
@@ -186,3 +187,22 @@ def _kept(
         why = f"{cache_folder()}: {error.strerror}"
         warnings.warn(f"pictures and features are not kept in {why}", stacklevel=2)
     return array
+
+
+def _open(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+    return lab_stream(name, on_progress, 1 if n_views is None else n_views)
+
+
+def _sizes() -> dict[str, tuple[int, int]]:
+    plans = {name: plan_stream(name) for name in list_lab_streams()}
+    return {name: (len(plan), len(plan.classes)) for name, plan in plans.items()}
+
+
+SOURCE = SourceKind(
+    "lab/NAME",
+    _open,
+    names=_sizes,
+    pictures=lambda name: plan_stream(name).picture,
+    draws_views=True,
+)
+"""`lab/NAME`, the type of source that this package brings."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders._loading import Loading, check_choices, check_images
-from marc.encoders.cards import Encoder, EncoderCard, Training
+from marc.encoders.cards import Encoder, EncoderCard, Library, Training
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.errors import MarcError, integer
 from marc.pictures.crops import Crop
@@ -182,3 +182,7 @@ def _known_texts() -> dict[str, NDArray[np.float32]]:
         for label, name in enumerate(CLASS_NAMES)
         for place, prompt in enumerate(PROMPTS)
     }
+
+
+LIBRARY = Library("mini:NAME", load_mini, cards=mini_cards)
+"""`mini:NAME`, the encoders that this package brings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 
 import typer
@@ -17,10 +18,7 @@ from marc.cli.report import report
 from marc.cli.run import run
 from marc.cli.select import select
 from marc.cli.sweep import sweep
-from marc.errors import MarcError
-from marc_lab.demo import demo
-from marc_paper.cli.study import study
-from marc_paper.cli.verify import verify
+from marc.errors import MarcError, Registry
 
 _INTERRUPTED = 130  # the parser's exit status for Ctrl-C
 
@@ -31,18 +29,22 @@ app = typer.Typer(
     help="MARC: a memory for zero-shot CLIP, and the instrument to study it.",
     epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
 )
-app.command()(demo)
-app.command(name="embed")(embed_pictures)
-app.command()(geometry)
-app.command()(select)
-app.command()(run)
-app.command()(sweep)
-app.command()(compare)
-app.command()(study)
-app.command()(verify)
-app.command()(report)
-app.command()(check)
-app.command(name="list")(list_names)
+_ORDER = ("demo", "embed", "geometry", "select", "run", "sweep", "compare", "study", "verify")
+_OWN: dict[str, Callable[..., None] | str] = {
+    "embed": embed_pictures,
+    "geometry": geometry,
+    "select": select,
+    "run": run,
+    "sweep": sweep,
+    "compare": compare,
+    "report": report,
+    "check": check,
+    "list": list_names,
+}
+COMMANDS = Registry("command", "marc.commands", _OWN, lambda name, thing: thing)
+"""Every command by name: ours, and those that installed packages bring."""
+for _name in sorted(COMMANDS, key=lambda each: _ORDER.index(each) if each in _ORDER else 99):
+    app.command(name=_name)(COMMANDS[_name])
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import typer
 
@@ -13,12 +13,14 @@ from marc.admission import POLICIES
 from marc.cli import console
 from marc.encoders import encoder_card, list_encoders
 from marc.encoders.prompts import list_prompt_sets, read_prompt_set
-from marc.errors import MarcError, one_of
+from marc.errors import MarcError, Registry, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, list_methods
 from marc.pictures import NAMED_SETS
-from marc_lab.streams import list_lab_streams, plan_stream
+from marc.sources import SOURCES
 
+LISTINGS = Registry("listing", "marc.listings", {}, lambda name, thing: thing)
+"""What else can be listed, by packages that bring it: `f(pattern, card, json)`."""
 NEEDS = {
     "space": "the space of a second encoder",
     "prompts": "the embedding of every prompt",
@@ -44,7 +46,7 @@ def list_names(
         "encoders": list_encoder_cards,
         "datasets": list_datasets,
         "prompts": list_prompts,
-        "experiments": list_experiments,
+        **{name: cast(Any, LISTINGS[name]) for name in LISTINGS},
     }
     kinds[one_of("kind of thing to list", what, kinds)](pattern, card, json)
 
@@ -52,7 +54,7 @@ def list_names(
 def list_method_cards(pattern: str, card: str, json: bool) -> None:
     """Methods, or the card of one."""
     names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
-    _refuse_none("method", names, pattern, METHODS)
+    refuse_none("method", names, pattern, METHODS)
     cards = {name: METHODS[name] for name in names}
     if json:
         console.as_json({name: as_data(each) for name, each in cards.items()})
@@ -69,7 +71,7 @@ def list_method_cards(pattern: str, card: str, json: bool) -> None:
 def list_encoder_cards(pattern: str, card: str, json: bool) -> None:
     """Encoders, or the card of one."""
     names = [card] if card else list_encoders(pattern)
-    _refuse_none("encoder", names, pattern, list_encoders())
+    refuse_none("encoder", names, pattern, list_encoders())
     cards = {name: dataclasses.asdict(encoder_card(name)) for name in names}
     if json:
         console.as_json(cards)
@@ -109,11 +111,16 @@ def encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
 
 def list_datasets(pattern: str, card: str, json: bool) -> None:
     """Streams that come with the program, and published sets that it knows how to read."""
-    _refuse_card("data sets", card)
-    known = [*map("lab/{}".format, list_lab_streams()), *NAMED_SETS]
+    refuse_card("data sets", card)
+    ours = {
+        f"{kind}/{name}": size
+        for kind, source in SOURCES.items()
+        for name, size in source.names().items()
+    }
+    known = [*ours, *NAMED_SETS]
     names = fnmatch.filter(known, pattern)
-    _refuse_none("data set", names, pattern, known)
-    sets = {name: _data_set(name) for name in names}
+    refuse_none("data set", names, pattern, known)
+    sets = {name: _data_set(name, ours.get(name)) for name in names}
     if json:
         console.as_json(sets)
         return
@@ -123,23 +130,22 @@ def list_datasets(pattern: str, card: str, json: bool) -> None:
         console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
 
 
-def _data_set(name: str) -> dict[str, Any]:
-    if name in NAMED_SETS:
+def _data_set(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
+    if size is None:
         known = NAMED_SETS[name]
         return {
             "images": known.images,
             "classes": known.classes,
             "where": f"ROOT/{known.layout}",
         }
-    plan = plan_stream(name.removeprefix("lab/"))
-    return {"images": len(plan), "classes": len(plan.classes), "where": "drawn by the program"}
+    return {"images": size[0], "classes": size[1], "where": "drawn by the program"}
 
 
 def list_prompts(pattern: str, card: str, json: bool) -> None:
     """Prompt sets, or the texts of one."""
     sets = list_prompt_sets()
     names = [one_of("prompt set", card, sets)] if card else fnmatch.filter(sets, pattern)
-    _refuse_none("prompt set", names, pattern, sets)
+    refuse_none("prompt set", names, pattern, sets)
     if card:
         prompts = read_prompt_set(card)
         if json:
@@ -156,39 +162,25 @@ def list_prompts(pattern: str, card: str, json: bool) -> None:
 
 def list_policies(pattern: str, card: str, json: bool) -> None:
     """Admission policies and what they keep."""
-    _refuse_card("policies", card)
+    refuse_card("policies", card)
     found = {p.name: p.summary for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)}
-    _refuse_none("policy", found, pattern, POLICIES)
+    refuse_none("policy", found, pattern, POLICIES)
     if json:
         console.as_json(found)
     else:
         console.table(["policy", "keeps"], [[*row] for row in found.items()], numbers=False)
 
 
-def list_experiments(pattern: str, card: str, json: bool) -> None:
-    """Experiments of `marc study` and what of the paper they answer."""
-    from marc_paper.study.experiments import EXPERIMENTS
-
-    _refuse_card("experiments", card)
-    known = {each.name: each for each in EXPERIMENTS}
-    found = [each for name, each in known.items() if fnmatch.fnmatch(name, pattern)]
-    _refuse_none("experiment", [each.name for each in found], pattern, known)
-    if json:
-        told = {each.name: {"title": each.title, "answers": each.answers} for each in found}
-        console.as_json(told)
-        return
-    rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in found]
-    console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False)
-
-
-def _refuse_card(what: str, card: str) -> None:
+def refuse_card(what: str, card: str) -> None:
+    """Refuse to print the card of something that has none."""
     if card:
         raise MarcError(
             f"{what} have no cards", got=f"--card {card}", allowed="methods, encoders, prompts"
         )
 
 
-def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:
+def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:
+    """Refuse a pattern that nothing matches."""
     if not found:
         raise MarcError(f"no {what} has such a name", got=pattern, allowed=", ".join(known))
 

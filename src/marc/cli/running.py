@@ -16,12 +16,11 @@ from marc.errors import MarcError
 from marc.loop import iter_steps
 from marc.loop import run as run_method
 from marc.peers.registry import METHODS, create_method
-from marc.peers.tip_adapter import TipAdapter
 from marc.peers.weight_search import WeightSearch
 from marc.results.files import Arrays
 from marc.results.folder import PREDICTIONS, Folder
 from marc.stream import Stream
-from marc.types import AnyMethod, Run, Step, order_name
+from marc.types import AnyMethod, Checking, Run, Step, order_name
 
 WARM = 4
 """Images that a method answers before its time is taken."""
@@ -52,8 +51,8 @@ class Wanted:
         config = method.config()
         if self.oracle:
             self._refuse_oracle()
-        if isinstance(method, TipAdapter):
-            method.refuse_shots_of(self.stream.features.clip_keys)
+        if isinstance(method, Checking):
+            method.check(self.stream)
         if "space" in config:
             self.stream.features.keys(config["space"])  # refuse a wrong name before writing
         return {

@@ -8,26 +8,44 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable
+import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
-from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
+from marc.encoders.cards import Encoder, EncoderCard, Library, TextEncoder
 from marc.encoders.published import PUBLISHED, WITH_TEXT
-from marc.errors import MarcError
-
-if TYPE_CHECKING:
-    from marc.encoders._loading import Loading
+from marc.errors import MarcError, Registry
 
 __all__ = [
+    "LIBRARIES",
     "Encoder",
     "EncoderCard",
+    "Library",
     "TextEncoder",
     "create_encoder",
     "create_predictor",
     "encoder_card",
     "list_encoders",
 ]
+
+
+def _library(name: str, thing: Any) -> Library:
+    if not isinstance(thing, Library):
+        raise MarcError(f"{name} is no library of encoders", got=type(thing).__name__)
+    return thing
+
+
+LIBRARIES = Registry(
+    "library of encoders",
+    "marc.encoders",
+    {
+        "timm": "marc.encoders.from_timm:LIBRARY",
+        "open_clip": "marc.encoders.from_open_clip:LIBRARY",
+        "onnx": "marc.encoders.from_onnx:LIBRARY",
+    },
+    _library,
+)
+"""What loads encoders, by the prefix of their names."""
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
@@ -47,23 +65,17 @@ def encoder_card(name: str) -> EncoderCard:
     >>> encoder_card("dinov2-b").pooling
     'CLS'
     """
-    cards = _cards()
-    if name in cards:
-        return cards[name]
-    kind, _, rest = name.partition(":")
-    if kind == "timm":
-        from marc.encoders.from_timm import timm_card
-
-        return timm_card(rest)
-    if kind == "open_clip":
-        from marc.encoders.from_open_clip import open_clip_card
-
-        return open_clip_card(rest)
-    if kind == "onnx":
-        from marc.encoders.from_onnx import onnx_card
-
-        return onnx_card(rest)
-    raise _unknown(name)
+    if name in PUBLISHED:
+        return PUBLISHED[name]
+    kind, colon, rest = name.partition(":")
+    if colon and kind not in LIBRARIES:
+        return _imported(name).card
+    library = LIBRARIES[kind] if colon else None
+    if library is not None and name in library.cards():
+        return library.cards()[name]
+    if library is None or library.card is None:
+        raise _unknown(name)
+    return library.card(rest)
 
 
 def create_encoder(
@@ -96,7 +108,10 @@ def create_encoder(
 
     card = encoder_card(name)
     path = None if weights is None else Path(weights)
-    return _loader(card)(card, Loading(path, offline, device, precision, batch))
+    kind = name.partition(":")[0] if ":" in name else card.library
+    if kind not in LIBRARIES:
+        return _imported(name)
+    return LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
 
 
 def create_predictor(
@@ -127,26 +142,19 @@ def create_predictor(
     return cast(TextEncoder, loaded)
 
 
-def _loader(card: EncoderCard) -> Callable[[EncoderCard, Loading], Encoder]:
-    """What loads an encoder of this kind."""
-    if card.library == "timm":
-        from marc.encoders.from_timm import load_timm
-
-        return load_timm
-    if card.library == "open_clip":
-        from marc.encoders.from_open_clip import load_open_clip
-
-        return load_open_clip
-    from marc.encoders.from_onnx import load_onnx
-    from marc_lab.encoders import load_mini, mini_cards
-
-    return load_mini if card.name in mini_cards() else load_onnx
+def _imported(name: str) -> Encoder:
+    """An encoder of a user's own, `package.module:Name`: one, or a function that makes one."""
+    module, _, attribute = name.partition(":")
+    try:
+        thing = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise _unknown(name) from error
+    return cast(Encoder, thing if hasattr(thing, "encode") and hasattr(thing, "card") else thing())
 
 
 def _cards() -> dict[str, EncoderCard]:
-    from marc_lab.encoders import mini_cards
-
-    return {**PUBLISHED, **mini_cards()}
+    named = [library.cards() for library in LIBRARIES.values()]
+    return {**PUBLISHED, **{name: card for cards in named for name, card in cards.items()}}
 
 
 def _unknown(name: str) -> MarcError:
@@ -155,6 +163,6 @@ def _unknown(name: str) -> MarcError:
     return MarcError(
         "unknown encoder",
         got=repr(name),
-        allowed=", ".join([*names, "timm:TAG", "open_clip:ARCH/TAG", "onnx:FILE"]),
+        allowed=", ".join([*names, *(each.spelling for each in LIBRARIES.values() if each.card)]),
         hint=" or ".join(near) or "marc list encoders",
     )

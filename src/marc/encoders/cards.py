@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,3 +86,17 @@ class TextEncoder(Encoder, Protocol):
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of texts."""
         ...
+
+
+@dataclass(frozen=True)
+class Library:
+    """What loads the encoders whose names begin with one prefix."""
+
+    spelling: str
+    """How its encoders are named."""
+    load: Callable[[EncoderCard, Any], Encoder]
+    """Loads the encoder of a card, as a `Loading` says."""
+    card: Callable[[str], EncoderCard] | None = None
+    """The card of what follows the prefix; None if only `cards` can be named."""
+    cards: Callable[[], Mapping[str, EncoderCard]] = dict
+    """Encoders that have a card of their own, by their whole name."""

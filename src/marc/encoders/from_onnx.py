@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders._loading import Loading, check_choices, check_images, reason, safe_name
-from marc.encoders.cards import EncoderCard
+from marc.encoders.cards import EncoderCard, Library
 from marc.encoders.onnx_files import external_files, graph_digest
 from marc.errors import MarcError, integer, number
 from marc.pictures.crops import Crop, Triple, check_crop, normalise
@@ -184,3 +184,6 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
         problem = f"{path} is no ONNX graph that can be run"
         raise MarcError(problem, got=reason(error)) from error
     return session, digest
+
+
+LIBRARY = Library("onnx:FILE", load_onnx, onnx_card)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders._loading import Loading, reason, safe_name, square, without_drawing
-from marc.encoders.cards import EncoderCard
+from marc.encoders.cards import EncoderCard, Library
 from marc.encoders.published import DEFAULT
 from marc.encoders.torch_runtime import (
     Running,
@@ -220,3 +220,6 @@ def _published(card: EncoderCard) -> Published:
     return Published(
         repository, (safe, name) if name else OPEN_CLIP_FILES, known.get("url", ""), folder
     )
+
+
+LIBRARY = Library("open_clip:ARCH/TAG", load_open_clip, open_clip_card)

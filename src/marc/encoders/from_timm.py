@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders._loading import Loading, safe_name, square, without_drawing
-from marc.encoders.cards import EncoderCard
+from marc.encoders.cards import EncoderCard, Library
 from marc.encoders.published import CLS, DEFAULT, DEFAULT_PROJECTION, PROJECTION
 from marc.encoders.torch_runtime import (
     Running,
@@ -174,3 +174,6 @@ def _published(card: EncoderCard) -> Published:
     url = known.url if isinstance(known.url, str) or not known.url else known.url[0]
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     return Published(known.hf_hub_id or "", names, url or "", folder)
+
+
+LIBRARY = Library("timm:TAG", load_timm, timm_card)

@@ -29,10 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number, one_of, switch
+from marc.memory import as_state, config_of, settings_in
 from marc.peers._arrays import first_equal
 from marc.peers.cards import MethodCard
 from marc.scores import Float, Int, softmax
-from marc.types import Query, Step, as_state, config_of, settings_in
+from marc.types import Query, Step
 
 WEIGHTINGS = ("exponential", "inverse")
 UPDATES = ("hard", "soft")

@@ -23,6 +23,11 @@ from marc.memory import (
     Eviction,
     NegativeMemory,
     NegativeRule,
+    as_state,
+    config_of,
+    named,
+    part,
+    settings_in,
 )
 from marc.peers.cards import MethodCard
 from marc.peers.tda import (
@@ -36,7 +41,7 @@ from marc.peers.tda import (
 )
 from marc.peers.view_selection import select_views
 from marc.scores import Float, Int, kernel, softmax_entropy
-from marc.types import Query, Step, as_state, config_of, named, part, settings_in
+from marc.types import Query, Step
 
 PLAIN = np.zeros(1, dtype=np.int64)
 """The plain image among the views."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from marc.types import AnyMethod, as_state, settings_in
+from marc.memory import as_state, settings_in
+from marc.types import AnyMethod
 
 Need = Literal["space", "prompts", "shots"]
 """What a method needs beyond the predictor's features: a second encoder's space, the embedding of

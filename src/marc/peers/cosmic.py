@@ -30,6 +30,7 @@ from marc.errors import (
     integer,
     number,
 )
+from marc.memory import as_state, config_of, named, part, settings_in
 from marc.peers._arrays import first_equal
 from marc.peers.cards import MethodCard
 from marc.peers.cliques import Cliques, rebuilt
@@ -38,7 +39,7 @@ from marc.peers.dynamic_memory import Attention, ClassMeans, DynamicMemory, Slot
 from marc.peers.tda import ALPHA_BETA
 from marc.peers.view_selection import check_fraction
 from marc.scores import Float, Int, kernel, softmax, softmax_entropy
-from marc.types import Query, Step, as_state, config_of, named, part, settings_in
+from marc.types import Query, Step
 
 
 @dataclass(eq=False)

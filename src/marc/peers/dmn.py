@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_text, integer, number
+from marc.memory import as_state, config_of, settings_in
 from marc.peers.cards import MethodCard
 from marc.peers.dynamic_memory import DynamicMemory
 from marc.peers.view_selection import check_fraction, ridged_entropy, select_views
 from marc.scores import Int, softmax
-from marc.types import Query, Step, as_state, config_of, settings_in
+from marc.types import Query, Step
 
 VIEW_RIDGE = 1e-6
 """Added to probabilities inside the logarithm where views are selected."""

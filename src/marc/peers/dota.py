@@ -31,12 +31,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from marc.errors import MarcError, check_same_shape, integer, number, one_of, switch
+from marc.memory import as_state, config_of, settings_in
 from marc.peers._arrays import first_equal
 from marc.peers.cards import MethodCard
 from marc.peers.shared_precision import SharedPrecision
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
-from marc.types import Predictor, Query, Step, as_state, config_of, settings_in
+from marc.types import Predictor, Query, Step
 
 STARTS = ("text", "constant")
 _CONSTANT = 0.001

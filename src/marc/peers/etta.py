@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number
+from marc.memory import as_state, config_of, settings_in
 from marc.peers._arrays import first_equal
 from marc.peers.cards import MethodCard
 from marc.peers.view_selection import check_fraction, select_views, share_of_one
 from marc.scores import Float, Int, softmax, unit
-from marc.types import PromptEmbeddings, Query, Step, as_state, config_of, settings_in
+from marc.types import PromptEmbeddings, Query, Step
 
 _RIDGE = 1e-6
 

@@ -17,11 +17,12 @@ from typing import ClassVar
 import numpy as np
 
 from marc.errors import MarcError, check_space_name, integer, one_of, switch
+from marc.memory import config_of
 from marc.peers._arrays import gather
 from marc.peers.affinities import AFFINITIES, SELF_RULES, affinity_of, spread
 from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.scores import softmax
-from marc.types import Query, Step, config_of
+from marc.types import Query, Step
 
 
 @dataclass(eq=False)

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, integer, number, one_of, switch
+from marc.memory import as_state, config_of, settings_in
 from marc.peers._arrays import Batch, distinct_rows, gather
 from marc.peers.cards import MethodCard
 from marc.peers.view_selection import ridged_entropy
 from marc.scores import Float, Int, softmax
-from marc.types import Predictor, Query, Step, as_state, config_of, settings_in
+from marc.types import Predictor, Query, Step
 
 _RIDGE = 1e-9  # inside the logarithm of the released entropies
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Any
 
-from marc.errors import MarcError, one_of
+from marc.errors import MarcError, Registry, one_of
 from marc.method import MARC
 from marc.peers import (
     bafta,
@@ -24,13 +24,13 @@ from marc.peers import (
     zero,
     zero_shot,
 )
-from marc.peers.cards import MethodCard
+from marc.peers.cards import MethodCard, Need
 from marc.peers.zero_shot import NoMemory
 from marc.types import AnyMethod
 
 _CONFIDENT = "the tenth of them with the lowest entropy, at least one"
 
-METHODS: dict[str, MethodCard] = {
+_OWN: dict[str, MethodCard | str] = {
     card.name: card
     for card in (
         MethodCard(
@@ -72,6 +72,36 @@ METHODS: dict[str, MethodCard] = {
 }
 
 
+def _card(name: str, thing: Any) -> MethodCard:
+    """What was registered as a card: one, or the class of a method."""
+    if isinstance(thing, MethodCard):
+        return thing
+    if not callable(thing) or not hasattr(thing, "from_state"):
+        raise MarcError(
+            f"{name} is no method", got=type(thing).__name__, allowed="a MethodCard, or a class"
+        )
+    known = getattr(thing, "name", None)
+    summary = (thing.__doc__ or "").strip().partition("\n")[0] or "a method of yours"
+    needs: tuple[Need, ...] = ("space",) if "space" in getattr(thing, "__annotations__", {}) else ()
+    return MethodCard(
+        known if isinstance(known, str) else name,
+        summary,
+        thing,
+        reads_before_writes=None,
+        paper="",
+        needs=needs,
+    )
+
+
+METHODS = Registry("method", "marc.methods", _OWN, _card, "marc list methods")
+"""Every method by name: ours, registered ones, and those that installed packages bring."""
+
+
+def register_method(card: MethodCard) -> None:
+    """Make a method known by its name to `create_method`, `marc run`, snapshots and comparisons."""
+    METHODS.register(card.name, card)
+
+
 def list_methods(pattern: str = "*") -> list[str]:
     """Names of the methods that match a shell-style pattern."""
     return [name for name in METHODS if fnmatch.fnmatch(name, pattern)]
@@ -83,7 +113,7 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]
     8
     """
-    card = METHODS[one_of("method", name, METHODS, "marc list methods")]
+    card = METHODS.find(name)
     if card.factory is None:
         raise MarcError(f"{name} is not implemented: {card.ours}", hint="marc list methods")
     for setting in settings:

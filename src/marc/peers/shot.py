@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_space_name, integer
+from marc.memory import config_of
 from marc.peers._arrays import gather
 from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.scores import Float, softmax
-from marc.types import Query, Step, config_of
+from marc.types import Query, Step
 
 NO_CENTROID = -2.0
 """The score of a class that is left out: below every cosine."""

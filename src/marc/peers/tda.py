@@ -25,11 +25,17 @@ from marc.memory import (
     Memory,
     NegativeMemory,
     NegativeRule,
+    as_state,
+    config_of,
+    named,
+    part,
+    settings_in,
 )
 from marc.peers.cards import MethodCard
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Int, entropy, softmax
-from marc.types import Query, Step, as_state, config_of, named, part, settings_in
+from marc.stream import Stream
+from marc.types import Query, Run, Step
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,12 @@ class TDA:
     def negative_rule(self) -> NegativeRule:
         """How the negative memory keeps and votes."""
         return negative_rule(self)
+
+    def replay(self, stream: Stream) -> Run:
+        """What `marc.run(self, stream)` gives, for the whole stream at once."""
+        from marc.peers.tda_replay import replay_tda
+
+        return replay_tda(self, stream)
 
     def reset(self) -> None:
         """Forget everything that was seen."""

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from marc.embed.store import is_store
 from marc.errors import MarcError, check_features, check_labels, number
+from marc.memory import config_of
 from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.scores import Int, kernel, unit
 from marc.sources.pack import read_pack
 from marc.sources.store import read_store
-from marc.stream import Views, digest, end_digest
-from marc.types import Query, Step, config_of
+from marc.stream import Stream, Views, digest, end_digest
+from marc.types import Query, Step
 
 _ROWS = 1024  # images averaged at a time: their views may be larger than what is free
 
@@ -132,9 +133,9 @@ class TipAdapter:
         weights = {"shots": self.shots_weight}
         return Step(query.item, base, evidence, weights, int(base.argmax()), 0.0)
 
-    def refuse_shots_of(self, evaluated: NDArray[np.float32]) -> None:
-        """Refuse shots that are among the evaluated images, given as unit features (T, D)."""
-        known = {row.tobytes() for row in np.ascontiguousarray(evaluated)}
+    def check(self, stream: Stream) -> None:
+        """Refuse shots that are among the images of the stream."""
+        known = {row.tobytes() for row in np.ascontiguousarray(stream.features.clip_keys)}
         found = sum(row.tobytes() in known for row in self._shots.plain)
         if found:
             raise MarcError(

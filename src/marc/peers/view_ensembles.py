@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import integer, number
+from marc.memory import config_of
 from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
-from marc.types import Query, Step, config_of
+from marc.types import Query, Step
 
 
 def mean_logits(view_logits: Float, kept: Int) -> NDArray[np.float32]:

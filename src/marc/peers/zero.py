@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import number, one_of
+from marc.memory import config_of
 from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
-from marc.types import Query, Step, config_of
+from marc.types import Query, Step
 
 VOTES = ("exact", "released")
 FALLBACKS = ("cosine", "released")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from marc.memory import config_of
 from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
-from marc.types import Query, Step, config_of
+from marc.types import Query, Step
 
 
 @dataclass(frozen=True)

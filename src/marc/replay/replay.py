@@ -20,13 +20,11 @@ from marc.auto_weight import follow
 from marc.errors import MarcError
 from marc.memory import NEGATIVE_BETA, NEGATIVE_CAPACITY, in_band, voted_against
 from marc.method import MARC
-from marc.peers.tda import TDA
-from marc.peers.tda_replay import replay_tda
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
 from marc.scores import Float, Int, fuse, kept_posterior, kernel, unit
 from marc.stream import Stream
-from marc.types import Run, Trajectory
+from marc.types import AnyMethod, Replayable, Run, Trajectory
 
 _ROWS = 256  # images of a block of negative evidence
 
@@ -131,18 +129,18 @@ def history_of(trajectory: Trajectory, capacities: Sequence[int], stream: Stream
     )
 
 
-def replay(method: MARC | TDA, stream: Stream) -> Run:
+def replay(method: AnyMethod, stream: Stream) -> Run:
     """The same `Run` as `run(method, stream)`, much faster, where no answer shapes the memory.
 
     `weight="auto"` follows the stream, so the evidence of all images (T, C) is held for it.
     """
-    if isinstance(method, TDA):
-        return replay_tda(method, stream)
+    if isinstance(method, Replayable):
+        return method.replay(stream)
     if not isinstance(method, MARC):
         raise MarcError(
             "this method cannot be replayed",
             got=type(method).__name__,
-            allowed="MARC, TDA",
+            allowed="MARC, and methods with replay(stream)",
             hint="marc.run(method, stream)",
         )
     [admitted] = admit(method, [stream], [method.seed])

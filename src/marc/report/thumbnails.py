@@ -15,11 +15,8 @@ from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.pictures import open_images
 from marc.pictures.image_set import FileBytes, Location
-from marc.sources import default_store, is_pictures
+from marc.sources import SOURCES, Pictures, default_store, is_pictures
 from marc.stream import Stream
-
-Pictures = Callable[[int], NDArray[np.uint8] | None]
-"""From a stored row to its picture (height, width, 3), or None if there is none to show."""
 
 LARGEST = 96
 """Pixels of the longer side of a thumbnail."""
@@ -33,7 +30,8 @@ def pictures_of(stream: Stream, source: str) -> Pictures:
     if is_pictures(source):
         return pictures_of_store(stream, str(default_store(source)))
     kind, _, name = source.partition("/")
-    return _BY_TYPE.get(kind, no_pictures)(stream, name)
+    own = SOURCES[kind].pictures if kind in SOURCES else None
+    return own(name) if own is not None else _BY_TYPE.get(kind, no_pictures)(stream, name)
 
 
 def no_pictures(stream: Stream, name: str) -> Pictures:
@@ -53,14 +51,6 @@ def pictures_of_files(stream: Stream, name: str) -> Pictures:
         return None
 
     return picture
-
-
-def pictures_of_lab(stream: Stream, name: str) -> Pictures:
-    """The embedded lab draws its pictures again."""
-    from marc_lab.streams import plan_stream
-
-    del stream
-    return plan_stream(name).picture
 
 
 def pictures_of_store(stream: Stream, name: str) -> Pictures:
@@ -85,7 +75,6 @@ def pictures_of_store(stream: Stream, name: str) -> Pictures:
 
 _BY_TYPE: Mapping[str, Callable[[Stream, str], Pictures]] = {
     "arrays": pictures_of_files,
-    "lab": pictures_of_lab,
     "store": pictures_of_store,
 }
 

@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from marc.embed.store import FeatureStore, is_store
 from marc.encoders._loading import safe_name
-from marc.errors import MarcError
+from marc.errors import MarcError, Registry
 from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
 from marc.sources.pack import read_pack
 from marc.sources.store import read_store
 from marc.stream import Stream
 from marc.types import OnProgress
-from marc_lab.embedding import lab_stream
-from marc_lab.streams import list_lab_streams
+
+Opener = Callable[[str, OnProgress | None, int | None], Stream]
+"""Takes what follows `kind/`, whom to tell how far it is, and the views asked for, or None."""
+Pictures = Callable[[int], NDArray[np.uint8] | None]
+"""From a stored row to its picture (height, width, 3), or None if there is none to show."""
+
+
+@dataclass(frozen=True)
+class SourceKind:
+    """A type of source."""
+
+    spelling: str
+    """How a source of this type is written."""
+    open: Opener
+    names: Callable[[], Mapping[str, tuple[int, int]]] = dict
+    """The sources that there are, and the images and classes of each; empty if that is open."""
+    pictures: Callable[[str], Pictures] | None = None
+    """The pictures of a source, where it has any that a folder or store does not hold."""
+    draws_views: bool = False
+    """Whether it has as many views as are asked for."""
+
 
 STORES = Path("stores")
 """Where `marc embed` puts a store unless told otherwise."""
@@ -28,20 +52,30 @@ def _open_pack(name: str, on_progress: OnProgress | None, n_views: int | None) -
     return read_pack(Path(name).expanduser())
 
 
-def _open_lab(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
-    return lab_stream(name, on_progress, 1 if n_views is None else n_views)
-
-
 def _open_store(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
     del on_progress, n_views  # a store is read when it is used
     return read_store(Path(name).expanduser())
 
 
-_KINDS: dict[str, tuple[str, Callable[[str, OnProgress | None, int | None], Stream]]] = {
-    "arrays": ("arrays/FILE.npz", _open_pack),
-    "lab": ("lab/NAME", _open_lab),
-    "store": ("store/DIR", _open_store),
-}
+def _kind(name: str, thing: Any) -> SourceKind:
+    return thing if isinstance(thing, SourceKind) else SourceKind(f"{name}/NAME", thing)
+
+
+SOURCES = Registry(
+    "type of source",
+    "marc.sources",
+    {
+        "arrays": SourceKind("arrays/FILE.npz", _open_pack),
+        "store": SourceKind("store/DIR", _open_store),
+    },
+    _kind,
+)
+"""Types of sources by name: ours, registered ones, and those that installed packages bring."""
+
+
+def register_source(kind: str, opener: Opener | SourceKind) -> None:
+    """Make `kind/NAME` a source: `opener(name, on_progress, n_views)` gives its stream."""
+    SOURCES.register(kind, _kind(kind, opener))
 
 
 def load_stream(
@@ -69,15 +103,15 @@ def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Str
     kind, _, name = text.partition("/")
     if is_pictures(text):
         return _open_embedded(text)
-    if kind not in _KINDS or not name:
-        known = (*_KINDS.values(), *IMAGE_KINDS.values())
+    if not name or (kind not in SOURCES and ":" not in kind):
+        known = [each.spelling for each in SOURCES.values()]
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
-            allowed=", ".join(spelling for spelling, _ in known),
+            allowed=", ".join([*known, *(spelling for spelling, _ in IMAGE_KINDS.values())]),
             hint=_spelling(text, kind),
         )
-    return _KINDS[kind][1](name, on_progress, n_views)
+    return SOURCES.find(kind).open(name, on_progress, n_views)
 
 
 def is_pictures(source: str) -> bool:
@@ -86,8 +120,9 @@ def is_pictures(source: str) -> bool:
 
 
 def draws_views(source: str) -> bool:
-    """Whether a source has as many views as are asked for: the lab alone stores none."""
-    return source.partition("/")[0] == "lab"
+    """Whether a source has as many views as are asked for: the lab does, and stores none."""
+    kind = source.partition("/")[0]
+    return kind in SOURCES and SOURCES[kind].draws_views
 
 
 def default_store(source: str) -> Path:
@@ -138,10 +173,11 @@ def _spelling(text: str, kind: str) -> str:
     """What was probably meant."""
     if text.endswith(".npz"):
         return f"arrays/{text}"
-    if text in list_lab_streams():
-        return f"lab/{text}"
+    for other, source in SOURCES.items():
+        if text in source.names():
+            return f"{other}/{text}"
     if is_store(Path(text)):
         return f"store/{text}"
     if text and Path(text).is_dir():
         return f"folder/{text}"
-    return _KINDS[kind][0] if kind in _KINDS else "lab/sketch-12"
+    return SOURCES[kind].spelling if kind in SOURCES else "lab/sketch-12"

@@ -1,6 +1,7 @@
 """The geometry of a retrieval space: who is whose neighbour, and do neighbours share a class.
 
-All measures are functions of one neighbour table (n, k), see `neighbors.py`. Each takes either features, from which it makes the table, or a `table` that is as wide as needed or wider: the first
+All measures are functions of one neighbour table (n, k), see `neighbors.py`. Each takes either
+features, from which it makes the table, or a `table` that is as wide as needed or wider: the first
 kappa columns are the neighbours at kappa. A table of n points has n kappa edges, of which
 n kappa (1 - purity) join two classes, and n (1 - anti-hub fraction) points receive one.
 

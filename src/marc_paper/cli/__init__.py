@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 from pathlib import Path
 
 import typer
+
+from marc.cli import console
+from marc.cli.listing import refuse_card, refuse_none
 
 
 def study(
@@ -47,3 +51,19 @@ def verify(
     from marc_paper.cli.verify import verify_and_tell  # a thousand values: loaded when needed
 
     raise typer.Exit(verify_and_tell(study, everything=everything, json=json))
+
+
+def list_experiments(pattern: str, card: str, json: bool) -> None:
+    """Experiments of `marc study` and what of the paper they answer."""
+    from marc_paper.study.experiments import EXPERIMENTS
+
+    refuse_card("experiments", card)
+    known = {each.name: each for each in EXPERIMENTS}
+    found = [each for name, each in known.items() if fnmatch.fnmatch(name, pattern)]
+    refuse_none("experiment", [each.name for each in found], pattern, known)
+    if json:
+        told = {each.name: {"title": each.title, "answers": each.answers} for each in found}
+        console.as_json(told)
+        return
+    rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in found]
+    console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False)

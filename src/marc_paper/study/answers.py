@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from marc.loop import run
 from marc.method import MARC
 from marc.peers.registry import METHODS, create_method
-from marc.peers.tda import TDA
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
 from marc.results.files import Arrays
 from marc.scores import Int
 from marc.stream import Stream
-from marc.types import Run
+from marc.types import Replayable, Run
 
 
 @final
@@ -101,8 +100,8 @@ def answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any]) 
         found = run(made, ordered, search.take)
         chosen, predictions = search.best(stream.row_labels[ordered.order])
         return _by_row(found, predictions, stream.row_labels, chosen)
-    whole = isinstance(made, TDA) or (isinstance(made, MARC) and not made.varies_with)
-    found = replay(made, ordered) if whole else run(made, ordered)  # type: ignore[arg-type]
+    whole = isinstance(made, MARC | Replayable) and not made.varies_with
+    found = replay(made, ordered) if whole else run(made, ordered)
     return _by_row(found, found.predictions, stream.row_labels, {})
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
-from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from marc.sources import load_stream
 from marc_lab.encoders import PREFIX
 from marc_lab.streams import plan_stream
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan, StreamEntry
 from marc_paper.study.streams import store_of
 
@@ -144,67 +145,3 @@ def measure_speed() -> float:
         rows @ rows.T
         done += 1
     return done * 1024 * 1024 * 512 / (time.perf_counter() - started)
-
-
-Kind = Literal["sweep", "geometry", "batches", "run"]
-
-
-@final
-@dataclass(frozen=True)
-class Piece:
-    """One piece of shared work over one stream; a sweep of several spaces is several pieces."""
-
-    kind: Kind
-    stream: str
-    space: str = ""
-    views: int = 1
-    settings: tuple[tuple[str, Any], ...] = ()
-    """Of a sweep those that are not the usual ones; of a run the method, the seed and the rest."""
-
-    @property
-    def label(self) -> str:
-        """What is being done, for a progress bar."""
-        method = dict(self.settings).get("method", "")
-        what = f"{self.kind} {method}".strip()
-        views = f", {self.views} views" if self.views > 1 else ""
-        return f"{self.stream}: {what} {self.space}".rstrip() + views
-
-
-def sweep_pieces(
-    streams: Iterable[str], spaces: Iterable[str], views: int = 1, **settings: Any
-) -> list[Piece]:
-    """The pieces of `Work.sweep` over some streams."""
-    names = tuple(spaces)
-    return [
-        Piece("sweep", stream, space, views, ordered(settings))
-        for stream in streams
-        for space in names
-    ]
-
-
-def geometry_pieces(streams: Iterable[str], spaces: Iterable[str]) -> list[Piece]:
-    """The pieces of `Work.geometry` over some streams."""
-    names = tuple(spaces)
-    return [Piece("geometry", stream, space) for stream in streams for space in names]
-
-
-def batch_pieces(streams: Iterable[str], spaces: Iterable[str]) -> list[Piece]:
-    """The pieces of `Work.batches` over some streams."""
-    names = tuple(spaces)
-    return [Piece("batches", stream, space) for stream in streams for space in names]
-
-
-def run_pieces(
-    plan: Plan, streams: Iterable[str], method: str, views: int = 1, **settings: Any
-) -> list[Piece]:
-    """The pieces of `Work.run` over some streams, one for each order of the plan."""
-    return [
-        Piece("run", stream, "", views, ordered({"method": method, "seed": seed, **settings}))
-        for stream in streams
-        for seed in plan.seeds.orders
-    ]
-
-
-def ordered(settings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Settings by name, so that equal ones are one piece."""
-    return tuple(sorted(settings.items()))

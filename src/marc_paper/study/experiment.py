@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from marc_paper.study.artifacts import Artifact
-from marc_paper.study.estimate import Piece
+from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -23,7 +23,7 @@ from marc.stream import Stream
 from marc.types import Trajectory
 from marc_paper.study.artifacts import Column, Table
 from marc_paper.study.drawing import SMALL
-from marc_paper.study.estimate import Piece, sweep_pieces
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.schematic_workflow import DASHED, SOLID, Dash, Rect, board
 from marc_paper.study.work import Work

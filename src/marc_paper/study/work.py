@@ -23,7 +23,7 @@ from marc.types import OnProgress
 from marc_paper.analysis.batch_regrets import BatchValues, batch_values
 from marc_paper.analysis.regrets import parse_rule
 from marc_paper.study.answers import Answers, answer
-from marc_paper.study.estimate import Piece, ordered
+from marc_paper.study.pieces import Piece, ordered
 from marc_paper.study.plan import Plan
 from marc_paper.study.shelf import geometry_from, geometry_to
 from marc_paper.study.streams import OpenStreams

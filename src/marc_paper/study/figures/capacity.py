@@ -17,8 +17,8 @@ from marc.replay.sweep import Sweep
 from marc.report.style import Look
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import capacity_axis, legend_below, looks_of, panels
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -23,8 +23,8 @@ from marc.scores import Int
 from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
 from marc_paper.study.drawing import panels
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.queries import first_order, none_chosen, strongest_keys
 from marc_paper.study.work import Work

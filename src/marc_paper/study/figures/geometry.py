@@ -22,9 +22,9 @@ from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
 from marc_paper.study.drawing import looks_of
-from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures.geometry_panels import draw
+from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.plane import PERPLEXITY, allowed_perplexity, plane
 from marc_paper.study.work import Work

@@ -20,8 +20,8 @@ from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
 from marc_paper.study.choosing import paired_gain, usual_views
 from marc_paper.study.drawing import SMALL, panels, weight_axis
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -22,8 +22,8 @@ from marc.spaces.geometry import Geometry
 from marc.stats import Interval, envelope_bootstrap, paired_difference
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import SMALL, WIDTH, weight_axis
-from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

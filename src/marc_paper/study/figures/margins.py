@@ -22,8 +22,8 @@ from marc.report.style import INK, MUTED, PALETTE
 from marc_paper.analysis.interaction import margins, repair_sets
 from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
 from marc_paper.study.drawing import panels
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -20,8 +20,8 @@ from marc.stats import seed_interval
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
 from marc_paper.study.choosing import usual_views
 from marc_paper.study.drawing import SMALL, looks_of, panels
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

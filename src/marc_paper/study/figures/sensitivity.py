@@ -21,8 +21,8 @@ from marc.replay.sweep import Score
 from marc.report.style import INK, Look
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
 from marc_paper.study.drawing import capacity_axis, looks_of, panels, weight_axis, zero_line
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -27,8 +27,8 @@ from marc_paper.study.budgets import (
     read_budget,
 )
 from marc_paper.study.drawing import legend_below, looks_of, panels, zero_line
-from marc_paper.study.estimate import Piece
 from marc_paper.study.experiment import Experiment, needs_views
+from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.warm_up import NO_MEMORY, Curves, climb, curves_of, orders_of, parts_of
 from marc_paper.study.work import Work

@@ -13,8 +13,8 @@ from marc.report.text import percent
 from marc_paper.analysis.batch_regrets import BatchRegret
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
 from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
-from marc_paper.study.estimate import Piece, batch_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, batch_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

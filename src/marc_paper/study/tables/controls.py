@@ -19,8 +19,8 @@ from marc.replay.sweep import Score, Sweep, best_setting
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
 from marc_paper.study.choosing import sources_of
-from marc_paper.study.estimate import Piece, geometry_pieces, run_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import over_orders
 from marc_paper.study.tables.paired import envelope_interval

@@ -17,8 +17,8 @@ from marc_paper.analysis.batch_regrets import BatchValues
 from marc_paper.analysis.regrets import Choice, choice_of, score
 from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
 from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
-from marc_paper.study.estimate import Piece, batch_pieces, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, batch_pieces, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -17,9 +17,9 @@ import numpy as np
 from marc.stats import ratio_interval
 from marc_paper.study.answers import Answers
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
-from marc_paper.study.estimate import Piece, ordered
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures import pareto as figure
+from marc_paper.study.pieces import Piece, ordered
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.encoding_time import N_PICTURES
 from marc_paper.study.tables.system_times import (

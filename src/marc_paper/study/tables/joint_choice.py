@@ -15,8 +15,8 @@ from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
 from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
-from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment, needs_two
+from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
 from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
 from marc_paper.study.work import Work

@@ -13,8 +13,8 @@ from typing import Any
 from marc.stats import mcnemar_log10
 from marc_paper.study.answers import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word
-from marc_paper.study.estimate import Piece, run_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders, peer_settings
 from marc_paper.study.tables.paired import changes

@@ -13,8 +13,8 @@ from typing import Any
 
 from marc.stats import mcnemar_log10
 from marc_paper.study.artifacts import Column, Row, Table
-from marc_paper.study.estimate import Piece, run_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs, over_orders
 from marc_paper.study.tables.paired import changes

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Work

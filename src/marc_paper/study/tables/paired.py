@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.estimate import Piece, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Draws, Plan
 from marc_paper.study.work import Work
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.estimate import Piece, run_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,

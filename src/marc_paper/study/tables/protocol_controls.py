@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from marc_paper.study.artifacts import Column, Row, Table
-from marc_paper.study.estimate import Piece, run_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import marc_settings, over_orders
 from marc_paper.study.work import Work

@@ -28,8 +28,8 @@ from marc_paper.study.budgets import (
     read_budget,
     shared_share,
 )
-from marc_paper.study.estimate import Piece
 from marc_paper.study.experiment import Experiment, needs_views
+from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

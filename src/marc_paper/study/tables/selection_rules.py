@@ -24,8 +24,8 @@ from marc_paper.study.choosing import (
     mean_known,
     usual_views,
 )
-from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

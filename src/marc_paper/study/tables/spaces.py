@@ -15,8 +15,8 @@ from marc.stats import spearman
 from marc_paper.analysis.regrets import choice_of, score
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
 from marc_paper.study.choosing import ANTIHUB, PURITY, ceilings, first_ceilings
-from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

@@ -17,8 +17,8 @@ from marc_paper.study.budgets import (
     read_budget,
     view_notes,
 )
-from marc_paper.study.estimate import Piece
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 

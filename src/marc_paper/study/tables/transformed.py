@@ -17,8 +17,8 @@ from typing import Any
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Column, Row, Table
-from marc_paper.study.estimate import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.experiment import Experiment
+from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.spaces import COLUMNS, space_rows, summary_rows
 from marc_paper.study.work import Work

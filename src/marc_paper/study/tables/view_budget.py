@@ -25,8 +25,8 @@ from marc_paper.study.budgets import (
     budget_pieces,
     read_budget,
 )
-from marc_paper.study.estimate import Piece
 from marc_paper.study.experiment import Experiment, needs_views
+from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.substitution import contrast_tables
 from marc_paper.study.work import Work

@@ -1,0 +1,106 @@
+"""Workers read and crop: the same squares in any process, in order, and no process left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.image_trees import draw
+from PIL import Image
+
+from marc.embed.workers import ViewPlan, Wanted, Workers, join, prepare
+from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.decoding import DAMAGED, MISSING
+from marc.pictures.image_set import FileBytes
+from marc.pictures.views import make_views
+
+SMALL, LARGE = Crop(8, 8), Crop(16, 20)
+WANTED = Wanted((SMALL, LARGE), (SMALL, ViewPlan("VC", 3, 7)), True)
+
+
+@pytest.fixture
+def pieces(tmp_path):
+    names = [f"{number}.png" for number in range(7)]
+    for seed, name in enumerate(names):
+        draw(tmp_path / name, seed)
+    (tmp_path / "3.png").write_bytes((tmp_path / "3.png").read_bytes()[:-30])
+    (tmp_path / "5.png").unlink()
+    places = [FileBytes(str(tmp_path / name)) for name in names]
+    return [(tuple(names[s : s + 2]), tuple(places[s : s + 2])) for s in range(0, 7, 2)]
+
+
+def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
+    whole = join([prepare(piece, WANTED) for piece in pieces])
+    assert whole.status.tolist() == [0, 0, 0, DAMAGED, 0, MISSING, 0]
+    assert {crop: squares.shape for crop, squares in whole.squares.items()} == {
+        SMALL: (7, 8, 8, 3),
+        LARGE: (7, 16, 16, 3),
+    }
+    names, places = (sum(parts, ()) for parts in zip(*pieces, strict=True))
+    for row in (0, 1, 2, 4, 6):
+        with Image.open(places[row].path) as picture:
+            plain = picture.convert("RGB")
+        assert np.array_equal(whole.squares[LARGE][row], crop_picture(plain, LARGE))
+        views = make_views(plain, SMALL, "VC", 3, key=names[row], seed=7)
+        assert np.array_equal(whole.views[row], views)
+    assert not whole.squares[LARGE][3].any()
+    assert not whole.views[5].any()
+    # the content of a damaged file is known, that of a missing one is not
+    assert len({row.tobytes() for row in whole.content}) == 7
+    assert not whole.content[5].any()
+
+
+def test_floats_of_mixed_views_survive_a_piece_that_cannot_be_read(pieces):
+    wanted = Wanted((), (SMALL, ViewPlan("VD", 2, 0)), True)
+    parts = [
+        prepare(piece, wanted) for piece in [*pieces[:2], ((pieces[2][0][1],), pieces[2][1][1:])]
+    ]
+    whole = join(parts)
+    assert whole.views.dtype == np.float32
+    assert np.array_equal(whole.views[:2], parts[0].views)
+
+
+def test_processes_give_what_this_process_gives_in_order(pieces):
+    work = [(piece, WANTED) for piece in pieces] * 4
+    with Workers(2) as processes, Workers(0) as none:
+        for there, here in zip(processes.prepare(work), none.prepare(work), strict=True):
+            assert np.array_equal(there.content, here.content)
+            assert np.array_equal(there.squares[LARGE], here.squares[LARGE])
+            assert np.array_equal(there.views, here.views)
+
+
+ORPHANS = """
+import sys, time
+from marc.embed.workers import Workers
+if __name__ == "__main__":
+    with Workers(2) as workers:
+        futures = [workers._pool.submit(time.sleep, 0) for _ in range(4)]
+        [each.result() for each in futures]
+        print(*workers._pool._processes, flush=True)
+        time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="reads /proc")
+def test_workers_end_with_a_killed_parent(tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(ORPHANS)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        children = parent.stdout.readline().split()
+        assert len(children) == 2
+        os.kill(parent.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while any(alive(child) for child in children):
+        assert time.monotonic() < deadline, "a worker waits for a parent that is gone"
+        time.sleep(0.05)
+
+
+def alive(process):
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False

@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+from helpers.making import make_stream
+
+from marc.errors import MarcError
+from marc.loop import iter_steps
+from marc.memory import as_state, config_of, settings_in
+from marc.method import MARC
+from marc.peers.cards import MethodCard
+from marc.peers.registry import METHODS, create_method
+from marc.peers.zero_shot import NoMemory
+from marc.types import BatchMethod
+
+
+def test_a_method_that_answers_batches_is_known_by_its_verb():
+    assert not isinstance(NoMemory(), BatchMethod)
+    assert not isinstance(MARC("good"), BatchMethod)
+    assert isinstance(Pairs(), BatchMethod)
+
+
+def test_batches_come_in_stream_order_and_the_last_may_be_short():
+    stream = make_stream(n_images=7).shuffled(2)
+    method = Pairs()
+    steps = list(iter_steps(method, stream))
+    assert method.sizes == [2, 2, 2, 1]
+    assert [step.item for step in steps] == stream.order.tolist()
+
+
+def test_without_a_batch_size_the_whole_stream_is_one_batch():
+    stream = make_stream(n_images=7)
+    method = Pairs()
+    method.batch_size = None
+    assert [step.item for step in iter_steps(method, stream)] == list(range(7))
+    assert method.sizes == [7]
+
+
+def test_a_part_of_a_batch_is_a_batch():
+    stream = make_stream(n_images=7).shuffled(2)
+    seen = []
+
+    class Looks(Pairs):
+        def step_batch(self, queries):
+            seen.extend(query.item for query in queries[1:])
+            return super().step_batch(queries)
+
+    list(iter_steps(Looks(), stream))
+    assert seen == stream.order[[1, 3, 5]].tolist()
+
+
+def test_a_state_before_the_first_step_is_refused():
+    with pytest.raises(MarcError, match="nothing was seen yet"):
+        as_state(NoMemory(), None)
+
+
+def test_a_state_gives_its_settings_back():
+    state = as_state(NoMemory(), {"rows": np.zeros(2)})
+    assert state["config"] == config_of(NoMemory()) == {"method": "no-memory"}
+    assert settings_in(state) == {}
+    with pytest.raises(MarcError, match="another format"):
+        settings_in({**state, "version": 99})
+
+
+def test_published_settings_stand_behind_those_that_are_given(monkeypatch):
+    card = MethodCard(
+        "marc",
+        "",
+        MARC,
+        reads_before_writes=True,
+        paper="",
+        published={"imagenet-a": {"alpha": 7.0, "beta": 8.0}},
+    )
+    monkeypatch.setitem(METHODS._things, "marc", card)
+    config = create_method("marc", published="imagenet-a", space="good", beta=1.0).config()
+    assert (config["alpha"], config["beta"], config["capacity"]) == (7.0, 1.0, 16)
+    with pytest.raises(MarcError, match="unknown data set with published settings of marc"):
+        create_method("marc", published="imagenet-b", space="good")
+
+
+def test_a_method_that_is_not_implemented_says_why(monkeypatch):
+    card = MethodCard("ours", "", None, reads_before_writes=None, paper="", ours="no equations")
+    monkeypatch.setitem(METHODS._things, "ours", card)
+    with pytest.raises(MarcError, match="ours is not implemented: no equations"):
+        create_method("ours")
+    assert card.settings == {}
+
+
+class Pairs:
+    """Answers two images together, without memory."""
+
+    name, varies_with = "pairs", frozenset()
+
+    def __init__(self):
+        self.batch_size, self.sizes = 2, []
+
+    def step_batch(self, queries):
+        self.sizes.append(len(queries))
+        return [NoMemory().step(query) for query in queries]
+
+    def reset(self):
+        self.sizes = []
+
+    def config(self):
+        return {"method": self.name}
+
+    def state(self):
+        return as_state(self, {})
+
+
+def test_a_batch_method_says_what_it_wants_instead_of_a_list():
+    with pytest.raises(MarcError, match="answers batches") as refused:
+        list(iter_steps(Pairs(), list(make_stream(n_images=4))))
+    assert "step_batch" in refused.value.hint

@@ -1,0 +1,137 @@
+import pytest
+from helpers.contract import check_method
+from helpers.making import make_stream
+
+from marc.errors import MarcError
+from marc.method import MARC
+from marc.peers.registry import METHODS, create_method, list_methods
+from marc.peers.zero_shot import NoMemory
+from marc.pictures import NAMED_SETS
+from marc.sources.pack import write_pack
+
+PEERS = {
+    "zero-shot",
+    "view-ensemble",
+    "probability-ensemble",
+    "zero",
+    "tip-adapter",
+    "tda",
+    "boostadapter",
+    "dmn-zs",
+    "cosmic",
+    "dota",
+    "etta",
+    "oga",
+    "lame",
+    "shot-pl",
+    "bafta",
+    "tata",
+}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("m*", ["marc"]),
+        ("*memory", ["no-memory"]),
+        ("marc", ["marc"]),
+        ("[mn]*", ["marc", "no-memory"]),
+        ("t?a", ["tda"]),
+        ("mar", []),
+    ],
+)
+def test_methods_are_listed_by_pattern(pattern, names):
+    assert list_methods(pattern) == names
+
+
+def test_all_methods_are_listed_without_a_pattern():
+    assert list_methods() == list(METHODS)
+    assert set(METHODS) == {"marc", "no-memory"} | PEERS
+
+
+def test_a_method_is_made_by_name_with_its_settings():
+    method = create_method("marc", space="good", capacity=8, policy="fifo")
+    assert isinstance(method, MARC)
+    assert method.config() == MARC("good", capacity=8, policy="fifo").config()
+    assert create_method("no-memory") == NoMemory()
+
+
+@pytest.fixture(scope="module")
+def shots(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shots") / "shots.npz"
+    write_pack(make_stream(3, n_images=15), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", [name for name, card in METHODS.items() if card.factory])
+def test_every_method_keeps_the_contract(name, shots):
+    required = {"space": "good", "shots": shots}
+    settings = {
+        setting: required[setting]
+        for setting, value in METHODS[name].settings.items()
+        if value == "required"
+    }
+    assert create_method(name, **settings).name == METHODS[name].name == name
+    check_method(lambda: create_method(name, **settings))
+
+
+@pytest.mark.parametrize("card", METHODS.values(), ids=lambda card: card.name)
+def test_every_card_says_what_must_be_known(card):
+    assert card.summary
+    assert card.paper
+    assert set(card.needs) <= {"space", "prompts", "shots"}
+    if card.name in PEERS:
+        assert all((card.paper_says, card.released_code, card.ours, card.tuned))
+    if card.factory is None:
+        return
+    for published in card.published.values():
+        assert set(published) <= set(card.settings)
+    assert set(card.searched) <= set(card.settings)
+    assert ("space" in card.needs) == (card.settings.get("space") == "required")
+    assert ("shots" in card.needs) == ("shots" in card.settings)
+    known = [*NAMED_SETS, "imagenet-val"]
+    assert set(card.published) <= set(known)
+
+
+def test_the_card_shows_settings_with_their_defaults():
+    assert METHODS["marc"].settings["capacity"] == 16
+    assert {"method": "marc", **METHODS["marc"].settings} == MARC("required").config()
+    assert METHODS["no-memory"].settings == {}
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones():
+    with pytest.raises(MarcError) as refused:
+        create_method("mark", space="good")
+    assert str(refused.value) == (
+        f"unknown method.\n  got:  'mark'\n  allowed:  {', '.join(sorted(METHODS))}\n"
+        "  try:  marc list methods"
+    )
+
+
+def test_an_unknown_setting_is_refused_with_the_known_ones():
+    with pytest.raises(MarcError) as refused:
+        create_method("marc", space="good", k=8)
+    names = ", ".join(sorted(METHODS["marc"].settings))
+    assert str(refused.value) == f"unknown setting of marc.\n  got:  'k'\n  allowed:  {names}"
+
+
+@pytest.mark.parametrize("setting", ["_state", "method"])
+def test_what_is_no_setting_cannot_be_set(setting):
+    with pytest.raises(MarcError, match="unknown setting of marc"):
+        create_method("marc", **{"space": "good", setting: None})
+
+
+def test_a_method_without_settings_takes_none():
+    with pytest.raises(MarcError, match="unknown setting of no-memory"):
+        create_method("no-memory", space="good")
+
+
+def test_a_missing_setting_is_named():
+    with pytest.raises(MarcError) as refused:
+        create_method("marc", capacity=8)
+    assert str(refused.value) == "marc needs space.\n  try:  space=..."
+
+
+def test_a_bad_value_is_refused_by_the_method():
+    with pytest.raises(MarcError, match="capacity must be a whole number >= 0"):
+        create_method("marc", space="good", capacity=-1)

@@ -1,0 +1,256 @@
+"""The page in a real browser: what it shows is what the library gives, at any weight."""
+
+import json
+import shutil
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from helpers.report_pages import NASTY, make_results, make_stream
+
+import marc
+from marc.report import write_report
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+QUIET = [
+    *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--no-first-run", "--no-default-browser-check", "--mute-audio"),
+]
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Whatever Chromium or Chrome is installed; nothing is ever downloaded."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser on the path: {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=found, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A page with labels, and one without."""
+    folder = tmp_path_factory.mktemp("browser")
+    results = make_results(folder)
+    return {
+        name: write_report([results[name]], folder / f"{name}.html", n_queries=80).path
+        for name in ("run", "unlabelled")
+    }
+
+
+@contextmanager
+def opened(browser, path, viewport=WIDE, **options):
+    """The page, and a check at the end that it complained of nothing and asked for nothing."""
+    page = browser.new_page(viewport=viewport, **options)
+    complaints, requests = [], []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url[:60]))
+    page.goto(path.as_uri())
+    yield page
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    page.close()
+
+
+def shown(page):
+    """The selected row, the weight, and the answer in each space."""
+    row = page.locator('.option[aria-selected="true"]').get_attribute("data-row")
+    answers = [int(p.get_attribute("data-answer")) for p in page.locator(".panel").all()]
+    return int(row), float(page.locator("#weight").input_value()), answers
+
+
+def data_of(page):
+    return json.loads(page.locator("#explorer-data").text_content())
+
+
+def library_answers(row, weight, spaces):
+    """What the library answers for one image when the memory is read in each space."""
+    stream = make_stream().shuffled(0)
+    runs = [marc.replay(marc.MARC(space, 4, weight), stream) for space in spaces]
+    return [int(run.predictions[run.order == row][0]) for run in runs]
+
+
+def test_slider_and_keys_show_the_answers_of_the_library(browser, pages):
+    draw = np.random.default_rng(0)
+    with opened(browser, pages["run"]) as page:
+        data = data_of(page)
+        names = data["classes"]
+        seen = set()
+        for _ in range(8):
+            page.locator("#list").focus()
+            for _ in range(int(draw.integers(1, 9))):
+                page.keyboard.press(str(draw.choice(["j", "ArrowDown", "ArrowRight"])))
+            page.locator("#slider").focus()
+            page.keyboard.press(str(draw.choice(["Home", "End", "PageUp"])))
+            for _ in range(int(draw.integers(1, 30))):
+                page.keyboard.press(str(draw.choice(["ArrowRight", "ArrowLeft"], p=[0.6, 0.4])))
+            row, weight, answers = shown(page)
+            assert weight in data["stops"]
+            assert answers == library_answers(row, weight, data["spaces"])
+            lines = page.locator(".panel .answer b").all_text_contents()
+            assert lines == [names[answer] for answer in answers]
+            seen.add((row, weight))
+        assert len({row for row, _ in seen}) > 4
+        assert len({weight for _, weight in seen}) > 4
+
+
+def test_typed_weights_change_the_answer_exactly_where_the_library_does(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        data = data_of(page)
+        turning = [
+            (place, start)
+            for place, query in enumerate(data["queries"])
+            for segments in query["segments"]
+            for start, _ in segments[1:]
+            if 0.5 < start < 500
+        ]
+        before = 0
+        for place, start in turning[:: len(turning) // 8]:
+            for _ in range(place - before):
+                page.keyboard.press("j")
+            before = place
+            for weight in (0.99 * start, 1.01 * start):
+                page.locator("#weight").fill(repr(weight))
+                page.locator("#weight").blur()
+                row, typed, answers = shown(page)
+                assert (row, typed) == (data["queries"][place]["row"], weight)
+                assert answers == library_answers(row, weight, data["spaces"])
+
+
+def test_equal_sums_go_to_the_lower_class(browser, pages):
+    lines = {"classes": [2, 5, 9, 11], "constant": [1, 3, 4, 0], "slopes": [[0, 1, 0.5, 1.75]]}
+    with opened(browser, pages["run"]) as page:
+        for weight, expected in [(0, 9), (2, 5), (4, 5), (4.5, 11)]:
+            assert page.evaluate(f"answerAt({json.dumps(lines)}, 0, {weight})") == expected
+
+
+def test_a_weight_that_is_none_is_ignored_and_the_button_goes_back(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        for text in ("50", "-3", ""):
+            page.locator("#weight").fill(text)
+            lines = page.locator(".panel .answer").all_text_contents()
+            assert len(lines) == 2
+            assert all(line.startswith("at w = 50:") for line in lines)
+        page.locator("#reset").click()
+        row, weight, answers = shown(page)
+        assert weight == 7
+        assert answers == library_answers(row, 7.0, data_of(page)["spaces"])
+
+
+def test_j_and_k_work_anywhere_but_in_a_text_field(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        rows = [query["row"] for query in data_of(page)["queries"]]
+        assert shown(page)[0] == rows[0]
+        for key, expected in [("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0)]:
+            page.keyboard.press(key)
+            assert shown(page)[0] == rows[expected]
+        page.locator("#list").focus()
+        page.keyboard.press("End")
+        assert shown(page)[0] == rows[-1]
+        page.keyboard.press("Home")
+        page.locator("#search").focus()
+        page.keyboard.type("jk")
+        assert page.locator("#search").input_value() == "jk"
+        assert page.locator("#found").text_content() == "0 of 80 queries"
+
+
+def test_filters_and_search_list_what_they_say(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        data = data_of(page)
+        for kind in ("repaired", "broken", "low margin", "hubs"):
+            page.locator(f'input[value="{kind}"]').check(force=True)
+            wanted = [str(q["row"]) for q in data["queries"] if kind in q["kinds"]]
+            rows = [o.get_attribute("data-row") for o in page.locator(".option").all()]
+            assert rows == wanted
+            assert wanted or kind == "hubs"
+        page.locator('input[value="all"]').check(force=True)
+        page.locator("#search").fill("ALERT(")
+        wanted = [q for q in data["queries"] if 1 in (q["truth"], q["base"], q["adapted"])]
+        assert page.locator(".option").count() == len(wanted) > 0
+        assert NASTY in page.locator(".option").first.text_content()
+
+
+def test_a_sample_opens_in_the_explorer(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        link = page.locator(".samples a").last
+        link.click()
+        page.wait_for_function("document.querySelector('.option[aria-selected=true]') !== null")
+        assert f"#q-{shown(page)[0]}" == link.get_attribute("href")
+
+
+def test_the_entries_show_label_similarity_vote_and_time(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        page.keyboard.press("j")
+        data = data_of(page)
+        query = data["queries"][1]
+        panel = page.locator(".panel").nth(1)
+        entry, text = query["entries"][1][0], panel.locator(".entry").first.text_content()
+        assert panel.locator(".entry").count() == len(query["entries"][1])
+        assert data["classes"][entry["label"]] in text
+        assert f"similarity {entry['similarity']:.2f}" in text
+        assert f"vote {entry['vote']:.3f}" in text
+        assert f"stored t = {entry['time']}" in text
+
+
+def test_a_heading_sorts_the_classes(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        for column, name in [(3, "gain"), (4, "images"), (1, "without")]:
+            head = page.locator(".sortable thead th").nth(column)
+            assert head.text_content() == name
+            for direction, sign in [("descending", -1), ("ascending", 1)]:
+                head.locator("button").click()
+                assert head.get_attribute("aria-sort") == direction
+                cells = page.locator(f".sortable tbody tr td:nth-child({column + 1})")
+                values = [float(c.get_attribute("data-value")) for c in cells.all()]
+                assert values == sorted(values, key=lambda value: sign * value)
+
+
+@pytest.mark.parametrize("name", ["run", "unlabelled"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_scrolling_to_the_side(browser, pages, name, scheme):
+    with opened(browser, pages[name], NARROW, color_scheme=scheme) as page:
+        for details in page.locator("details").all():
+            details.locator("summary").click()
+        for _ in range(5):
+            page.keyboard.press("j")
+            wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.evaluate(wider) <= 0
+
+
+def test_without_labels_nothing_is_called_right_or_wrong(browser, pages):
+    with opened(browser, pages["unlabelled"]) as page:
+        for _ in range(5):
+            page.keyboard.press("j")
+        text = page.locator("#explorer").inner_text()
+        assert "right" not in text
+        assert "wrong" not in text
+        assert page.locator(".panel").count() == 2
+
+
+def test_everything_that_can_be_used_has_a_name_and_a_visible_focus(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        tree = page.locator("body").aria_snapshot()
+        for name in (
+            'slider "Weight of the evidence, w"',
+            'listbox "Queries, the most disagreeing neighbours first"',
+            'searchbox "Class"',
+            'button "Next query"',
+            'spinbutton "Weight w, any number from 0"',
+            'radio "repaired',
+        ):
+            assert name in tree, name
+        slider = page.locator("#slider")
+        assert slider.get_attribute("aria-valuetext") == "w = 7"
+        for place in ("#slider", "#list", "#search", "#weight"):
+            page.locator(place).focus()
+            page.keyboard.press("Shift+Tab")
+            page.keyboard.press("Tab")
+            outline = "getComputedStyle(document.activeElement).outlineStyle"
+            assert page.evaluate(outline) != "none", place

@@ -1,0 +1,37 @@
+"""The page as a file: made once, the same each time, and safe to embed data in."""
+
+import numpy as np
+import pytest
+from helpers.commands import tree
+
+from marc import MarcError
+from marc.report import write_report
+from marc.report.page import as_script_data
+
+
+def test_a_page_that_is_there_is_not_made_again(results, tmp_path):
+    path = tmp_path / "page.html"
+    first = write_report([results["run"]], path, n_queries=5)
+    stamp = path.stat().st_mtime_ns
+    again = write_report([results["run"]], path, n_queries=5)
+    assert (first.was_there, again.was_there) == (False, True)
+    assert path.stat().st_mtime_ns == stamp
+    with pytest.raises(MarcError, match="another report"):
+        write_report([results["run"]], path, n_queries=6)
+    assert not write_report([results["run"]], path, n_queries=6, force=True).was_there
+    assert set(tree(tmp_path)) == {"page.html"}
+
+
+def test_the_same_inputs_give_the_same_bytes(results, tmp_path):
+    for name in ("a", "b"):
+        write_report([results["run"]], tmp_path / name, n_queries=5)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_script_data_cannot_end_its_element_and_keeps_every_number():
+    import json
+
+    value = {"name": "</script><!--&\u2028", "w": [0.1, float(np.float32(0.1)), 1e-300]}
+    text = as_script_data(value)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == value
