@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from studies import tiny_plan, tiny_streams, without
 
-from marc.paper.tables import TABLES
 from marc.study.artifacts import Estimate, Figure, Table
 from marc.study.experiments import EXPERIMENTS
 from marc.study.formats import files_of, place_of
 from marc.study.work import Held, Work
+from marc_paper.printed import TABLES
 
 NAMES = [each.name for each in EXPERIMENTS]
 FIGURES = {

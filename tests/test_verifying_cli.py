@@ -18,9 +18,9 @@ from marc.study.formats import files_of
 from marc.study.plan_files import PLANS, plan_from, read_plan
 from marc.study.studying import describe, study
 from marc.study.tables import spaces
-from marc.verifying.everything import EXPECTED
-from marc.verifying.names import V2, A
-from marc.verifying.verify import experiment_of
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.names import V2, A
+from marc_paper.verify.verify import experiment_of
 
 app = typer.Typer()
 app.command()(verify)

@@ -19,11 +19,20 @@ from marc.study.formats import as_json
 from marc.study.plan_files import plan_from
 from marc.study.studying import describe
 from marc.study.work import Held, Work
-from marc.verifying.everything import EXPECTED
-from marc.verifying.expected import MEAN
-from marc.verifying.names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIX, SIXTEEN, prompts_of
-from marc.verifying.streams import Streams
-from marc.verifying.verify import experiment_of, find_row, verify
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.expected import MEAN
+from marc_paper.verify.names import (
+    ADDED,
+    CROSS_DOMAIN,
+    FAMILY,
+    FIVE,
+    RN50,
+    SIX,
+    SIXTEEN,
+    prompts_of,
+)
+from marc_paper.verify.streams import Streams
+from marc_paper.verify.verify import experiment_of, find_row, verify
 
 N_IMAGES, N_CLASSES, DIM = 70, 4, 8
 SIZES = {250: 20, 500: 30, 1000: 40, 2000: 60}

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from test_verifying_mapping import entry, paper_plan
 
-from marc.paper import spaces as printed
 from marc.study.artifacts import Column, Estimate, Table
 from marc.study.experiment import Experiment
 from marc.study.experiments import EXPERIMENTS
@@ -16,9 +15,10 @@ from marc.study.formats import as_json
 from marc.study.plan import StreamEntry
 from marc.study.studying import describe
 from marc.study.tables import paired, spaces
-from marc.verifying.everything import EXPECTED
-from marc.verifying.names import SPACES, V2, A
-from marc.verifying.verify import verify
+from marc_paper.printed import PAIRED16, SPACES16
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.names import SPACES, V2, A
+from marc_paper.verify.verify import verify
 
 SETTINGS = {"capacity": 8, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
 
@@ -36,7 +36,7 @@ def printed_spaces(changes=None, settings=SETTINGS):
             row = dict.fromkeys(names)
             row |= {"stream": stream, "space": space}
             for column, heading in by_column.items():
-                row[column] = float(printed.SPACES16.at(name, heading)) / 100
+                row[column] = float(SPACES16.at(name, heading)) / 100
             for (where, which, column), value in (changes or {}).items():
                 if (where, which) == (stream, space):
                     row[column] = value
@@ -49,7 +49,7 @@ def printed_paired():
     rows = []
     for name, space in SPACES.items():
         row = dict.fromkeys(names)
-        value, low, high = (float(n) / 100 for n in printed.PAIRED16.numbers(name, "gain at 10"))
+        value, low, high = (float(n) / 100 for n in PAIRED16.numbers(name, "gain at 10"))
         row |= {"stream": A, "space": space, "gain at K, w": Estimate(value, low, high)}
         row["McNemar p"] = -900.0 if space == "mae-b16" else -20.0
         rows.append(tuple(row.values()))
@@ -100,7 +100,7 @@ def test_printed_values_meet_themselves():
     [("purity@10", "purity A", 0.35), ("G*, first order", "gain A", 1.005)],
 )
 def test_the_tolerance_decides(column, heading, allowed):
-    value = float(printed.SPACES16.at("DINOv2-B", heading))
+    value = float(SPACES16.at("DINOv2-B", heading))
     for off, status in ((0.999, "meets"), (1.001, "differs"), (-0.999, "meets")):
         got = (value + off * allowed) / 100
         table = printed_spaces({(A, "dinov2-b", column): got})
