@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from helpers.making import make_stream
+from helpers.slow_twin import slow_twin
 from hypothesis import given
 from hypothesis import strategies as st
-from test_offline import slow_twin
 
 from marc.auto_weight import AutoWeight, beyond_chance, follow, quadratic_scores
 from marc.errors import MarcError

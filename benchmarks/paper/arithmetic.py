@@ -2,7 +2,7 @@
 
     python -m benchmarks.paper.arithmetic > docs/results/paper-arithmetic.md
 
-Takes seconds and needs nothing but the printed values of `marc.paper`.
+Takes seconds and needs nothing but the printed values of `marc_paper.printed`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,17 @@ from fractions import Fraction
 from benchmarks.paper.checks import Check, averages, claim, differences, in_rows, number
 from benchmarks.paper.ranks import SIX
 from benchmarks.paper.reaches import exact, mean, reach_of
-from marc.paper.benchmarks import CROSS_DOMAIN, EXTRA, OOD, TRAINING_FREE, TWO_MORE
-from marc.paper.numbers import Table
-from marc.paper.statements import PRINTED, STATEMENTS, stated
+from marc_paper.printed import (
+    CROSS_DOMAIN,
+    EXTRA,
+    OOD,
+    PRINTED,
+    STATEMENTS,
+    TRAINING_FREE,
+    TWO_MORE,
+    stated,
+)
+from marc_paper.printed.numbers import Table
 
 SHIFTS = ("A", "V2", "R", "Sketch")
 

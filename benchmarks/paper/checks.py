@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from benchmarks.paper.reaches import Reach, deviation, exact, mean, reach_of
-from marc.paper.numbers import Printed, Table
+from marc_paper.printed.numbers import Printed, Table
 
 SAME = "reproduces"
 ROUNDED = "within rounding of its inputs"

@@ -10,8 +10,9 @@ from benchmarks.paper.checks import Check, claim, differences, in_rows, number
 from benchmarks.paper.ranks import FIVE
 from benchmarks.paper.reaches import exact, reach_of
 from benchmarks.paper.statements import statement_checks
-from marc.paper.numbers import Printed
-from marc.paper.spaces import (
+from marc.stats import spearman
+from marc_paper.analysis.regrets import choice_of
+from marc_paper.printed import (
     BASE_A,
     BASE_V2,
     EIGHT,
@@ -21,10 +22,9 @@ from marc.paper.spaces import (
     SPACES16,
     SWAP,
     TRANSFER,
+    stated,
 )
-from marc.paper.statements import stated
-from marc.stats import spearman
-from marc_paper.analysis.regrets import choice_of
+from marc_paper.printed.numbers import Printed
 
 WORST = "worst regret"
 LAMBDA, RANKINGS = "lambda that orders five spaces as their gains", "rankings for lambda >= 0"

@@ -9,12 +9,21 @@ from functools import partial
 
 from benchmarks.paper.checks import Check, claim, in_rows, number, over_seeds, p_value
 from benchmarks.paper.reaches import at_corners, exact, mean, reach_of, whole_counts
-from marc.paper.benchmarks import CROSS_DOMAIN
-from marc.paper.numbers import Printed, Table
-from marc.paper.spaces import N_IMAGES, PAIRED16, SEEDS16
-from marc.paper.statements import PRINTED, STATEMENTS, stated
-from marc.paper.systems import COSMIC, MATCHED, PARETO, TIMING
 from marc.stats import Interval, mcnemar_log10, paired_interval, ratio_interval, seed_interval
+from marc_paper.printed import (
+    COSMIC,
+    CROSS_DOMAIN,
+    MATCHED,
+    N_IMAGES,
+    PAIRED16,
+    PARETO,
+    PRINTED,
+    SEEDS16,
+    STATEMENTS,
+    TIMING,
+    stated,
+)
+from marc_paper.printed.numbers import Printed, Table
 
 ALL = ("mean", "low", "high")
 COUNTS, P_VALUES = "repairs and regressions", "exact p-value"

@@ -11,8 +11,9 @@ from scipy.stats import rankdata
 
 from benchmarks.paper.checks import Check, claim, number, over_seeds
 from benchmarks.paper.reaches import mean, reach_of
-from marc.paper.numbers import Table, numbers
-from marc.paper.spaces import (
+from marc.stats import spearman
+from marc_paper.analysis.regrets import Choice, choice_of
+from marc_paper.printed import (
     BATCHES,
     CORRELATIONS,
     EIGHT,
@@ -25,10 +26,9 @@ from marc.paper.spaces import (
     SWAP,
     THREE_ELSEWHERE,
     TRANSFER,
+    stated,
 )
-from marc.paper.statements import stated
-from marc.stats import spearman
-from marc_paper.analysis.regrets import Choice, choice_of
+from marc_paper.printed.numbers import Table, numbers
 
 FIVE = ("MAE", "CLIP", "DINOv2-S", "DINOv2-B", "DINOv2-L")
 SIX = ("Pets", "Caltech101", "DTD", "UCF101", "Flowers102", "EuroSAT")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import stdev
 
-from marc.paper.numbers import Printed
+from marc_paper.printed.numbers import Printed
 
 
 @dataclass(frozen=True)

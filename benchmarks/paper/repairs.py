@@ -6,10 +6,8 @@ from fractions import Fraction
 
 from benchmarks.paper.checks import Check, number, over_seeds
 from benchmarks.paper.reaches import Reach, exact, reach_of, whole_counts
-from marc.paper.numbers import Printed
-from marc.paper.spaces import BASE_A, N_IMAGES
-from marc.paper.statements import stated
-from marc.paper.systems import REPAIRS, SUBSTITUTION
+from marc_paper.printed import BASE_A, N_IMAGES, REPAIRS, SUBSTITUTION, stated
+from marc_paper.printed.numbers import Printed
 
 SEEDS = ("0", "1", "2")
 BASE = Printed(BASE_A)

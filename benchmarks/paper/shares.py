@@ -11,19 +11,24 @@ from collections.abc import Iterable
 from benchmarks.paper.checks import Check, claim
 from benchmarks.paper.ranks import FIVE
 from benchmarks.paper.reaches import whole_counts
-from marc.paper.benchmarks import EXTRA
-from marc.paper.numbers import Printed, Table
-from marc.paper.spaces import (
+from marc_paper.printed import (
+    ALONE,
+    COSMIC,
     EIGHT,
+    EXTRA,
     FIVE_ELSEWHERE,
+    GRID,
     JOINT,
+    MATCHED,
     N_IMAGES,
+    PARETO,
     SEEDS16,
     SPACES16,
+    SUBSTITUTION,
     SWAP,
     THREE_ELSEWHERE,
 )
-from marc.paper.systems import ALONE, COSMIC, GRID, MATCHED, PARETO, SUBSTITUTION
+from marc_paper.printed.numbers import Printed, Table
 
 SPLIT_SIZES = {  # test images of the usual splits
     "Pets": 3669,

@@ -7,17 +7,19 @@ from fractions import Fraction
 from benchmarks.paper.checks import Check, claim, number
 from benchmarks.paper.ranks import FIVE, SIX, eight_gains, judged
 from benchmarks.paper.reaches import exact, reach_of, whole_counts
-from marc.paper.spaces import (
+from marc_paper.printed import (
     EIGHT,
     FIVE_ELSEWHERE,
     N_IMAGES,
     PAIRED16,
+    PRINTED,
     SIXTEEN_ELSEWHERE,
     SPACES16,
+    STATEMENTS,
     SWAP,
     THREE_ELSEWHERE,
+    stated,
 )
-from marc.paper.statements import PRINTED, STATEMENTS, stated
 
 
 def about_eurosat() -> list[Check]:

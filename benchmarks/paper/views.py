@@ -7,8 +7,7 @@ from math import sqrt
 from benchmarks.paper.checks import Check, averages, claim, differences, in_rows, number, over_seeds
 from benchmarks.paper.reaches import at_corners, exact, mean, reach_of
 from benchmarks.paper.repairs import BASE, SEEDS, repair_checks
-from marc.paper.statements import PRINTED, STATEMENTS, stated
-from marc.paper.systems import (
+from marc_paper.printed import (
     ADMISSION,
     ALONE,
     CAPACITIES_AT_64,
@@ -17,8 +16,11 @@ from marc.paper.systems import (
     FRONTIER,
     GRID,
     PARETO,
+    PRINTED,
     SPLITS,
+    STATEMENTS,
     SUBSTITUTION,
+    stated,
 )
 
 

@@ -8,9 +8,9 @@ from helpers.repository import ROOT
 
 from benchmarks.paper import arithmetic, findings, reaches, shares
 from benchmarks.paper import checks as judging
-from marc.paper import benchmarks as others
-from marc.paper import numbers, spaces
 from marc.stats import paired_interval, spearman
+from marc_paper.printed import CROSS_DOMAIN, FIVE_ELSEWHERE
+from marc_paper.printed.numbers import Printed, table
 
 # The printed values that their printed inputs contradict; reasons in benchmarks/paper/findings.py.
 CONTRADICTED = {
@@ -84,7 +84,7 @@ def test_the_document_is_what_the_script_prints(groups):
 
 
 def test_a_printed_number_knows_how_it_was_rounded():
-    printed = numbers.Printed
+    printed = Printed
     assert printed("1,074").value == 1074
     assert printed("+2.07").low == Fraction("2.065")
     assert printed("9.5e-06").unit == Fraction("1e-7")
@@ -95,12 +95,12 @@ def test_a_printed_number_knows_how_it_was_rounded():
 
 
 def test_rounded_inputs_reach_as_far_as_their_ends_allow():
-    oracle, accuracy = (reaches.reach_of(numbers.Printed(text)) for text in ("70.45", "68.39"))
+    oracle, accuracy = (reaches.reach_of(Printed(text)) for text in ("70.45", "68.39"))
     lost = oracle - accuracy
     assert (lost.low, lost.high) == (Fraction("2.05"), Fraction("2.07"))
     verdicts = [judging.number("", "", "", said, lost).verdict for said in ("2.06", "2.07", "2.08")]
     assert verdicts == [judging.SAME, judging.ROUNDED, judging.DIFFERENT]
-    ratio = reaches.reach_of(numbers.Printed("1.0")) / reaches.reach_of(numbers.Printed("2.0"))
+    ratio = reaches.reach_of(Printed("1.0")) / reaches.reach_of(Printed("2.0"))
     assert ratio.low < Fraction(1, 2) < ratio.high
 
 
@@ -122,7 +122,7 @@ def test_a_p_value_is_judged_by_its_digits(printed, log10, reproduces):
 
 def test_a_table_with_a_missing_cell_is_refused():
     with pytest.raises(ValueError, match="CLIP has 2 cells instead of 3"):
-        numbers.table("tab:x", "space | a | b\nCLIP | 1.0")
+        table("tab:x", "space | a | b\nCLIP | 1.0")
 
 
 def test_remark_on_the_pooled_interval():
@@ -150,8 +150,6 @@ def test_remark_on_ties_of_anti_hubs():
 
 def test_remark_on_values_of_one_run():
     for stream, n_images in shares.SPLIT_SIZES.items():
-        assert reaches.whole_counts(spaces.FIVE_ELSEWHERE.at(stream, "DINOv2-B"), n_images)
+        assert reaches.whole_counts(FIVE_ELSEWHERE.at(stream, "DINOv2-B"), n_images)
         for views in (4, 64):
-            assert reaches.whole_counts(
-                others.CROSS_DOMAIN.at(f"ensemble, M = {views}", stream), n_images
-            )
+            assert reaches.whole_counts(CROSS_DOMAIN.at(f"ensemble, M = {views}", stream), n_images)

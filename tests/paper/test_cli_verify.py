@@ -4,15 +4,12 @@ import json
 
 import pytest
 import typer
-from test_verifying_mapping import named_stream, paper_plan
-from test_verifying_verify import printed_spaces
+from helpers.paper_plans import named_stream, paper_plan
+from helpers.printed_studies import printed_spaces
 from typer.testing import CliRunner
 
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
-from marc.verifying.everything import EXPECTED
-from marc.verifying.names import V2, A
-from marc.verifying.verify import experiment_of
 from marc_paper.cli.verify import verify
 from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiments import EXPERIMENTS
@@ -21,6 +18,9 @@ from marc_paper.study.formats import files_of
 from marc_paper.study.make import describe, study
 from marc_paper.study.plan_files import PLANS, plan_from, read_plan
 from marc_paper.study.tables import spaces
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.names import V2, A
+from marc_paper.verify.verify import experiment_of
 
 app = typer.Typer()
 app.command()(verify)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from helpers.contract import check_method
+from helpers.dynamic_twin import DynamicTwin, tied_stream, twin_entropy, twin_softmax
+from helpers.literal_cliques import literal_edges, literal_support
 from helpers.making import make_stream
-from test_peers_cliques import literal_edges, literal_support
-from test_peers_dmn import DynamicTwin, tied_stream, twin_entropy, twin_softmax
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import reference
 from helpers.making import make_stream
+from helpers.slow_twin import slow_twin
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -30,24 +31,7 @@ OPTIONS = [
     {"alpha": 1.0, "beta": 8.0, "weight": 0.0},
     {"refine_labels": True, "negative_weight": 0.5, "gamma": 0.5, "clip_weight": 0.3},
 ]
-RENAMED = {"admission_capacity": "clip_capacity", "gamma": "adaptive_gamma"}
 NEAR = 1e-4  # fused scores closer than this may fall either way in float32
-
-
-def slow_twin(method, stream):
-    config = method.config()
-    names = reference.Settings.__dataclass_fields__
-    kept = {RENAMED.get(k, k): v for k, v in config.items() if RENAMED.get(k, k) in names}
-    features = stream.features
-    return reference.run(
-        features.views,
-        features.predictor.prototypes,
-        features.keys(method.space),
-        stream.order,
-        features.predictor.logit_scale,
-        reference.Settings(**kept),
-        np.random.default_rng(method.seed).random(len(features.ids)),
-    )
 
 
 def second_best(rows):

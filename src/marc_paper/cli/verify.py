@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from marc.cli import console
-from marc.paper.tables import TABLES
-from marc.verifying.expected import Expected
-from marc.verifying.tolerances import LOG10_P
-from marc.verifying.verify import Finding, verify
+from marc_paper.printed import TABLES
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import read_study
+from marc_paper.verify.expected import Expected
+from marc_paper.verify.tolerances import LOG10_P
+from marc_paper.verify.verify import Finding, verify
 
 _TEXT = "values of the text"
 _DEVIATIONS = "deviations over orders"

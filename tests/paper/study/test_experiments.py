@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from helpers.studies import tiny_plan, tiny_streams, without
 
-from marc.paper.tables import TABLES
+from marc_paper.printed import TABLES
 from marc_paper.study.artifacts import Estimate, Figure, Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.formats import files_of, place_of

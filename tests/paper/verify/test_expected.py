@@ -1,21 +1,25 @@
 """Every printed number has one place, and every place a tolerance with its reason."""
 
+import hashlib
+import json
 import math
+import re
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 
 from marc.encoders import encoder_card
 from marc.errors import MarcError
-from marc.paper.numbers import table
-from marc.paper.statements import STATEMENTS
-from marc.paper.tables import TABLES
 from marc.pictures import NAMED_SETS
 from marc.types import WEIGHTS
-from marc.verifying.everything import EXPECTED
-from marc.verifying.expected import COPIED, Place, declare
-from marc.verifying.names import DATASETS, EIGHT, RN50, SIXTEEN, VIT
-from marc.verifying.tolerances import (
+from marc_paper.printed import STATEMENTS, TABLES
+from marc_paper.printed.numbers import table
+from marc_paper.printed.sheets import parse, sheet_of, statements_of
+from marc_paper.verify.addresses import EXPECTED, expected_of
+from marc_paper.verify.expected import Place, declare
+from marc_paper.verify.names import DATASETS, EIGHT, RN50, SIXTEEN, VIT
+from marc_paper.verify.tolerances import (
     CAPACITY_RANKS,
     CHANGE,
     COUNT,
@@ -38,7 +42,29 @@ def test_every_printed_number_is_expected_once():
     found = [(e.label, e.row, e.column, e.number, e.printed.text) for e in EXPECTED]
     assert Counter(found) == Counter(PRINTED)
     assert max(Counter(found).values()) == 1
-    assert len(PRINTED) > 1400
+    assert len(PRINTED) == 1430
+    assert sum(each.place.never is None for each in EXPECTED) == 1050
+
+
+def as_data(expected):
+    """A number with its place; a tolerance by its name, as its words and amounts are no address."""
+    found = asdict(expected)
+    tolerance = expected.place.tolerance
+    found["place"]["tolerance"] = tolerance.name if tolerance else None
+    return found
+
+
+def digest(data):
+    return hashlib.sha256(json.dumps(data, ensure_ascii=False).encode()).hexdigest()
+
+
+def test_no_number_and_no_address_changes_by_accident():
+    """The digests are of the same values as they stood in Python before they were files."""
+    tables = [[t.label, t.columns, list(t.rows.items())] for t in (*TABLES, *STATEMENTS.values())]
+    assert digest(tables) == ("bb2fe0e33f9454357e0f4cf9f17d12f2faf3ed83705f90ffab9c58615ec9c7da")
+    assert digest([as_data(each) for each in EXPECTED]) == (
+        "cb5750c0ae41737a7c9bdb34bff55a42312a0d2f5615bc4ff69904822025465f"
+    )
 
 
 def test_they_stand_in_the_order_of_the_paper():
@@ -71,7 +97,7 @@ def test_names_are_those_that_marc_lists():
 
 def test_other_papers_and_time_are_never_compared():
     by_place = {(e.label, e.row, e.column): e for e in EXPECTED}
-    assert by_place["tab:ood", "ViT TDA", "A"].place.never == COPIED
+    assert by_place["tab:ood", "ViT TDA", "A"].place.never.reason.startswith("copied")
     assert by_place["tab:s_timing", "CLIP", "1"].place.never.reason.startswith("time")
     assert by_place["tab:ood", "ViT MARC, M = 64", "A"].place.never is None
 
@@ -163,3 +189,93 @@ def test_a_cell_without_a_place_is_an_error():
             {"a": Place(), "b": Place()},
             {"first": Place(), "second": (Place(),)},
         )
+
+
+TABLE = """
+label = "tab:x"
+printed = \"\"\"
+row    | a      | b
+first  | 1.0    | -
+CLIP   | 2 to 3 | 4.0 ± 0.1
+\"\"\"
+"""
+ADDRESSES = """
+[address]
+table = "spaces"
+tolerance = "order"
+[columns]
+a = { column = "column a" }
+b = { column = "column b", settings = { views = 1 } }
+[each_row]
+row = { space = "@space" }
+[rows]
+first = { plan = "weights" }
+"""
+
+
+def read(text):
+    return expected_of(sheet_of(parse(text)))
+
+
+def test_a_file_gives_every_number_its_place():
+    numbers = (
+        "[cells.CLIP]\na = { numbers = [{ part = 'low' }, { like = 'high', note = 'keys' }] }\n"
+    )
+    found = read(TABLE + ADDRESSES + numbers + "[addresses]\nhigh = { dataset = 'dtd' }\n")
+    assert [each.printed.text for each in found] == ["1.0", "2", "3", "4.0", "0.1"]
+    first, low, high, value, deviation = (each.place for each in found)
+    assert (first.column, first.row, first.plan) == ("column a", {}, {"grids.weights": WEIGHTS})
+    assert first.tolerance is ORDER
+    assert (low.part, low.row, low.dataset) == ("low", {"space": "clip-b16"}, "")
+    assert (high.part, high.dataset) == ("value", "dtd")
+    assert high.note.startswith("The paper states no capacity")
+    assert (value.column, value.settings, deviation.part) == ("column b", {"views": 1}, "sd")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("4.0 ± 0.1", "4.0 | 0.1", "CLIP has 4 cells instead of 3"),
+        ("first  |", "CLIP |", "more than one row has the same name"),
+        ("[address]", "[addres]", "tab:x: unknown names"),
+        ("a = {", "c = {", "tab:x: unknown names"),
+        ("first = {", "second = {", "tab:x: unknown names"),
+        ("@space", "@dataset", "no place for CLIP, a"),
+        ("column a", '", colum = "', "an address of tab:x: unknown names"),
+        ('"order"', '"of order"', "a tolerance of tab:x: unknown names"),
+        ('"weights"', '"weight"', "plans of tab:x: unknown names"),
+        ("{ views = 1 }", '"one view"', "an address of tab:x has a wrong settings"),
+        ('{ column = "column a" }', '"column a"', "an address is not a table"),
+        ('{ column = "column a" }', "{ numbers = [{}] }", "a cell of 2 numbers has 1 places"),
+        ('{ column = "column a" }', "{ numbers = 2 }", "an address is not a table"),
+        ('{ column = "column a" }', "{ note = 2 }", "notes of tab:x: unknown names"),
+        ('{ column = "column a" }', "{ like = 'b' }", "addresses of tab:x: unknown names"),
+        ('{ column = "column a" }', "{ never = 'b' }", "never of tab:x: unknown names"),
+        ('{ column = "column a" }', "{ part = 'b' }", "a part of tab:x: unknown names"),
+        ("[rows]", "[cells.second]\na = {}\n[rows]", "the cells of tab:x: unknown names"),
+        ("[rows]", "[cells.CLIP]\nc = {}\n[rows]", "the cells of tab:x, CLIP: unknown names"),
+        ('label = "tab:x"', "", "a printed table has no text 'label'"),
+        ("[rows]", "[rows", "not TOML"),
+    ],
+)
+def test_a_wrong_file_is_an_error(old, new, message):
+    text = TABLE + ADDRESSES
+    assert old in text
+    if new.startswith("{ numbers"):
+        text = text.replace("1.0 ", "1 to 2 ")
+    with pytest.raises(MarcError, match=re.escape(message)):
+        read(text.replace(old, new))
+
+
+def test_a_wrong_statement_is_an_error():
+    [good] = statements_of(parse("['sec:x']\ntests = { printed = '378', never = 'time' }"))
+    [found] = expected_of(good)
+    assert (found.where, found.printed.text) == ("tests", "378")
+    for text in ("['sec:x']\ntests = { never = 'time' }", "['sec:x']\ntests = '378'"):
+        with pytest.raises(MarcError, match="sec:x, tests has no text 'printed'"):
+            statements_of(parse(text))
+    with pytest.raises(MarcError, match="sec:x is not a table"):
+        statements_of(parse("'sec:x' = 378"))
+    [wrong] = statements_of(parse("['sec:x']\ntests = { printed = '378', tabel = 'time' }"))
+    with pytest.raises(MarcError, match="unknown names"):
+        expected_of(wrong)

@@ -8,83 +8,25 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from helpers.paper_plans import SIZES, named_stream, paper_plan
 
-from marc.stream import Stream
-from marc.verifying.everything import EXPECTED
-from marc.verifying.expected import MEAN
-from marc.verifying.names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIX, SIXTEEN, prompts_of
-from marc.verifying.streams import Streams
-from marc.verifying.verify import experiment_of, find_row, verify
 from marc_paper.study.artifacts import Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import as_json
 from marc_paper.study.make import describe
-from marc_paper.study.plan_files import plan_from
 from marc_paper.study.work import Held, Work
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.expected import MEAN
+from marc_paper.verify.names import (
+    CROSS_DOMAIN,
+    SIX,
+)
+from marc_paper.verify.streams import Streams
+from marc_paper.verify.verify import experiment_of, find_row, verify
 
-N_IMAGES, N_CLASSES, DIM = 70, 4, 8
-SIZES = {250: 20, 500: 30, 1000: 40, 2000: 60}
 """Batches of the paper, and of streams that are as small as these."""
-
-
-def entry(dataset, group, predictor):
-    return {
-        "source": f"arrays/{dataset}-{predictor}.npz",
-        "group": group,
-        "views": 64,
-        "dataset": dataset,
-        "predictor": predictor,
-        "prompts": prompts_of(dataset),
-    }
-
-
-def paper_plan(domains=CROSS_DOMAIN):
-    main, shift = FAMILY[1:3], (*FAMILY[3:], FAMILY[0])
-    streams = {name: entry(name, "main", "clip-b16-text") for name in main}
-    streams |= {name: entry(name, "shift", "clip-b16-text") for name in shift}
-    for name in domains:
-        group = "extra" if name in ADDED else "domain"
-        streams[name] = entry(name, group, "clip-b16-text")
-    streams |= {f"{name}-2": entry(name, "predictor", f"{RN50}-text") for name in FAMILY}
-    return plan_from(
-        {
-            "title": "The names of the paper",
-            "predictor": "clip-b16-text",
-            "streams": streams,
-            "spaces": {
-                "all": list(SIXTEEN),
-                "controls": list(FIVE),
-                "own": "clip-b16",
-                "deployed": "dinov2-b",
-                "strong": "dinov2-l",
-            },
-            "grids": {"dims": [2, 4], "neighbors": [5, 10]},
-            "draws": {"batches": 2, "sizes": list(SIZES.values()), "bootstraps": 2},
-            "benchmark": {"methods": ["zero-shot"]},
-            "timing": {"images": 12, "warm_up": 2, "sessions": 2},
-        }
-    )
-
-
-def named_stream(name, seed):
-    """Spaces whose noise grows in small steps, so that their gains do."""
-    draw = np.random.default_rng(seed)
-    labels = draw.integers(N_CLASSES, size=N_IMAGES)
-    prototypes = draw.standard_normal((N_CLASSES, DIM))
-    images = prototypes[labels] + 2.5 * draw.standard_normal((N_IMAGES, DIM))
-    views = prototypes[labels][:, np.newaxis] + 2.5 * draw.standard_normal((N_IMAGES, 64, DIM))
-    views[:, 0] = images
-    centers = draw.standard_normal((N_CLASSES, 6))
-    spaces = {
-        space: centers[labels] + (0.2 + 0.12 * place) * draw.standard_normal((N_IMAGES, 6))
-        for place, space in enumerate(SIXTEEN)
-    }
-    return Stream.from_arrays(
-        views.astype(np.float32), prototypes, spaces, logit_scale=20.0, labels=labels, name=name
-    )
 
 
 def work_of(plan):

@@ -5,11 +5,11 @@ import math
 import pytest
 from scipy.stats import norm
 
-from marc.paper import systems
-from marc.paper.numbers import Printed
-from marc.verifying import tolerances
-from marc.verifying.everything import EXPECTED
-from marc.verifying.tolerances import (
+from marc_paper.printed import CAPACITIES_AT_64, SPLITS
+from marc_paper.printed.numbers import Printed
+from marc_paper.verify import tolerances
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.tolerances import (
     ADVANTAGE,
     CAPACITY,
     CHANGE_OF_VIEWS,
@@ -166,8 +166,8 @@ def test_a_claimed_sign_is_kept():
 @pytest.mark.parametrize(
     "at",
     [
-        *(("tab:s_ood_sub", row, "shrink", 0) for row in systems.SPLITS.rows),
-        *(("tab:s_cd_capacity", row, "change", 0) for row in systems.CAPACITIES_AT_64.rows),
+        *(("tab:s_ood_sub", row, "shrink", 0) for row in SPLITS.rows),
+        *(("tab:s_cd_capacity", row, "change", 0) for row in CAPACITIES_AT_64.rows),
         ("tab:s_substitution_seeds", "Sub(1, 64)", "mean", 0),
         ("tab:s_ci_cosmic", "pooled", "advantage", 0),
         ("sec:s_timing", "advantage", "mean", 0),

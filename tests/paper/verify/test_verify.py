@@ -5,12 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_verifying_mapping import entry, paper_plan
+from helpers.paper_plans import entry, paper_plan
+from helpers.printed_studies import SETTINGS, printed_spaces
 
-from marc.paper import spaces as printed
-from marc.verifying.everything import EXPECTED
-from marc.verifying.names import SPACES, V2, A
-from marc.verifying.verify import verify
+from marc_paper.printed import PAIRED16, SPACES16
 from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
@@ -18,30 +16,10 @@ from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import as_json
 from marc_paper.study.make import describe
 from marc_paper.study.plan import StreamEntry
-from marc_paper.study.tables import paired, spaces
-
-SETTINGS = {"capacity": 8, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
-
-
-def printed_spaces(changes=None, settings=SETTINGS):
-    """The table of spaces with the paper's own values, some changed: (stream, space, column)."""
-    columns = {
-        A: {"purity@10": "purity A", "anti-hubs@10": "anti-hub A", "G*, first order": "gain A"},
-        V2: {"purity@10": "purity V2", "G*, first order": "gain V2"},
-    }
-    names = [column.name for column in spaces.COLUMNS]
-    rows = []
-    for stream, by_column in columns.items():
-        for name, space in SPACES.items():
-            row = dict.fromkeys(names)
-            row |= {"stream": stream, "space": space}
-            for column, heading in by_column.items():
-                row[column] = float(printed.SPACES16.at(name, heading)) / 100
-            for (where, which, column), value in (changes or {}).items():
-                if (where, which) == (stream, space):
-                    row[column] = value
-            rows.append(tuple(row.values()))
-    return Table("spaces", "", "", spaces.COLUMNS, tuple(rows), (), settings)
+from marc_paper.study.tables import paired
+from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.names import SPACES, V2, A
+from marc_paper.verify.verify import verify
 
 
 def printed_paired():
@@ -49,7 +27,7 @@ def printed_paired():
     rows = []
     for name, space in SPACES.items():
         row = dict.fromkeys(names)
-        value, low, high = (float(n) / 100 for n in printed.PAIRED16.numbers(name, "gain at 10"))
+        value, low, high = (float(n) / 100 for n in PAIRED16.numbers(name, "gain at 10"))
         row |= {"stream": A, "space": space, "gain at K, w": Estimate(value, low, high)}
         row["McNemar p"] = -900.0 if space == "mae-b16" else -20.0
         rows.append(tuple(row.values()))
@@ -100,7 +78,7 @@ def test_printed_values_meet_themselves():
     [("purity@10", "purity A", 0.35), ("G*, first order", "gain A", 1.005)],
 )
 def test_the_tolerance_decides(column, heading, allowed):
-    value = float(printed.SPACES16.at("DINOv2-B", heading))
+    value = float(SPACES16.at("DINOv2-B", heading))
     for off, status in ((0.999, "meets"), (1.001, "differs"), (-0.999, "meets")):
         got = (value + off * allowed) / 100
         table = printed_spaces({(A, "dinov2-b", column): got})

@@ -1,0 +1,114 @@
+"""Which streams of a study are the paper's: data set, predictor and prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from marc.pictures import NAMED_SETS
+from marc_paper.study.make import describe
+from marc_paper.study.plan import Plan
+from marc_paper.study.tables.over_orders import averages
+from marc_paper.verify.expected import MEAN, STREAM, Expected, Place
+from marc_paper.verify.names import plain_predictor, plain_prompts, prompts_of
+
+About = Mapping[str, str]
+"""What a table says of a stream: its data set, predictor, prompts and group."""
+
+
+class NoMatch(Exception):  # noqa: N818  (it is a finding about a study, not a failure of ours)
+    """Why a printed value cannot be compared."""
+
+
+@final
+@dataclass(frozen=True)
+class Streams:
+    """The streams of a plan."""
+
+    plan: Plan
+    about: Mapping[str, About]
+    """What each stream is."""
+
+    found: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """How many images and classes each was found to have."""
+
+    @classmethod
+    def of(cls, plan: Plan, found: Mapping[str, Mapping[str, object]] | None = None) -> Streams:
+        """The streams as a plan describes them, and as they were found."""
+        return cls(plan, describe(plan), found or {})
+
+    def named(self, dataset: str, predictor: str) -> str:
+        """The stream of a data set under a predictor and the paper's prompts."""
+        there = [name for name, about in self.about.items() if about["dataset"] == dataset]
+        if not there:
+            raise NoMatch(f"the study has no stream of {dataset}")
+        seen = [
+            name for name in there if plain_predictor(self.about[name]["predictor"]) == predictor
+        ]
+        if not seen:
+            other = self.about[there[0]]["predictor"]
+            raise NoMatch(f"the stream {there[0]} is predicted by {other}, not {predictor}")
+        wanted = prompts_of(dataset)
+        for name in seen:
+            if plain_prompts(self.about[name]["prompts"]) == plain_prompts(wanted):
+                self._is_whole(name, dataset)
+                return name
+        said = self.about[seen[0]]["prompts"] or "not stated"
+        raise NoMatch(f"the prompts of the stream {seen[0]} are {said}, not {wanted}")
+
+    def _is_whole(self, name: str, dataset: str) -> None:
+        """Refuse a part of a data set, or something else under its name."""
+        found, published = self.found.get(name), NAMED_SETS[dataset]
+        if not found:
+            return
+        images, classes = int(str(found["images"])), found["classes"]
+        # a few pictures may be unreadable
+        if abs(images - published.images) > published.images // 100 or classes != published.classes:
+            raise NoMatch(
+                f"the stream {name} has {images:,} images of {classes} classes, not the "
+                f"{published.images:,} of {published.classes} of {dataset}"
+            )
+
+    def check(self, expected: Expected) -> None:
+        """All streams behind a value are there."""
+        place = expected.place
+        for dataset in dict.fromkeys(
+            (*([place.dataset] if place.dataset else []), *place.datasets)
+        ):
+            self.named(dataset, place.predictor)
+
+    def row(self, place: Place) -> dict[str, object]:
+        """The cells that tell a row, with the names that the study gives its streams."""
+        return {name: self._cell(place, cell) for name, cell in place.row.items()}
+
+    def _cell(self, place: Place, cell: object) -> object:
+        if cell == MEAN:
+            return self.mean(place)
+        if isinstance(cell, str) and cell.startswith(STREAM):
+            return self.named(cell.removeprefix(STREAM), place.predictor)
+        return cell
+
+    def mean(self, place: Place) -> str:
+        """The name of the average over exactly the data sets of a place."""
+        streams = self.plan.group(*place.groups)
+        for name, several in averages(self.plan, streams).items():
+            if self._are(several, place.datasets):
+                return name
+        raise NoMatch(
+            f"the study has no average over exactly {len(place.datasets)} streams: "
+            f"{', '.join(place.datasets)}"
+        )
+
+    def cover(self, place: Place) -> None:
+        """A value over all streams of some groups is over the paper's."""
+        streams = self.plan.group(*place.groups)
+        if not self._are(streams, place.datasets):
+            raise NoMatch(
+                f"the protocol differs: it is over {len(streams)} streams of the study, not over "
+                f"the paper's {len(place.datasets)}"
+            )
+
+    def _are(self, streams: Iterable[str], datasets: tuple[str, ...]) -> bool:
+        found = [self.plan.streams[name].dataset for name in streams]
+        return sorted(found) == sorted(datasets)
