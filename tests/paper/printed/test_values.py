@@ -1,6 +1,6 @@
 """The printed values as data: well formed, and the numbers of the paper.
 
-`data/paper_numbers.json` holds the numbers of the paper's LaTeX source in their order: those of
+`paper_numbers.json` holds the numbers of the paper's LaTeX source in their order: those of
 each row of a table with its cells apart, and those of a section or caption, once as printed and
 once with number words such as *nine* in digits.
 """
@@ -16,7 +16,7 @@ from marc.errors import MarcError
 from marc_paper.printed import MATCHED, PRINTED, STATEMENTS, TABLES, stated
 from marc_paper.printed.numbers import Printed, Table, numbers, table
 
-PAPER = json.loads((Path(__file__).parent / "data" / "paper_numbers.json").read_text("utf-8"))
+PAPER = json.loads(Path(__file__).with_name("paper_numbers.json").read_text("utf-8"))
 LABELS = sorted({each.label for each in TABLES if each.label.startswith("tab:")})
 # Tables with two values in one printed cell, which are two columns of the data.
 TWO_IN_A_CELL = {"tab:swap", "tab:s_ood_sub"}
