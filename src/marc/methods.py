@@ -19,7 +19,6 @@ from marc.peers import (
     lame,
     oga,
     shot,
-    tata,
     tda,
     tip_adapter,
     view_ensembles,
@@ -66,7 +65,6 @@ METHODS: dict[str, MethodCard] = {
         lame.CARD,
         shot.CARD,
         bafta.CARD,
-        tata.CARD,
     )
 }
 
@@ -83,8 +81,6 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
     8
     """
     card = METHODS[one_of("method", name, METHODS, "marc list methods")]
-    if card.factory is None:
-        raise MarcError(f"{name} is not implemented: {card.ours}", hint="marc list methods")
     for setting in settings:
         one_of(f"setting of {name}", setting, card.settings)
     if published is not None:
