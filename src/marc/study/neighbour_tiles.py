@@ -1,24 +1,25 @@
 """Queries and their nearest keys as rows of tiles: pictures, frames, marks, cosines and weights.
 
-Coordinates are inches from the lower left corner, as in `marc.study.schematic_workflow`.
+Coordinates are inches from the lower left corner, so that a size on paper can be read in the code.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc.study.chosen_queries import short
-from marc.study.drawing import SMALL
-from marc.study.schematic_workflow import DASHED, SOLID, Dash, Rect, board
+from marc.study.drawing import SMALL, WIDTH
 
 Pictures = Mapping[int, NDArray[np.uint8]]
 
+_Dash = str | tuple[int, tuple[float, ...]]
+_SOLID, _DASHED = "-", (0, (4, 2))
 _TILE, _STEP = 0.5, 0.575
 _QUERY = 0.92
 _LEFT = 1.36  # of the first key
@@ -33,11 +34,30 @@ _MARKS: dict[str, dict[str, Any]] = {
 }
 
 
+class _Rect(NamedTuple):
+    left: float
+    bottom: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+    @property
+    def top(self) -> float:
+        return self.bottom + self.height
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return self.left + self.width / 2, self.bottom + self.height / 2
+
+
 def draw(queries: Sequence[Mapping[str, Any]], pictures: Pictures) -> Any:
     """Two rows a query, one for each space; see `marc.study.figures.neighbours.shown`."""
     n_rows = sum(len(query["spaces"]) for query in queries)
     height = n_rows * _ROW + (len(queries) - 1) * _GAP + _LEGEND + 0.05
-    figure, axes = board(height)
+    figure, axes = _board(height)
     largest = max(max(each["weights"]) for q in queries for each in q["spaces"].values())
     top = height - 0.05
     for query in queries:
@@ -51,7 +71,7 @@ def draw(queries: Sequence[Mapping[str, Any]], pictures: Pictures) -> Any:
                 fontsize=SMALL,
             )
             for place in range(len(keys["rows"])):
-                at = Rect(_LEFT + place * _STEP, top - _TILE, _TILE, _TILE)
+                at = _Rect(_LEFT + place * _STEP, top - _TILE, _TILE, _TILE)
                 _key(axes, at, keys, place, largest, pictures)
             top -= _ROW
         top -= _GAP
@@ -59,22 +79,36 @@ def draw(queries: Sequence[Mapping[str, Any]], pictures: Pictures) -> Any:
     return figure
 
 
+def _board(height: float) -> tuple[Any, Any]:
+    """An empty figure as wide as a page, and axes that cover it and count in inches."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import PlaceHolderLayoutEngine
+
+    # the style lays figures out; layout="none" would be forgotten after the first save
+    engine = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True)
+    figure = Figure(figsize=(WIDTH, height), layout=engine)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(0, height))
+    axes.set_axis_off()
+    return figure, axes
+
+
 def _query(axes: Any, query: Mapping[str, Any], top: float, pictures: Pictures) -> None:
-    at = Rect(0.05, top - _QUERY, _QUERY, _QUERY)
+    at = _Rect(0.05, top - _QUERY, _QUERY, _QUERY)
     _picture(axes, at, pictures.get(query["row"]), query["id"].rpartition("/")[2])
-    _frame(axes, at, INK, SOLID, 1.0)
+    _frame(axes, at, INK, _SOLID, 1.0)
     words = {"true class": query["true class"], "base": query["base prediction"]}
     for line, (name, value) in enumerate(words.items()):
         y = at.bottom - 0.04 - 0.26 * line
         look: dict[str, Any] = {"ha": "left", "va": "top"}
         axes.text(at.left, y, f"{name}:", fontsize=SMALL, color=MUTED, **look)
         written = axes.text(at.left, y - 0.12, short(value, 16), fontsize=7.5, **look)
-        _clip(axes, written, Rect(at.left, 0, _LEFT - 0.3, top))
+        _clip(axes, written, _Rect(at.left, 0, _LEFT - 0.3, top))
 
 
 def _key(
     axes: Any,
-    at: Rect,
+    at: _Rect,
     keys: Mapping[str, Any],
     place: int,
     largest: float,
@@ -82,7 +116,7 @@ def _key(
 ) -> None:
     same, stored = keys["of the true class"][place], keys["stored as"][place]
     _picture(axes, at, pictures.get(keys["rows"][place]), keys["true labels"][place])
-    _frame(axes, at, _SAME if same else _OTHER, SOLID if same else DASHED, 1.8 if same else 1.2)
+    _frame(axes, at, _SAME if same else _OTHER, _SOLID if same else _DASHED, 1.8 if same else 1.2)
     if stored in _MARKS:
         axes.plot([at.right - 0.07], [at.top - 0.07], **_MARKS[stored])
     axes.text(
@@ -94,7 +128,7 @@ def _key(
     _bar(axes, at, keys["weights"][place] / largest)
 
 
-def _picture(axes: Any, at: Rect, picture: NDArray[np.uint8] | None, words: str) -> None:
+def _picture(axes: Any, at: _Rect, picture: NDArray[np.uint8] | None, words: str) -> None:
     """A picture cut to a square, or a grey tile with words."""
     extent = (at.left, at.right, at.bottom, at.top)
     if picture is not None:
@@ -109,7 +143,7 @@ def _picture(axes: Any, at: Rect, picture: NDArray[np.uint8] | None, words: str)
     _clip(axes, written, at)
 
 
-def _clip(axes: Any, written: Any, at: Rect) -> None:
+def _clip(axes: Any, written: Any, at: _Rect) -> None:
     """Names of wide letters end at a side."""
     from matplotlib.transforms import Bbox, TransformedBbox
 
@@ -118,14 +152,14 @@ def _clip(axes: Any, written: Any, at: Rect) -> None:
     written.set_clip_on(True)
 
 
-def _frame(axes: Any, at: Rect, color: str, dash: Dash, width: float) -> None:
+def _frame(axes: Any, at: _Rect, color: str, dash: _Dash, width: float) -> None:
     x = [at.left, at.right, at.right, at.left, at.left]
     y = [at.bottom, at.bottom, at.top, at.top, at.bottom]
     axes.plot(x, y, color="white", linewidth=width + 0.8)
     axes.plot(x, y, color=color, linestyle=dash, linewidth=width, solid_joinstyle="miter")
 
 
-def _bar(axes: Any, at: Rect, share: float) -> None:
+def _bar(axes: Any, at: _Rect, share: float) -> None:
     y = at.bottom - 0.185
     for width, color in ((at.width, LINE), (share * at.width, INK)):
         axes.fill_between([at.left, at.left + width], y, y + 0.035, color=color, linewidth=0)
@@ -138,7 +172,7 @@ def _legend(figure: Any, largest: float) -> None:
     keys = {
         "key of the true class": Patch(facecolor="none", edgecolor=_SAME, linewidth=1.8),
         "key of another class": Patch(
-            facecolor="none", edgecolor=_OTHER, linewidth=1.2, linestyle=DASHED
+            facecolor="none", edgecolor=_OTHER, linewidth=1.2, linestyle=_DASHED
         ),
         **{
             f"stored as the {name}": Line2D([], [], linestyle="", **look)
