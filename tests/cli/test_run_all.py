@@ -10,7 +10,7 @@ from helpers.making import make_stream
 from marc.peers.registry import METHODS
 from marc.sources.pack import write_pack
 
-NEVER = {"tip-adapter", "tata"}  # without few-shot features; without equations
+NEVER = {"tip-adapter"}  # without few-shot features
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,6 @@ def test_every_method_runs_that_the_features_allow(run_all, tmp_path):
         assert config["method"]["method"] == name
         assert json_in(tmp_path / "runs" / name / "timing.json")["images_per_second"] > 0
     assert "left out: tip-adapter: needs labelled few-shot features" in outcome.out
-    assert "left out: tata: not implemented: equations not public" in outcome.out
 
 
 def test_the_table_is_that_of_compare(run_all, tmp_path):

@@ -1,16 +1,20 @@
 """The feature store: chunks are there or not, and what was made otherwise is never mixed."""
 
+import errno
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import zarr
 
 from marc import MarcError
-from marc.embed.changes import LOCK, create_store, holds_list, writing
+from marc.embed.changes import create_store, holds_list, writing
 from marc.embed.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.results.files import differences
+from marc.results.locks import LOCK, locked
 from marc.stream import digest
 
 
@@ -182,11 +186,29 @@ def test_one_writer_at_a_time_and_leftovers_are_cleared(store):
 
 def test_a_file_system_without_locks_is_written_to_all_the_same(store, monkeypatch):
     def refuse(handle, operation):
-        raise OSError("no locks here")
+        raise OSError(errno.ENOSYS, "no locks here")
 
     monkeypatch.setattr("fcntl.flock", refuse)
     with writing(store.path):
         pass
+
+
+def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
+    words = f"""
+import sys, time
+from pathlib import Path
+from marc.results.locks import locked
+with locked(Path({str(tmp_path)!r}), ""):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", words], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(MarcError, match="another is"), locked(tmp_path, "another is"):
+            pass
+        holder.kill()
+    with locked(tmp_path, "another is"):
+        assert [left.name for left in tmp_path.iterdir()] == [LOCK]
 
 
 def test_a_small_array_says_what_made_it_last(store, monkeypatch):

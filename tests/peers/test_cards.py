@@ -76,14 +76,6 @@ def test_published_settings_stand_behind_those_that_are_given(monkeypatch):
         create_method("marc", published="imagenet-b", space="good")
 
 
-def test_a_method_that_is_not_implemented_says_why(monkeypatch):
-    card = MethodCard("ours", "", None, reads_before_writes=None, paper="", ours="no equations")
-    monkeypatch.setitem(METHODS._things, "ours", card)
-    with pytest.raises(MarcError, match="ours is not implemented: no equations"):
-        create_method("ours")
-    assert card.settings == {}
-
-
 class Pairs:
     """Answers two images together, without memory."""
 

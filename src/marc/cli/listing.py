@@ -230,13 +230,11 @@ def as_data(card: MethodCard) -> dict[str, Any]:
     """A card for JSON."""
     names = [each.name for each in dataclasses.fields(card) if each.name not in ("name", "factory")]
     told = {name: getattr(card, name) for name in names}
-    return {**told, "implemented": card.factory is not None, "settings": card.settings}
+    return {**told, "settings": card.settings}
 
 
 def order(card: MethodCard) -> str:
     """Whether an image is answered before it is stored, and what is answered together."""
-    if card.factory is None:
-        return "not implemented"
     together = {"image": "", "batch": "in batches", "stream": "whole stream"}[card.sees]
     if card.reads_before_writes is None:
         return together or "stores nothing"

@@ -65,8 +65,6 @@ class EveryMethod:
     def refusal(self, name: str) -> str | None:
         """Why a method cannot run on these features; None if it can. Bad settings are an error."""
         card = METHODS[name]
-        if card.factory is None:
-            return f"not implemented: {card.ours}"
         if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
             return "needs the embedding of every prompt; a store has them, a pack may have them"
         if "shots" in card.needs and not {"shots", f"{name}.shots"} & set(self.settings):

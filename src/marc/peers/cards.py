@@ -23,8 +23,7 @@ class MethodCard:
 
     name: str
     summary: str
-    factory: Callable[..., AnyMethod] | None
-    """None for a method that is known but not implemented; `ours` then says why."""
+    factory: Callable[..., AnyMethod]
     reads_before_writes: bool | None
     """Whether an image is answered before it is stored; None if nothing is stored."""
     paper: str
@@ -56,8 +55,6 @@ class MethodCard:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings and their defaults; a setting without one must be given."""
-        if self.factory is None:
-            return {}
         return {
             setting.name: "required" if setting.default is dataclasses.MISSING else setting.default
             for setting in dataclasses.fields(self.factory)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ The others lie among the ends of changed edges and their neighbours. So only the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -96,21 +97,39 @@ def maximal_cliques(graph: Graph) -> list[Clique]:
     Nodes with the same neighbours, themselves included, are in the same cliques, so that only the
     first of them is handed to the enumeration.
     """
-    import networkx
-
     closed = np.packbits(graph | np.eye(len(graph), dtype=bool), axis=1)
     alike: dict[bytes, list[int]] = {}
     for node, neighbours in enumerate(closed):
         alike.setdefault(neighbours.tobytes(), []).append(node)
     twins = {nodes[0]: nodes for nodes in alike.values()}
     first = np.array(list(twins))
-    ends = np.nonzero(np.triu(graph[np.ix_(first, first)], 1))
-    edges = networkx.Graph(zip(*(first[end].tolist() for end in ends), strict=True))
-    edges.add_nodes_from(twins)
+    neighbours_of = {node: set(first[graph[node, first]].tolist()) for node in twins}
     return [
         tuple(sorted(chain.from_iterable(twins[node] for node in clique)))
-        for clique in networkx.find_cliques(edges)
+        for clique in _enumerated(neighbours_of)
     ]
+
+
+def _enumerated(neighbours_of: dict[int, set[int]]) -> Iterator[Clique]:
+    """Maximal cliques in some order, after Bron and Kerbosch with the pivots of Tomita et al.
+
+    A clique grows by its candidates, which are joined to all of it. What is done with may not
+    join any more; where one of those could, the clique is not maximal or was found already.
+    """
+    open_cliques: list[tuple[Clique, set[int], set[int]]] = [((), set(neighbours_of), set())]
+    while open_cliques:
+        clique, candidates, done = open_cliques.pop()
+        if not candidates:
+            if not done:
+                yield clique
+            continue
+        # a maximal clique holds the pivot or a candidate that is no neighbour of it
+        pivot = max(candidates | done, key=lambda node: len(candidates & neighbours_of[node]))
+        for node in candidates - neighbours_of[pivot]:
+            near = neighbours_of[node]
+            open_cliques.append(((*clique, node), candidates & near, done & near))
+            candidates.remove(node)
+            done.add(node)
 
 
 def updated_cliques(before: Graph, cliques: list[Clique], graph: Graph) -> list[Clique]:

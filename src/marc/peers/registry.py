@@ -17,7 +17,6 @@ from marc.peers import (
     lame,
     oga,
     shot,
-    tata,
     tda,
     tip_adapter,
     view_ensembles,
@@ -67,7 +66,6 @@ _OWN: dict[str, MethodCard | str] = {
         lame.CARD,
         shot.CARD,
         bafta.CARD,
-        tata.CARD,
     )
 }
 
@@ -114,8 +112,6 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
     8
     """
     card = METHODS.find(name)
-    if card.factory is None:
-        raise MarcError(f"{name} is not implemented: {card.ours}", hint="marc list methods")
     for setting in settings:
         one_of(f"setting of {name}", setting, card.settings)
     if published is not None:

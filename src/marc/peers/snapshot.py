@@ -64,7 +64,7 @@ def load_snapshot(path: str | Path) -> Any:
         )
     try:
         card = METHODS[header["config"]["method"]]
-        return card.factory.from_state({**header, "arrays": arrays})  # type: ignore[union-attr]
+        return card.factory.from_state({**header, "arrays": arrays})  # type: ignore[attr-defined]
     except MarcError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:

@@ -134,7 +134,7 @@ class Figure:
     title: str
     caption: str
     draw: Callable[[], Any]
-    """Gives a matplotlib figure; called inside `marc.report.style.drawing`."""
+    """Gives a matplotlib figure, or an SVG file as it is; called inside `report.style.drawing`."""
     answers: tuple[str, ...]
     data: Mapping[str, Any] = field(default_factory=dict)
     """The numbers that are shown: lists, texts and numbers."""

@@ -1,4 +1,7 @@
-"""A table as JSON, CSV, LaTeX and HTML, and a figure as SVG, PDF and the numbers it shows."""
+"""A table as JSON, CSV, LaTeX and HTML, and a figure as SVG, PDF and the numbers it shows.
+
+A figure that is a file already, because nothing in it is measured, stays the SVG that it is.
+"""
 
 from __future__ import annotations
 
@@ -147,6 +150,8 @@ def _drawn(figure: Figure, about: Mapping[str, Any]) -> Files:
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with drawing():
         drawn = figure.draw()
+        if isinstance(drawn, bytes):
+            return {**files, f"{place_of(figure)}.svg": drawn}
         for end, metadata in dates.items():
             buffer = io.BytesIO()
             drawn.savefig(buffer, format=end, metadata=metadata, facecolor="white")

@@ -103,7 +103,7 @@ def _one(
         {
             "seconds": seconds,
             "artifacts": [place_of(artifact) for artifact in artifacts],
-            "versions": versions("matplotlib"),
+            "versions": versions("matplotlib", "scikit-learn"),
         },
     )
     return Outcome(experiment, MADE, seconds=seconds)

@@ -9,13 +9,13 @@ from helpers.studies import cell, column, table_of, tiny_plan, tiny_work, withou
 from matplotlib.path import Path
 
 from marc import MARC, run
+from marc.errors import MarcError
 from marc.report.style import drawing
 from marc.spaces.geometry import antihub_fraction, hub_skewness, pseudo_purity, purity
 from marc_paper.study.artifacts import plain
 from marc_paper.study.drawing import looks_of
 from marc_paper.study.figures import geometry
 from marc_paper.study.figures.geometry_panels import class_looks, draw, letter_mark
-from marc_paper.study.plane import plane
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,36 @@ def test_planes_are_of_the_shown_images_in_both_spaces(work, artifacts):
     for space, shown in data["planes"].items():
         keys = features.keys(space)[rows]
         assert shown["purity"] == pytest.approx(purity(keys, labels[rows], 10))
-        np.testing.assert_array_equal(shown["positions"], plane(keys, 89 / 3))
+        np.testing.assert_array_equal(shown["positions"], geometry.plane(keys))
+
+
+def clusters(n_each=20, apart=8.0):
+    points = np.random.default_rng(0).standard_normal((2 * n_each, 5))
+    points[n_each:, 0] += apart
+    return points
+
+
+def test_neighbours_stay_together_on_a_plane():
+    positions = geometry.plane(clusters())
+    distances = np.linalg.norm(positions[:, np.newaxis] - positions, axis=2)
+    inside, across = distances[:20, :20], distances[:20, 20:]
+    assert across.min() > np.median(inside[~np.eye(20, dtype=bool)])
+    np.fill_diagonal(distances, np.inf)
+    assert ((distances.argmin(axis=1) < 20) == (np.arange(40) < 20)).all()
+
+
+def test_the_same_points_give_the_same_plane():
+    points = clusters()
+    np.testing.assert_array_equal(geometry.plane(points), geometry.plane(points.copy()))
+    assert geometry.plane(points[:2]).shape == (2, 2)
+
+
+def test_without_scikit_learn_it_is_not_possible_and_says_what_to_install(work, monkeypatch):
+    assert geometry.EXPERIMENT.missing(work.plan) == ""
+    monkeypatch.setattr(geometry, "find_spec", lambda name: None)
+    assert "pip install 'marc-clip[paper]'" in geometry.EXPERIMENT.missing(work.plan)
+    with pytest.raises(MarcError, match=r"pip install 'marc-clip\[paper\]'"):
+        geometry.plane(clusters())
 
 
 def test_what_is_drawn_are_the_numbers(artifacts):

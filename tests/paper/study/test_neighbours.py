@@ -13,7 +13,7 @@ from marc.report.style import drawing
 from marc_paper.study.artifacts import plain
 from marc_paper.study.figures import neighbours
 from marc_paper.study.figures.neighbours import EXPERIMENT
-from marc_paper.study.queries import draw
+from marc_paper.study.tiles import draw
 
 
 @pytest.fixture(scope="module")

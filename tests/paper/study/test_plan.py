@@ -41,7 +41,7 @@ def changed(path, value):
         ("streams.First", {"source": "x", "group": "main"}, "twice"),
         ("streams.first.dataset", "imagenet_a", "dataset of streams.first"),
         ("draws.sizes", [5], "draws.sizes"),
-        ("benchmark.methods", ["tata"], "method in benchmark.methods"),
+        ("benchmark.methods", ["memoryless"], "method in benchmark.methods"),
         ("title", None, "the plan lacks title"),
         ("title", 3, "must be text"),
         ("spaces.own", "elsewhere", "space in spaces.own"),

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.errors import MarcError
 from marc.replay.sweep import Sweep
 from marc.scores import Int
 from marc.spaces.geometry import Geometry, purity
@@ -26,13 +28,15 @@ from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures.geometry_panels import draw
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.plane import PERPLEXITY, allowed_perplexity, plane
 from marc_paper.study.work import Work
 
 NAME = "geometry"
 LABEL = "fig:s_geometry"
 NEIGHBORS = 10
 N_CLASSES, N_IMAGES = 8, 800
+PERPLEXITY = 30.0
+_NEEDS = "its planes are the t-SNE of scikit-learn, which is not installed"
+_INSTALL = "pip install 'marc-clip[paper]'"
 
 
 @final
@@ -58,12 +62,34 @@ def shown_rows(labels: Int, n_classes: int = N_CLASSES, n_images: int = N_IMAGES
     return np.sort(np.concatenate(rows))
 
 
+def allowed_perplexity(n_points: int) -> float:
+    """The usual perplexity, or less where there are too few points to have so many neighbours.
+
+    >>> allowed_perplexity(800), allowed_perplexity(31), allowed_perplexity(2)
+    (30.0, 10.0, 1.0)
+    """
+    return max(1.0, min(PERPLEXITY, (n_points - 1) / 3))
+
+
+def plane(points: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Positions (n, 2) of points (n, d) by exact t-SNE; the same points give the same ones."""
+    if find_spec("sklearn") is None:
+        raise MarcError(f"this figure cannot be drawn: {_NEEDS}", hint=_INSTALL)
+    from sklearn.manifold import TSNE
+
+    by_neighbors = TSNE(
+        perplexity=allowed_perplexity(len(points)), init="pca", method="exact", random_state=0
+    )
+    positions: NDArray[np.float64] = by_neighbors.fit_transform(points).astype(np.float64)
+    return positions
+
+
 def project(stream: Stream, space: str, rows: Int, labels: Int) -> Projection:
     """Some images of a space on a plane."""
     keys = stream.features.keys(space)[rows]
     kappa = min(NEIGHBORS, len(rows) - 1)
     return Projection(
-        positions=plane(keys.astype(np.float64), allowed_perplexity(len(rows))),
+        positions=plane(keys),
         purity=purity(keys, labels[rows], kappa),
     )
 
@@ -163,7 +189,7 @@ def _figure(work: Work) -> Figure:
             "labels": labels[rows],
             "classes": names,
             "planes": {space: asdict(each) for space, each in planes.items()},
-            "perplexity": allowed_perplexity(len(rows), PERPLEXITY),
+            "perplexity": allowed_perplexity(len(rows)),
             "purity": {
                 space: {kappa: asdict(each) for kappa, each in found.items()}
                 for space, found in purities.items()
@@ -223,10 +249,17 @@ def pieces(plan: Plan) -> list[Piece]:
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
+def missing(plan: Plan) -> str:
+    """What is missing where the extra `[paper]` is not installed."""
+    del plan
+    return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     title="Neighbourhoods before adaptation, figure",
     answers=(LABEL,),
     make=make,
     pieces=pieces,
+    missing=missing,
 )

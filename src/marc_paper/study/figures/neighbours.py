@@ -28,7 +28,6 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.queries import (
     ChosenQuery,
     Reading,
-    draw,
     first_order,
     in_stream,
     needs_two_spaces,
@@ -37,6 +36,7 @@ from marc_paper.study.queries import (
     spread_evenly,
     two_space_pieces,
 )
+from marc_paper.study.tiles import draw
 from marc_paper.study.work import Work
 
 NAME = "neighbours"

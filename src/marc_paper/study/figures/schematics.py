@@ -1,17 +1,18 @@
-"""The two schematic figures: fig:mismatch, fig:pipeline. Nothing in them is measured.
+"""The two schematic figures: fig:mismatch, fig:pipeline.
 
-Cost: none.
+Nothing in them is measured: they are files of the package. Cost: none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.schematic_intervention import draw_intervention
-from marc_paper.study.schematic_workflow import draw_workflow
 from marc_paper.study.work import Work
+
+_ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def make(work: Work) -> Sequence[Figure]:
@@ -25,7 +26,7 @@ def make(work: Work) -> Sequence[Figure]:
             "The predictor decides what is stored, and "
             "under which label; every space reads the same stored images, so that only the "
             "similarities of query and keys differ.",
-            draw=draw_intervention,
+            draw=(_ASSETS / "intervention.svg").read_bytes,
             answers=("fig:mismatch",),
         ),
         Figure(
@@ -35,7 +36,7 @@ def make(work: Work) -> Sequence[Figure]:
             "Dashed: the pseudo-label that is written to "
             "both memories. The CLIP memory has no output weight: it helps to decide what is worth "
             "remembering.",
-            draw=draw_workflow,
+            draw=(_ASSETS / "workflow.svg").read_bytes,
             answers=("fig:pipeline",),
         ),
     ]
