@@ -21,9 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marc.cores import n_threads
 from marc.errors import MarcError, whole_number
 from marc.features import Features
-from marc.neighbors import Keys, Table, n_threads, thinned
+from marc.neighbors import Keys, Table, thinned
 from marc.progress import OnProgress
 from marc.scores import Int
 from marc.stats import Z_95, Interval

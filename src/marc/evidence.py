@@ -9,7 +9,6 @@ every capacity, and nothing of size T x T or T x C x K is ever held.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.cores import n_threads
 from marc.lifetimes import History
 from marc.scores import Float, Int
 
@@ -81,7 +81,7 @@ def read_all(values: PairValues, histories: Sequence[History], consume: Consumer
             sum_readable(value, times, rows, history.arrivals, history.last, history.starts, sums)
             consume(order, queries, sums)
 
-    with ThreadPoolExecutor(_n_threads()) as threads:
+    with ThreadPoolExecutor(n_threads()) as threads:
         for task in _plan(values, histories):
             products = task.products(task.queries)
             starts = range(0, len(task.queries), _STRIP)
@@ -153,10 +153,3 @@ def _cost_apart(history: History) -> int:
     born = np.searchsorted(np.sort(history.arrivals), starts + _WINDOW - 1)
     gone = np.searchsorted(np.sort(history.last[-1]), starts)
     return int((born - gone).sum()) * _WINDOW
-
-
-def _n_threads() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not every system can tell
-        return os.cpu_count() or 1

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc import checks
+from marc.cores import n_threads
 from marc.errors import MarcError, whole_number
 from marc.progress import OnProgress
 from marc.scores import unit
@@ -168,14 +168,6 @@ def _fill(
         tile = queries @ keys[start : start + _COLUMNS].T
         list(threads.map(note, strips, repeat(tile), repeat(start)))
     list(threads.map(finish, strips))
-
-
-def n_threads() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not every system can tell
-        return os.cpu_count() or 1
 
 
 def thinned(keys: Keys, table: Table, chosen: NDArray[np.integer], n_neighbors: int) -> Table:

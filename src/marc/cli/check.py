@@ -17,6 +17,7 @@ from marc.cache_folder import cache_folder
 from marc.cli import console
 from marc.cli.check_data import Finding, Level, check_data, open_data
 from marc.cli.embed import weights_of
+from marc.cores import n_threads
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError
 from marc.golden import Verdict, check_golden
@@ -77,8 +78,7 @@ def check_program() -> Iterator[Finding]:
 
 def check_device() -> Iterator[Finding]:
     """Processor, memory and, if torch is there, GPUs."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    text = f"{cores} processor cores"
+    text = f"{n_threads()} processor cores"
     with_memory = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= {*getattr(os, "sysconf_names", ())}
     if with_memory:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,12 +10,14 @@ import typer
 
 from marc.cli import console
 from marc.cli.console import count
+from marc.cores import n_threads
 from marc.embedding import QUARANTINE, Embedded, embed
 from marc.embedding_cost import Foreseen, foresee
 from marc.embedding_plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
 from marc.errors import MarcError, whole_number
 from marc.images import open_images, with_class_names
 from marc.preparing import ViewPlan, Workers
+from marc.printing import duration
 from marc.sources import default_store
 from marc.store import CHUNK, FeatureStore, is_store
 from marc.stored_stream import VIEWS
@@ -132,7 +133,7 @@ def stored_chunk(store: Path) -> int:
 
 def check_workers(asked: int, n_images: int) -> int:
     """How many processes read: one a core, but none for a handful of pictures."""
-    usual = min(os.cpu_count() or 1, n_images // _FEW)
+    usual = min(n_threads(), n_images // _FEW)
     return usual if whole_number("workers", asked, -1) == -1 else asked
 
 
@@ -166,13 +167,13 @@ def tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
     heading(plan)
     tell_list(plan)
     rows = [
-        [name, str(done), str(left), _duration(foreseen.encode_seconds.get(name, 0.0))]
+        [name, str(done), str(left), duration(foreseen.encode_seconds.get(name, 0.0))]
         for name, (done, left) in foreseen.chunks.items()
     ]
     console.table(["array", "chunks done", "to do", "encoding"], rows)
     console.say(
         f"to write: {foreseen.n_bytes / 1e6:,.1f} MB; reading and cropping "
-        f"{_duration(foreseen.prepare_seconds)}; about {_duration(foreseen.seconds)} in all"
+        f"{duration(foreseen.prepare_seconds)}; about {duration(foreseen.seconds)} in all"
     )
 
 
@@ -233,9 +234,3 @@ def _as_data(plan: EmbeddingPlan, jobs: Jobs, done: Embedded) -> dict[str, Any]:
         "chunks_computed": done.n_chunks,
         "arrays": {job.array: job.made for job in jobs},
     }
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
