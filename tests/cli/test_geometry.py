@@ -273,10 +273,10 @@ def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):
     with mock.patch.object(console.err, "print") as printed:
         _spaces.for_each(["a", "b"], 300_000, work)
     [(note,)] = [each.args for each in printed.call_args_list]
-    assert note.startswith("note: 300,000 images, neighbours: about 67 minutes for each of 2 space")
+    assert note.startswith("note: 300,000 images, neighbours: about 67 min for each of 2 space")
     assert "--images 20000" in note
     assert "pip install faiss-cpu" in note
-    assert "hours" in _spaces.how_long("neighbours", 7200, 1000, 1)
+    assert "about 2.0 h for" in _spaces.how_long("neighbours", 7200, 1000, 1)
     assert "faster" not in _spaces.how_long("neighbours", 7200, 1000, 1)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from marc.cli import console
+from marc.report.text import duration
 from marc.spaces.calibration import sampled
 from marc.spaces.neighbors import EXACT_UP_TO, has_index
 from marc.stats import Interval
@@ -76,12 +77,11 @@ def how_long(what: str, seconds: float, n_images: int, n_spaces: int) -> str:
     """A note on work that takes long, and what to type instead.
 
     >>> print(how_long("neighbours", 900, 100_000, 2))
-    note: 100,000 images, neighbours: about 15 minutes for each of 2 space(s)
+    note: 100,000 images, neighbours: about 15 min for each of 2 space(s)
       faster:  --images 20000, a random sample
     """
-    minutes = seconds / 60
-    duration = f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
-    lines = [f"note: {n_images:,} images, {what}: about {duration} for each of {n_spaces} space(s)"]
+    each = f"{duration(seconds)} for each of {n_spaces} space(s)"
+    lines = [f"note: {n_images:,} images, {what}: about {each}"]
     if n_images > _ENOUGH:
         lines.append(f"faster:  --images {_ENOUGH}, a random sample")
     if n_images > EXACT_UP_TO and not has_index():

@@ -19,6 +19,7 @@ from marc.cli.embed import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.golden import Verdict, check_golden
 from marc.errors import MarcError
+from marc.replay.evidence import n_threads
 from marc.results.files import ENCODING, cache_folder, versions
 from marc.sources import default_store, is_pictures
 from marc.types import OnProgress
@@ -76,8 +77,7 @@ def check_program() -> Iterator[Finding]:
 
 def check_device() -> Iterator[Finding]:
     """Processor, memory and, if torch is there, GPUs."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    text = f"{cores} processor cores"
+    text = f"{n_threads()} processor cores"
     with_memory = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= {*getattr(os, "sysconf_names", ())}
     if with_memory:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

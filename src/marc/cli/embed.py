@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -19,6 +18,8 @@ from marc.embed.workers import ViewPlan, Workers
 from marc.errors import MarcError, integer
 from marc.pictures import open_images, with_class_names
 from marc.pictures.views import read_recipe
+from marc.replay.evidence import n_threads
+from marc.report.text import duration
 from marc.sources import default_store
 
 PREDICTOR, RECIPE = "clip-b16-text", "VC"
@@ -131,7 +132,7 @@ def stored_chunk(store: Path) -> int:
 
 def check_workers(asked: int, n_images: int) -> int:
     """How many processes read: one a core, but none for a handful of pictures."""
-    usual = min(os.cpu_count() or 1, n_images // _FEW)
+    usual = min(n_threads(), n_images // _FEW)
     return usual if integer("workers", asked, -1) == -1 else asked
 
 
@@ -165,13 +166,13 @@ def tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
     heading(plan)
     tell_list(plan)
     rows = [
-        [name, str(done), str(left), _duration(foreseen.encode_seconds.get(name, 0.0))]
+        [name, str(done), str(left), duration(foreseen.encode_seconds.get(name, 0.0))]
         for name, (done, left) in foreseen.chunks.items()
     ]
     console.table(["array", "chunks done", "to do", "encoding"], rows)
     console.say(
         f"to write: {foreseen.n_bytes / 1e6:,.1f} MB; reading and cropping "
-        f"{_duration(foreseen.prepare_seconds)}; about {_duration(foreseen.seconds)} in all"
+        f"{duration(foreseen.prepare_seconds)}; about {duration(foreseen.seconds)} in all"
     )
 
 
@@ -232,9 +233,3 @@ def _as_data(plan: EmbeddingPlan, jobs: Jobs, done: Embedded) -> dict[str, Any]:
         "chunks_computed": done.n_chunks,
         "arrays": {job.array: job.made for job in jobs},
     }
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from marc.errors import MarcError
 
@@ -56,28 +56,6 @@ class ParquetRow:
         changed = Path(self.path).stat().st_mtime_ns
         rows = _parquet_group(self.path, self.column, self.group, changed)
         return _picture(rows, self.column, self.path, self.row)
-
-
-class Rows(Protocol):
-    """An opened file."""
-
-    @property
-    def schema(self) -> Any:
-        """Names and types of the columns."""
-        ...
-
-    @property
-    def n_rows(self) -> int:
-        """How many there are."""
-        ...
-
-    def places(self, column: str) -> Iterator[ArrowRow | ParquetRow]:
-        """Where each picture is."""
-        ...
-
-    def values(self, column: str) -> list[Any]:
-        """A column of small values."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def read_all(values: PairValues, histories: Sequence[History], consume: Consumer
             sum_readable(value, times, rows, history.arrivals, history.last, history.starts, sums)
             consume(order, queries, sums)
 
-    with ThreadPoolExecutor(_n_threads()) as threads:
+    with ThreadPoolExecutor(n_threads()) as threads:
         for task in _plan(values, histories):
             products = task.products(task.queries)
             starts = range(0, len(task.queries), _STRIP)
@@ -155,7 +155,8 @@ def _cost_apart(history: History) -> int:
     return int((born - gone).sum()) * _WINDOW
 
 
-def _n_threads() -> int:
+def n_threads() -> int:
+    """Cores that this process may use, which may be fewer than the computer has."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not every system can tell

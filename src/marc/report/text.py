@@ -37,3 +37,14 @@ def p_value(log10: float) -> str:
     exponent = math.floor(log10)
     digits = f"{10 ** (log10 - exponent):.2g}"
     return f"1e{exponent + 1}" if digits == "10" else f"{digits}e{exponent}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, as a person says them.
+
+    >>> duration(0.04), duration(95), duration(5000), duration(5400)
+    ('0.0 s', '2 min', '83 min', '1.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, integer
+from marc.replay.evidence import n_threads
 from marc.scores import Int
-from marc.spaces.neighbors import Keys, Table, n_threads, thinned
+from marc.spaces.neighbors import Keys, Table, thinned
 from marc.stats import Z_95, Interval
 from marc.stream import Features, Stream
 from marc.types import OnProgress

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_features, integer
+from marc.replay.evidence import n_threads
 from marc.scores import unit
 from marc.types import OnProgress
 
@@ -167,14 +167,6 @@ def _fill(
         tile = queries @ keys[start : start + _COLUMNS].T
         list(threads.map(note, strips, repeat(tile), repeat(start)))
     list(threads.map(finish, strips))
-
-
-def n_threads() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not every system can tell
-        return os.cpu_count() or 1
 
 
 def thinned(keys: Keys, table: Table, chosen: NDArray[np.integer], n_neighbors: int) -> Table:

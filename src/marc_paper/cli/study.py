@@ -10,6 +10,7 @@ from typing import Any, final
 
 from marc.cli import console
 from marc.errors import MarcError, one_of
+from marc.report.text import duration
 from marc.results.folder import CONFIG
 from marc_paper.study.estimate import Foreseen, foresee
 from marc_paper.study.experiment import Experiment
@@ -177,14 +178,3 @@ def tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: 
         more = duration(expected.seconds_of_features)
         console.say(f"and about {more} to draw and embed streams that are not kept yet")
     console.say(f"into {place}" + (", which is there" if (place / CONFIG).is_file() else ""))
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, as a person says them.
-
-    >>> duration(0.04), duration(95), duration(5400)
-    ('0.0 s', '1.6 min', '1.5 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
