@@ -9,13 +9,14 @@ from helpers.slow_twin import slow_twin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marc.auto_weight import AutoWeight, beyond_chance, follow, quadratic_scores
+from marc.auto_weight import AutoWeight, _quadratic_scores, beyond_chance, follow
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
 from marc.replay.replay import replay
 from marc.stream import Stream
 from marc.types import WEIGHTS
+from marc_paper.analysis.isolation import stability
 
 
 def probabilities(logits):
@@ -130,7 +131,7 @@ def test_answers_that_are_one_and_the_same_prove_nothing():
 
 
 def test_the_quadratic_score_is_bounded_and_proper():
-    wrong = quadratic_scores(np.array([5.0, 0.0, 0.0]), 1)
+    wrong = _quadratic_scores(np.array([5.0, 0.0, 0.0]), 1)
     assert wrong.min() >= -1
     assert wrong.argmax() == 0  # evidence that misleads is best not heard
     draw = np.random.default_rng(0)
@@ -138,7 +139,7 @@ def test_the_quadratic_score_is_bounded_and_proper():
     powers = np.exp(2.0 * evidence)
     odds = powers / powers.sum(axis=1, keepdims=True)
     labels = (odds.cumsum(axis=1) < draw.random((4000, 1))).sum(axis=1)
-    total = sum(quadratic_scores(*pair) for pair in zip(evidence, labels, strict=True))
+    total = sum(_quadratic_scores(*pair) for pair in zip(evidence, labels, strict=True))
     assert WEIGHTS[int(total.argmax())] == 2.0  # the weight that the labels were drawn with
 
 
@@ -151,7 +152,5 @@ def test_sums_of_another_grid_are_refused():
 
 
 def test_a_stability_bound_needs_a_weight():
-    from marc_paper.analysis.isolation import stability
-
     with pytest.raises(MarcError, match="one weight"):
         stability(MARC("good", weight="auto"), make_stream(), "bad")

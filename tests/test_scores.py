@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from marc.scores import (
     VIEW_ENTROPIES,
     BaseScores,
+    _keep_confident_views,
+    _n_kept,
     entropy,
     fuse,
-    keep_confident_views,
     kept_posterior,
     kernel,
-    n_kept,
     score_views,
     softmax,
     softmax_entropy,
@@ -38,7 +38,7 @@ view_logits = st.builds(draw_logits, SEEDS, N_VIEWS, N_CLASSES, SCALES)
 def assume_clear_ranks(logits):
     """Leave out entropies so near each other that rounding decides their order."""
     entropies = sorted(reference.entropy(reference.softmax(row)) for row in logits)
-    assume(np.diff(entropies[: n_kept(len(logits)) + 1]).min(initial=1.0) > 1e-12)
+    assume(np.diff(entropies[: _n_kept(len(logits)) + 1]).min(initial=1.0) > 1e-12)
 
 
 def close(actual, expected, tolerance=1e-10):
@@ -78,7 +78,7 @@ def test_base_scores_equal_the_reference(logits):
 def test_kept_views_equal_the_reference(logits):
     assume_clear_ranks(logits)
     kept = reference.kept_views(logits)
-    assert keep_confident_views(logits).tolist() == kept
+    assert _keep_confident_views(logits).tolist() == kept
     close(kept_posterior(logits), reference.mean_posterior([logits[view] for view in kept]))
 
 
@@ -138,19 +138,19 @@ def test_unit_gives_the_same_bits_in_any_memory_layout():
     [(1, 1), (2, 1), (9, 1), (10, 1), (19, 1), (20, 2), (29, 2), (30, 3), (64, 6), (100, 10)],
 )
 def test_one_view_in_ten_is_kept_and_at_least_one(n_views, kept):
-    assert n_kept(n_views) == kept
+    assert _n_kept(n_views) == kept
 
 
 @pytest.mark.parametrize("first", [0, 5])
 def test_views_of_equal_entropy_keep_the_lower_index(first):
     row = np.array([2.0, 1.0, 0.0, -1.0], dtype=np.float32)
     logits = np.array([row if view >= first else np.zeros(4) for view in range(30)])
-    assert keep_confident_views(logits).tolist() == [first, first + 1, first + 2]
+    assert _keep_confident_views(logits).tolist() == [first, first + 1, first + 2]
 
 
 def test_the_most_confident_view_comes_first():
     logits = np.array([[0.0, 0.0], [0.0, 5.0], [0.0, 1.0]], dtype=np.float32)
-    assert keep_confident_views(logits).tolist() == [1]
+    assert _keep_confident_views(logits).tolist() == [1]
     assert score_views(logits).logits.tolist() == [0.0, 5.0]
 
 
@@ -167,7 +167,7 @@ def test_a_constant_added_to_all_logits_changes_nothing(seed, n_views, n_classes
     moved = logits + np.float32(constant)
     np.testing.assert_array_equal(softmax(moved), softmax(logits))
     np.testing.assert_array_equal(softmax_entropy(moved), softmax_entropy(logits))
-    np.testing.assert_array_equal(keep_confident_views(moved), keep_confident_views(logits))
+    np.testing.assert_array_equal(_keep_confident_views(moved), _keep_confident_views(logits))
     np.testing.assert_array_equal(kept_posterior(moved), kept_posterior(logits))
     scores, plain = score_views(moved), score_views(logits)
     np.testing.assert_array_equal(scores.view_entropy, plain.view_entropy)

@@ -37,7 +37,7 @@ class AutoWeight:
     evidence: NDArray[np.float64]
     """Sum of L, (C,)."""
     scores: NDArray[np.float64]
-    """Sum of `quadratic_scores` over the images that the predictor is sure of, (weights,)."""
+    """Sum of `_quadratic_scores` over the images that the predictor is sure of, (weights,)."""
     base_votes: NDArray[np.float64]
     """Doubt by the predictor's answer, (C,)."""
     memory_votes: NDArray[np.float64]
@@ -76,7 +76,7 @@ class AutoWeight:
         self.base_votes[label] += doubt
         self.memory_votes[answer] += doubt
         if confidence >= self.totals[1] / self.totals[0]:
-            self.scores += quadratic_scores(beyond, label)
+            self.scores += _quadratic_scores(beyond, label)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Everything, as arrays."""
@@ -91,10 +91,10 @@ class AutoWeight:
         return cls(**{name: array.astype(np.float64) for name, array in state.items()})
 
 
-def quadratic_scores(evidence: Float, label: int) -> NDArray[np.float64]:
+def _quadratic_scores(evidence: Float, label: int) -> NDArray[np.float64]:
     """How well softmax(w L') predicts a label, 2 p_label - sum p^2, at each weight of the grid.
 
-    >>> quadratic_scores(np.array([1.0, 0.0]), 0)[[0, -1]]  # from knowing nothing to certainty
+    >>> _quadratic_scores(np.array([1.0, 0.0]), 0)[[0, -1]]  # from knowing nothing to certainty
     array([0.5, 1. ])
     """
     posterior = softmax(_GRID[:, np.newaxis] * evidence)

@@ -17,7 +17,7 @@ from marc.errors import MarcError, integer, number
 from marc.scores import Float, Int, kernel
 from marc.types import AnyMethod
 
-STATE_VERSION = 1
+_STATE_VERSION = 1
 
 
 class Neighbor(NamedTuple):
@@ -302,7 +302,7 @@ def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, A
     """The state of a method whose memories are `arrays`; None before the first step."""
     if arrays is None:
         raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
-    return {"version": STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
+    return {"version": _STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
 
 
 def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -318,11 +318,11 @@ def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def settings_in(state: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the method that gave a state; another format is refused."""
-    if state.get("version") != STATE_VERSION:
+    if state.get("version") != _STATE_VERSION:
         raise MarcError(
             "this memory state has another format",
             got=repr(state.get("version")),
-            allowed=STATE_VERSION,
+            allowed=_STATE_VERSION,
         )
     return {name: value for name, value in state["config"].items() if name != "method"}
 

@@ -57,15 +57,15 @@ def _from_the_top(logits: Float) -> NDArray[np.float64]:
     return shifted - shifted.max(axis=-1, keepdims=True)
 
 
-def n_kept(n_views: int) -> int:
+def _n_kept(n_views: int) -> int:
     """r_M = max(1, floor(0.1 M)) in whole numbers: one view is kept up to M = 19."""
     return max(1, n_views // 10)
 
 
-def keep_confident_views(view_logits: Float) -> Int:
+def _keep_confident_views(view_logits: Float) -> Int:
     """J_t: indices (..., r) of the r_M views of lowest entropy; equal entropies keep the lower."""
     entropies = softmax_entropy(view_logits)
-    return np.argsort(entropies, axis=-1, kind="stable")[..., : n_kept(view_logits.shape[-2])]
+    return np.argsort(entropies, axis=-1, kind="stable")[..., : _n_kept(view_logits.shape[-2])]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def score_views(view_logits: Float) -> BaseScores:
         posterior = kept_posterior = entropy(posteriors[..., 0, :])
         double = softmax_entropy(posteriors[..., 0, :])
     else:
-        kept = keep_confident_views(view_logits)[..., np.newaxis]
+        kept = _keep_confident_views(view_logits)[..., np.newaxis]
         logits = np.take_along_axis(view_logits, kept, axis=-2).mean(axis=-2, dtype=np.float64)
         logits = logits.astype(np.float32)
         posterior = entropy(posteriors.mean(axis=-2))
@@ -111,7 +111,7 @@ def score_views(view_logits: Float) -> BaseScores:
 
 def kept_posterior(view_logits: Float) -> NDArray[np.float64]:
     """Mean posterior (..., C) of the kept views: what a negative memory stores."""
-    kept = keep_confident_views(view_logits)[..., np.newaxis]
+    kept = _keep_confident_views(view_logits)[..., np.newaxis]
     return np.take_along_axis(softmax(view_logits), kept, axis=-2).mean(axis=-2)
 
 

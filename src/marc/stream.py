@@ -103,7 +103,7 @@ class Stream:
             item=item,
             views=unit(features.views[item]),
             base=features.base.at(item),
-            keys=Row(features, item),
+            keys=_Row(features, item),
             predictor=features.predictor,
         )
 
@@ -383,7 +383,7 @@ class Features:
         return self.known.get(f"spaces/{space}") or digest(self.spaces[space])
 
 
-class Row(Mapping[str, NDArray[np.float32]]):
+class _Row(Mapping[str, NDArray[np.float32]]):
     """One image's keys by space, looked up when asked for: a stream may have sixteen spaces."""
 
     def __init__(self, features: Features, item: int) -> None:

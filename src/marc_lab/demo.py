@@ -22,13 +22,13 @@ from marc.stream import Stream
 from marc_lab.classes import CLASSES
 from marc_lab.streams import StreamPlan, plan_stream
 
-NOT_CANDIDATES = {
+_NOT_CANDIDATES = {
     "captions": "the predictor's own space, which repeats its mistakes",
     "labels": "an upper reference that has learned these very labels",
     "random": "a control",
     "pixels": "a control",
 }
-TAUGHT = {  # and these where all 48 classes are shown
+_TAUGHT = {  # and these where all 48 classes are shown
     "labels-half": "has learned 24 of these labels",
     "labels-contrastive": "has learned 36 of these labels",
 }
@@ -49,17 +49,17 @@ def demo(
     name = stream.removeprefix("lab/")
     plan, source = plan_stream(name), f"lab/{name}"
     # a folder for each stream: results of two demos do not get into each other's way
-    folder = make_folder(output / (f"{name}-quick" if quick else name))
+    folder = _make_folder(output / (f"{name}-quick" if quick else name))
     shuffled = ["--seed", "0"] if quick else ["--seed", "0", "1", "2"]
     # where shifts follow each other, the order is the point
     orders = ["--in-order"] if len(set(plan.shifts)) > 1 else shuffled
 
-    introduce(plan)
+    _introduce(plan)
     pictures = open_stream(source, 0)
-    not_asked = NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else NOT_CANDIDATES | TAUGHT
-    selection = chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
+    not_asked = _NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else _NOT_CANDIDATES | _TAUGHT
+    selection = _chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
     good, bad = selection.ranking[0].space, selection.ranking[-1].space
-    anew = ["--force"] if force or is_stale(folder / "first", pictures, good) else []
+    anew = ["--force"] if force or _is_stale(folder / "first", pictures, good) else []
 
     steps = _Steps(context, first=2)
     fixed = ["run", source, *orders, *anew]
@@ -74,7 +74,7 @@ def demo(
     steps.tell("There again, with a weight learned on the way, without labels", [*fixed, *learned])
     pure = ["--space", good, bad, "captions", "--neighbors", "10"]
     steps.tell("Why: whose neighbours are right?", ["geometry", source, *pure])
-    other = f"lab/{another(name)}"
+    other = f"lab/{_another(name)}"
     swept, held_out = folder / "sweep", folder / "other"
     steps.tell(
         f"Another stream, {other}: its labels may choose a capacity and a weight",
@@ -87,10 +87,10 @@ def demo(
     page = folder / "report.html"
     words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
     steps.tell("The page", [*words, "--force", "-o", page])  # it follows from the others
-    conclude(folder, good, page, time.monotonic() - started)
+    _conclude(folder, good, page, time.monotonic() - started)
 
 
-def introduce(plan: StreamPlan) -> None:
+def _introduce(plan: StreamPlan) -> None:
     """What the reader is going to see, and what it cannot show."""
     console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, lab/{plan.name}")
     console.say(
@@ -101,13 +101,13 @@ def introduce(plan: StreamPlan) -> None:
     )
 
 
-def another(name: str) -> str:
+def _another(name: str) -> str:
     """A stream of the same size on which a capacity and a weight may be chosen."""
     kind, dash, few = name.partition("-")
     return ("neon" if kind == "sketch" else "sketch") + dash + few
 
 
-def make_folder(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     """A place for the results, refused before any work is done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
-def is_stale(run: Path, pictures: Stream, space: str) -> bool:
+def _is_stale(run: Path, pictures: Stream, space: str) -> bool:
     """Whether a demo of other pictures, other encoders or another choice has left this run."""
     if not (run / CONFIG).is_file():
         return False
@@ -127,7 +127,7 @@ def is_stale(run: Path, pictures: Stream, space: str) -> bool:
     return config.get("fingerprint") != now["fingerprint"] or space_then != space
 
 
-def chapter_choice(
+def _chapter_choice(
     source: str, pictures: Stream, not_asked: dict[str, str], replicates: int
 ) -> Selection:
     """Choose a space without labels, as `marc select` does."""
@@ -162,7 +162,7 @@ class _Steps:
         self._number += 1
 
 
-def conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
+def _conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
     """The gain with its interval and its baseline, and where to look."""
     config, metrics = read_result(folder / "first", "run")
     method = config["method"]

@@ -36,7 +36,7 @@ _PORTION = 250  # pictures, or views of pictures, between two reports of progres
 _NAME = "array"
 
 
-def lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int = 1) -> Stream:
+def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int = 1) -> Stream:
     """The stream `lab/NAME`, with every encoder of the lab as a space.
 
     The predictor's own image space is among them, under the name `captions`.
@@ -50,7 +50,7 @@ def lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int = 
     plan = plan_stream(name)
     integer("views", n_views, 1)
     report = on_progress or (lambda what, done, total: None)
-    pictures = functools.cache(lambda: lab_pictures(plan, report))  # drawn if any encoder asks
+    pictures = functools.cache(lambda: _lab_pictures(plan, report))  # drawn if any encoder asks
     names = [encoder.removeprefix(PREFIX) for encoder in list_encoders(PREFIX + "*")]
     spaces = {encoder: _embedded(plan, encoder, pictures, report) for encoder in names}
     predictor = mini_predictor(plan.classes)
@@ -67,7 +67,7 @@ def lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int = 
     )
 
 
-def lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
+def _lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
     """All pictures of a stream, (T, 64, 64, 3)."""
     shape = (len(plan), SIDE, SIDE, 3)
 
@@ -115,17 +115,17 @@ def _views(
     views that are rounded beside one that is not would not be compared on equal terms.
     """
     parts = [plain[:, np.newaxis]]
-    for some in view_ranges(n_views):
+    for some in _view_ranges(n_views):
         parts.append(_augmented(plan, some, pictures, report)[:, : n_views - some.start])
     return np.concatenate(parts, axis=1)
 
 
-def view_ranges(n_views: int) -> list[range]:
+def _view_ranges(n_views: int) -> list[range]:
     """The augmented views by the files that keep them; the last file may hold more than is asked.
 
     Files stay as they are when more views are asked for later.
 
-    >>> view_ranges(9)
+    >>> _view_ranges(9)
     [range(1, 4), range(4, 8), range(8, 16)]
     """
     ranges: list[range] = []
@@ -190,7 +190,7 @@ def _kept(
 
 
 def _open(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
-    return lab_stream(name, on_progress, 1 if n_views is None else n_views)
+    return _lab_stream(name, on_progress, 1 if n_views is None else n_views)
 
 
 def _sizes() -> dict[str, tuple[int, int]]:

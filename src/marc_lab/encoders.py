@@ -48,14 +48,14 @@ _PIXELS = EncoderCard(
 
 
 @functools.cache
-def mini_cards() -> dict[str, EncoderCard]:
+def _mini_cards() -> dict[str, EncoderCard]:
     """Cards of the lab's encoders by name."""
     stored = json.loads((_WEIGHTS / "cards.json").read_text())
     cards = {PREFIX + name: _card(name, facts) for name, facts in stored.items()}
     return {**cards, _PIXELS.name: _PIXELS}
 
 
-def load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
+def _load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     """The encoder of a card."""
     loading = loading or Loading()
     check_choices(card, loading)
@@ -184,5 +184,5 @@ def _known_texts() -> dict[str, NDArray[np.float32]]:
     }
 
 
-LIBRARY = Library("mini:NAME", load_mini, cards=mini_cards)
+LIBRARY = Library("mini:NAME", _load_mini, cards=_mini_cards)
 """`mini:NAME`, the encoders that this package brings."""

@@ -13,14 +13,14 @@ PI = np.pi
 
 
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """Contours that are filled together, then added to the shape or cut out of it."""
 
     adds: bool
     contours: tuple[Contour, ...]
 
 
-Shape = list[Part]
+Shape = list[_Part]
 
 
 class Chance:
@@ -41,14 +41,14 @@ class Chance:
 Drawing = Callable[[Chance], Shape]
 
 
-def add(*contours: Contour) -> Part:
+def add(*contours: Contour) -> _Part:
     """A part of the shape."""
-    return Part(True, contours)
+    return _Part(True, contours)
 
 
-def cut(*contours: Contour) -> Part:
+def cut(*contours: Contour) -> _Part:
     """A hole in what was drawn before."""
-    return Part(False, contours)
+    return _Part(False, contours)
 
 
 def polygon(*coordinates: float) -> Contour:

@@ -23,7 +23,7 @@ _HUES = {  # hue, saturation, value
     "black": (0.6, 0.15, 0.1),
 }
 COLOR_NAMES = tuple(_HUES)
-FLOOR = 0.26  # of lightness, between an object and everything behind it
+_FLOOR = 0.26  # of lightness, between an object and everything behind it
 
 
 def shade(name: str, generator: np.random.Generator) -> Color:
@@ -49,32 +49,32 @@ def any_color(generator: np.random.Generator) -> str:
     return COLOR_NAMES[int(generator.integers(len(COLOR_NAMES)))]
 
 
-def lightness(color: Color) -> float:
+def _lightness(color: Color) -> float:
     """How light a colour looks."""
     return float(0.3 * color[0] + 0.59 * color[1] + 0.11 * color[2])
 
 
-def with_lightness(color: Color, wanted: float) -> Color:
+def _with_lightness(color: Color, wanted: float) -> Color:
     """The colour mixed with white or black until it has the wanted lightness."""
-    now = lightness(color)
+    now = _lightness(color)
     if wanted > now:
         return color + (1 - color) * ((wanted - now) / (1 - now))
     return color * (wanted / now) if now > 0 else color
 
 
 def apart(color: Color, thing: Color, *, lighter: bool) -> Color:
-    """The colour, moved if it must to stand `FLOOR` lighter or darker than the thing."""
-    now, limit = lightness(color), lightness(thing) + (FLOOR if lighter else -FLOOR)
+    """The colour, moved if it must to stand `_FLOOR` lighter or darker than the thing."""
+    now, limit = _lightness(color), _lightness(thing) + (_FLOOR if lighter else -_FLOOR)
     wanted = max(now, limit) if lighter else min(now, limit)
-    return with_lightness(color, min(max(wanted, 0.0), 1.0))
+    return _with_lightness(color, min(max(wanted, 0.0), 1.0))
 
 
 def lies_above(color: Color, thing: Color) -> bool:
     """Whether a background shall be lighter than the thing: as it is, if there is room for it."""
-    light = lightness(thing)
-    if light + FLOOR > 1:
+    light = _lightness(thing)
+    if light + _FLOOR > 1:
         return False
-    return light - FLOOR < 0 or lightness(color) > light
+    return light - _FLOOR < 0 or _lightness(color) > light
 
 
 def second_tone(thing: Color, *, background_lighter: bool) -> Color:
@@ -82,7 +82,7 @@ def second_tone(thing: Color, *, background_lighter: bool) -> Color:
 
     It moves away from the background where there is room, else halfway towards it.
     """
-    light = lightness(thing)
+    light = _lightness(thing)
     away = light - 0.28 if background_lighter else light + 0.28
-    towards = light + 0.45 * FLOOR if background_lighter else light - 0.45 * FLOOR
-    return with_lightness(thing, away if 0.02 < away < 0.98 else towards)
+    towards = light + 0.45 * _FLOOR if background_lighter else light - 0.45 * _FLOOR
+    return _with_lightness(thing, away if 0.02 < away < 0.98 else towards)

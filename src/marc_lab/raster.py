@@ -18,7 +18,7 @@ _LONGEST = 0.16  # edges are cut into pieces of this length, so that a warp can 
 
 Gray = NDArray[np.floating]  # (SIDE, SIDE), 0 to 1
 Color = NDArray[np.floating]  # (SIDE, SIDE, 3) or (3,), 0 to 1
-Mask = NDArray[np.bool_]  # (_FINE, _FINE)
+_Mask = NDArray[np.bool_]  # (_FINE, _FINE)
 Place = Callable[[Contour], Contour]
 
 _rows, _columns = np.mgrid[0:SIDE, 0:SIDE]
@@ -26,7 +26,7 @@ Y: Gray = (_rows + 0.5) / SIDE
 X: Gray = (_columns + 0.5) / SIDE
 
 
-def fill_shape(shape: Shape, place: Place) -> Mask:
+def fill_shape(shape: Shape, place: Place) -> _Mask:
     """Fill a shape after `place` has moved its points into the unit square."""
     mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
     for part in shape:
@@ -34,7 +34,7 @@ def fill_shape(shape: Shape, place: Place) -> Mask:
     return mask
 
 
-def fill(contours: tuple[Contour, ...] | list[Contour]) -> Mask:
+def fill(contours: tuple[Contour, ...] | list[Contour]) -> _Mask:
     """Fill contours that already lie in the unit square."""
     mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
     _fill(contours, lambda points: points, mask, True)
@@ -47,7 +47,7 @@ def shrink(fine: NDArray[np.bool_] | NDArray[np.floating]) -> Gray:
     return columns.reshape(SIDE, 3, SIDE).sum(axis=1) / 9.0
 
 
-def fine_edge(mask: Mask, strength: float) -> Gray:
+def fine_edge(mask: _Mask, strength: float) -> Gray:
     """A soft line along the border of a mask."""
     soft = blur(mask.astype(np.float64), 1.3)
     return shrink(np.clip(4 * soft * (1 - soft) * strength, 0, 1))
@@ -84,7 +84,7 @@ def paint(image: Color, cover: Gray, color: Color) -> Color:
 
 
 def _fill(
-    contours: tuple[Contour, ...] | list[Contour], place: Place, mask: Mask, adds: bool
+    contours: tuple[Contour, ...] | list[Contour], place: Place, mask: _Mask, adds: bool
 ) -> None:
     """Non-zero winding fill inside the bounding box of the contours, into `mask`."""
     points, following, owner = _subdivide(contours)

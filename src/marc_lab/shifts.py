@@ -2,7 +2,7 @@
 
 `DRAWN` shifts draw the outline instead of the photograph; `SEEN` shifts change the photograph.
 (`clutter` changes the scene itself, in `world`.) Severities were set by eye, so that a person can
-read nearly every picture. `halftone` and `mosaic` came last and nothing was tuned on them.
+read nearly every picture. `_halftone` and `_mosaic` came last and nothing was tuned on them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _unsteady(generator: np.random.Generator, place: Place) -> Place:
     return shaken
 
 
-def sketch(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
+def _sketch(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
     """Two ink lines, hatching and stray strokes on paper."""
     mask, again = fill_shape(shape, place), fill_shape(shape, _unsteady(generator, place))
     tint = 1 - 0.06 * smooth_noise(generator, 3) - 0.03 * generator.random((SIDE, SIDE))
@@ -67,7 +67,7 @@ def sketch(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
     return image
 
 
-def neon(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
+def _neon(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
     """A glowing tube in the dark, and pieces of others."""
     wall = vivid(generator.random()) * 0.1 + 0.03
     image = wall * (1 - 0.5 * Y)[..., np.newaxis]
@@ -83,7 +83,7 @@ def neon(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
     return image + 0.02 * generator.standard_normal((SIDE, SIDE, 3))
 
 
-def fog(generator: np.random.Generator, image: Color) -> Color:
+def _fog(generator: np.random.Generator, image: Color) -> Color:
     """A third to a half of the light comes through, unevenly."""
     through = generator.uniform(0.34, 0.5) * (0.8 + 0.4 * smooth_noise(generator, 2, 2))
     haze = np.array([0.8, 0.82, 0.85]) * generator.uniform(0.85, 1.1)
@@ -91,7 +91,7 @@ def fog(generator: np.random.Generator, image: Color) -> Color:
     return image + 0.01 * generator.standard_normal((SIDE, SIDE, 3))
 
 
-def noise(generator: np.random.Generator, image: Color) -> Color:
+def _noise(generator: np.random.Generator, image: Color) -> Color:
     """A sensor at its limit, with dead and hot pixels."""
     strength = generator.uniform(0.06, 0.13)
     image = 0.8 * image + 0.1 + strength * generator.standard_normal((SIDE, SIDE, 3))
@@ -101,7 +101,7 @@ def noise(generator: np.random.Generator, image: Color) -> Color:
     return image
 
 
-def pixel(generator: np.random.Generator, image: Color) -> Color:
+def _pixel(generator: np.random.Generator, image: Color) -> Color:
     """Few large pixels of few colours."""
     n = int(generator.choice([24, 26, 28]))
     cell = (np.arange(SIDE) * n) // SIDE
@@ -111,13 +111,13 @@ def pixel(generator: np.random.Generator, image: Color) -> Color:
     return (np.round(coarse * 6) / 6)[cell][:, cell]
 
 
-def negative(generator: np.random.Generator, image: Color) -> Color:
+def _negative(generator: np.random.Generator, image: Color) -> Color:
     """Light and dark exchanged."""
     del generator
     return 1 - image
 
 
-def thermal(generator: np.random.Generator, image: Color) -> Color:
+def _thermal(generator: np.random.Generator, image: Color) -> Color:
     """Lightness as heat."""
     heat = blur(_light_of(image), 0.8)
     heat = 5 * (heat - heat.min()) / (heat.max() - heat.min() + 1e-6)
@@ -126,7 +126,7 @@ def thermal(generator: np.random.Generator, image: Color) -> Color:
     return image + 0.02 * generator.standard_normal((SIDE, SIDE, 3))
 
 
-def halftone(generator: np.random.Generator, image: Color) -> Color:
+def _halftone(generator: np.random.Generator, image: Color) -> Color:
     """Printed with dots of three inks, each screen at its own angle."""
     pitch, turn = generator.uniform(2.6, 3.4), generator.random() * PI
     soft = np.clip(blur(image, 0.5), 0, 1)
@@ -148,7 +148,7 @@ def _dots(angle: float, pitch: float, darkness: Gray) -> Gray:
     return np.clip(radius - away + 0.5, 0, 1)
 
 
-def mosaic(generator: np.random.Generator, image: Color) -> Color:
+def _mosaic(generator: np.random.Generator, image: Color) -> Color:
     """Small tiles of one colour each, with dark joints."""
     from scipy.spatial import cKDTree
 
@@ -169,15 +169,15 @@ def _light_of(image: Color) -> Gray:
 
 
 DRAWN: dict[str, Callable[[np.random.Generator, Shape, Place], Color]] = {
-    "sketch": sketch,
-    "neon": neon,
+    "sketch": _sketch,
+    "neon": _neon,
 }
 SEEN: dict[str, Callable[[np.random.Generator, Color], Color]] = {
-    "fog": fog,
-    "noise": noise,
-    "pixel": pixel,
-    "negative": negative,
-    "thermal": thermal,
-    "halftone": halftone,
-    "mosaic": mosaic,
+    "fog": _fog,
+    "noise": _noise,
+    "pixel": _pixel,
+    "negative": _negative,
+    "thermal": _thermal,
+    "halftone": _halftone,
+    "mosaic": _mosaic,
 }

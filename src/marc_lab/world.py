@@ -64,7 +64,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Picture:
+class _Picture:
     """One frame."""
 
     image: NDArray[np.uint8]  # (64, 64, 3)
@@ -76,7 +76,7 @@ class Picture:
         return self.facts.label
 
 
-def render(seed: int, index: int, shift: str = "clean", label: int | None = None) -> Picture:
+def render(seed: int, index: int, shift: str = "clean", label: int | None = None) -> _Picture:
     """Draw one picture. The class is drawn too, unless `label` gives it.
 
     >>> picture = render(seed=7, index=0, shift="sketch", label=1)
@@ -114,7 +114,7 @@ def render(seed: int, index: int, shift: str = "clean", label: int | None = None
         has_shadow=setting.has_shadow,
         n_confetti=setting.n_confetti,
     )
-    return Picture((np.clip(image, 0, 1) * 255 + 0.5).astype(np.uint8), facts)
+    return _Picture((np.clip(image, 0, 1) * 255 + 0.5).astype(np.uint8), facts)
 
 
 def label_of(seed: int, index: int) -> int:

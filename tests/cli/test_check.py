@@ -13,7 +13,7 @@ import marc_lab
 from marc.cli import check as command
 from marc.cli._label_order import check_label_order
 from marc.encoders import list_encoders
-from marc_lab.encoders import mini_cards
+from marc_lab.encoders import _mini_cards
 
 ONE = ("--encoder", "mini:pixels")  # so that the data is what takes the time
 
@@ -176,7 +176,7 @@ def own(tmp_path, monkeypatch):
     """An ONNX file with a card, and a cache folder of its own."""
     monkeypatch.setenv("MARC_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "own.onnx"
-    card = mini_cards()["mini:pairs-small"]
+    card = _mini_cards()["mini:pairs-small"]
     weights = str(Path(marc_lab.__file__).with_name("weights") / "pairs-small.onnx")
     shutil.copy(weights, path)
     about = {"name": "own", "dim": card.dim, "size": 64, "mean": [0, 0, 0], "std": [1, 1, 1]}

@@ -8,7 +8,7 @@ import time
 import pytest
 from helpers.commands import call, call_outside
 
-from marc_lab.demo import another
+from marc_lab.demo import _another
 
 LONGEST = 120  # seconds, on two cores
 FIRST = "demo/sketch-12/first"
@@ -82,7 +82,7 @@ def test_a_second_demo_keeps_what_is_there(demo):
     ("name", "other"), [("sketch-12", "neon-12"), ("neon", "sketch"), ("mixed-12", "sketch-12")]
 )
 def test_settings_are_chosen_on_another_stream_of_the_same_size(name, other):
-    assert another(name) == other
+    assert _another(name) == other
 
 
 def test_a_demo_of_other_pictures_is_made_anew(demo):

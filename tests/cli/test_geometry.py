@@ -252,7 +252,7 @@ def test_features_that_are_no_numbers_are_refused(sources, verb, tmp_path):
 def test_neighbours_from_an_index_are_told_with_their_recall(sources, verb, monkeypatch):
     def three_of_four(keys, n_neighbors, on_progress):
         table = neighbors.nearest(keys, np.arange(len(keys)), n_neighbors)
-        return neighbors.Found(table, 0.75)
+        return neighbors._Found(table, 0.75)
 
     monkeypatch.setattr(neighbors, "EXACT_UP_TO", 100)
     monkeypatch.setattr(neighbors, "has_index", lambda: True)
@@ -276,8 +276,8 @@ def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):
     assert note.startswith("note: 300,000 images, neighbours: about 67 min for each of 2 space")
     assert "--images 20000" in note
     assert "pip install faiss-cpu" in note
-    assert "about 2.0 h for" in _spaces.how_long("neighbours", 7200, 1000, 1)
-    assert "faster" not in _spaces.how_long("neighbours", 7200, 1000, 1)
+    assert "about 2.0 h for" in _spaces._how_long("neighbours", 7200, 1000, 1)
+    assert "faster" not in _spaces._how_long("neighbours", 7200, 1000, 1)
 
 
 def test_an_unknown_test_of_a_lead_is_refused(sources):

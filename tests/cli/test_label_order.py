@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marc.cli._label_order import best_one_to_one, check_label_order, usual_mistakes
+from marc.cli._label_order import _best_one_to_one, _usual_mistakes, check_label_order
 from marc.errors import MarcError
 
 
@@ -133,7 +133,7 @@ def test_a_fit_does_not_flatter_a_small_set():
     """With two images a class much can be fitted; on held-out images nothing of it is left."""
     draw = np.random.default_rng(0)
     answers, labels = draw.integers(50, size=100), np.repeat(np.arange(50), 2)
-    assert np.mean(best_one_to_one(answers, labels, 50)[labels] == answers) > 0.3
+    assert np.mean(_best_one_to_one(answers, labels, 50)[labels] == answers) > 0.3
     found = check_label_order(answers, labels, 50)
     assert found.status == "cannot tell"
     assert found.best_accuracy < 0.1
@@ -146,19 +146,19 @@ def test_the_best_one_to_one_is_the_best_of_all(n_classes, seed):
 
     draw = np.random.default_rng(seed)
     said, true = draw.integers(n_classes, size=(2, 30))
-    found = best_one_to_one(said, true, n_classes)
+    found = _best_one_to_one(said, true, n_classes)
     assert sorted(found) == list(range(n_classes))
     hits = [int((np.array(each)[true] == said).sum()) for each in permutations(range(n_classes))]
     assert int((found[true] == said).sum()) == max(hits)
 
 
 def test_usual_mistakes_are_distinct_permutations_and_not_the_given_order():
-    orders = [order for _, order in usual_mistakes(30, [f"n{number}" for number in range(30)])]
+    orders = [order for _, order in _usual_mistakes(30, [f"n{number}" for number in range(30)])]
     assert len({tuple(order) for order in orders}) == len(orders) > 5
     for order in orders:
         assert sorted(order) == list(range(30))
         assert not np.array_equal(order, np.arange(30))
-    assert [name for name, _ in usual_mistakes(2, ["a", "b"])] == ["reversed order"]
+    assert [name for name, _ in _usual_mistakes(2, ["a", "b"])] == ["reversed order"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from PIL import Image
 
 import marc
 from marc import MarcError
-from marc.embed.fill import cut_chunk
+from marc.embed.fill import _cut_chunk
 from marc.embed.plan import EncoderSpec, Job, load_jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan
@@ -271,7 +271,7 @@ def test_groups_cover_a_chunk_once_and_in_order(n_views, most):
 
     jobs = [Job("spaces/x", create_encoder(SPACES[1]))]
     jobs.append(Job("predictor/views", create_encoder(PREDICTOR), ViewPlan("VC", n_views, 0)))
-    groups = cut_chunk(Store(), 2, jobs)
+    groups = _cut_chunk(Store(), 2, jobs)
     assert [row for group in groups for piece in group for row in piece] == list(range(100, 150))
     assert max(sum(map(len, group)) for group in groups) == most
 

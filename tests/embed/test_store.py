@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from marc import MarcError
-from marc.embed.changes import create_store, holds_list, writing
+from marc.embed.changes import _create_store, holds_list, writing
 from marc.embed.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.results.files import differences
@@ -26,7 +26,7 @@ def images(count=10, **changes):
 
 def make(path, pictures, chunk=4):
     with writing(path):
-        return create_store(path, pictures, chunk=chunk)
+        return _create_store(path, pictures, chunk=chunk)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from PIL import Image
 
 from marc.embed.workers import ViewPlan, Wanted, Workers, join, prepare
 from marc.pictures.crops import Crop, crop_picture
-from marc.pictures.decoding import DAMAGED, MISSING
+from marc.pictures.decoding import _DAMAGED, _MISSING
 from marc.pictures.image_set import FileBytes
 from marc.pictures.views import make_views
 
@@ -35,7 +35,7 @@ def pieces(tmp_path):
 
 def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
     whole = join([prepare(piece, WANTED) for piece in pieces])
-    assert whole.status.tolist() == [0, 0, 0, DAMAGED, 0, MISSING, 0]
+    assert whole.status.tolist() == [0, 0, 0, _DAMAGED, 0, _MISSING, 0]
     assert {crop: squares.shape for crop, squares in whole.squares.items()} == {
         SMALL: (7, 8, 8, 3),
         LARGE: (7, 16, 16, 3),

@@ -8,7 +8,7 @@ import pytest
 
 from marc.encoders import create_encoder, golden, list_encoders
 from marc.encoders.cards import EncoderCard
-from marc.encoders.golden import golden_pictures
+from marc.encoders.golden import _golden_pictures
 from marc.errors import MarcError
 from marc.pictures.crops import Crop, normalise
 from marc.results.files import read_arrays, write_arrays
@@ -46,7 +46,7 @@ def unknown(mini):
 
 
 def test_pictures_are_the_same_to_the_bit():
-    pictures = golden_pictures()
+    pictures = _golden_pictures()
     assert {picture.mode for picture in pictures} == {"RGB"}
     digest = hashlib.sha256()
     for picture in pictures:
@@ -55,12 +55,12 @@ def test_pictures_are_the_same_to_the_bit():
 
 
 def test_pictures_differ_in_shape_and_have_content_at_their_borders():
-    shapes = [picture.size for picture in golden_pictures()]
+    shapes = [picture.size for picture in _golden_pictures()]
     assert any(width > 1.5 * height for width, height in shapes)
     assert any(height > 1.5 * width for width, height in shapes)
     assert any(width == height for width, height in shapes)
     assert any(max(shape) < 64 for shape in shapes)
-    for picture in golden_pictures():
+    for picture in _golden_pictures():
         pixels = np.asarray(picture).astype(int)
         edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
         assert max(edge.std() for edge in edges) > 20
@@ -77,15 +77,15 @@ def test_encoders_that_ship_give_the_vectors_that_ship(name):
 
 
 def test_the_shipped_file_is_small_and_can_be_made_again(tmp_path):
-    golden.write_shipped(tmp_path / "golden.npz")
-    again, shipped = golden.shipped_vectors(tmp_path / "golden.npz"), golden.shipped_vectors()
+    golden._write_shipped(tmp_path / "golden.npz")
+    again, shipped = golden._shipped_vectors(tmp_path / "golden.npz"), golden._shipped_vectors()
     assert list(again) == list(shipped)
     for key, known in shipped.items():
-        assert golden.distances(again[key].vectors, known.vectors).max() < 1e-6
-    assert golden.SHIPPED.stat().st_size < 100_000
-    arrays = read_arrays(golden.SHIPPED, "golden vectors")
+        assert golden._distances(again[key].vectors, known.vectors).max() < 1e-6
+    assert golden._SHIPPED.stat().st_size < 100_000
+    arrays = read_arrays(golden._SHIPPED, "golden vectors")
     write_arrays(tmp_path / "old.npz", {**arrays, "version": np.array(0)})
-    assert golden.shipped_vectors(tmp_path / "old.npz") == {}
+    assert golden._shipped_vectors(tmp_path / "old.npz") == {}
 
 
 @pytest.mark.parametrize(

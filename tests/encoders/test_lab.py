@@ -15,12 +15,12 @@ from marc.results.files import read_arrays
 from marc.scores import unit
 from marc_lab.captions import PROMPTS
 from marc_lab.classes import CLASS_NAMES, HELD_BACK
-from marc_lab.encoders import PREFIX, mini_cards, mini_predictor
+from marc_lab.encoders import PREFIX, _mini_cards, mini_predictor
 from marc_lab.world import render
 
 WEIGHTS = Path(marc_lab.__file__).with_name("weights")
 GOLDEN = read_arrays(WEIGHTS / "golden.npz", "golden vectors")
-NAMES = list(mini_cards())
+NAMES = list(_mini_cards())
 SHIPPED = [name for name in NAMES if name != "mini:pixels"]
 LARGEST_PACKAGE = 14_000_000  # bytes of everything that ships for the encoders
 

@@ -135,7 +135,7 @@ def test_a_file_with_an_address_of_its_own_is_kept(tmp_path, monkeypatch):
 
     card, url = encoder_card(NAME), "https://example.org/models/tower.pth"
     with pytest.raises(MarcError, match="the network is off"):
-        encoder_weights.url_file(card, url, tmp_path, offline=True)
+        encoder_weights._url_file(card, url, tmp_path, offline=True)
 
     def download(address, target, progress):
         assert address == url
@@ -143,5 +143,5 @@ def test_a_file_with_an_address_of_its_own_is_kept(tmp_path, monkeypatch):
             file.write("weights")
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
-    assert encoder_weights.url_file(card, url, tmp_path, offline=False).read_text() == "weights"
-    assert encoder_weights.url_file(card, url, tmp_path, offline=True) == tmp_path / "tower.pth"
+    assert encoder_weights._url_file(card, url, tmp_path, offline=False).read_text() == "weights"
+    assert encoder_weights._url_file(card, url, tmp_path, offline=True) == tmp_path / "tower.pth"

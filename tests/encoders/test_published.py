@@ -14,10 +14,10 @@ from timm.models import get_pretrained_cfg
 from typer.testing import CliRunner
 
 from marc import MarcError
-from marc.cli.app import app
+from marc.cli.app import _app
 from marc.encoders import create_predictor, encoder_card, list_encoders
 from marc.encoders._loading import without_drawing
-from marc.encoders.from_timm import build_tower, projects
+from marc.encoders.from_timm import _projects, build_tower
 from marc.encoders.published import PREDICTORS, PUBLISHED, SPACES, WITH_TEXT
 
 
@@ -110,7 +110,7 @@ def test_a_projection_is_never_taken_for_labels_nor_labels_for_a_projection():
     labels = {0, 1000, 11221, 11821, 19168, 21841, 21842, 21843}
     for tag in timm.list_pretrained():
         n_classes = get_pretrained_cfg(tag).num_classes
-        assert projects(tag, n_classes) == (n_classes not in labels), tag
+        assert _projects(tag, n_classes) == (n_classes not in labels), tag
 
 
 def test_any_model_of_open_clip_has_a_card():
@@ -157,7 +157,7 @@ def test_names_that_a_library_does_not_know_are_refused(name, words):
 
 def test_the_command_line_lists_and_tells():
     def say(*arguments):
-        result = CliRunner().invoke(app, ["list", "encoders", *arguments])
+        result = CliRunner().invoke(_app, ["list", "encoders", *arguments])
         assert result.exit_code == 0, result.output
         return result.output
 

@@ -14,7 +14,7 @@ from marc import MarcError
 from marc.encoders import encoder_card, torch_runtime
 from marc.encoders._loading import Loading
 from marc.encoders.from_timm import build_tower
-from marc.encoders.torch_runtime import choose_device, settle, state_digest
+from marc.encoders.torch_runtime import _choose_device, settle, state_digest
 
 NAME = "timm:test_vit.r160_in1k"
 ROW = "blocks.0.norm1.weight"
@@ -187,7 +187,7 @@ def test_devices_and_precisions(monkeypatch):
         settle(Loading(precision="float8"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(MarcError, match="no such GPU"):
-        choose_device("cuda")
+        _choose_device("cuda")
     assert settle(Loading()) == torch_runtime.Running("cpu", "float32", 32)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -199,7 +199,7 @@ def test_devices_and_precisions(monkeypatch):
     assert settle(Loading()) == torch_runtime.Running("cuda", "bfloat16", 256)
     assert settle(Loading(device="cuda:1", batch=7)).device == "cuda:1"
     with pytest.raises(MarcError, match="cuda:0, cuda:1"):
-        choose_device("cuda:2")
+        _choose_device("cuda:2")
 
 
 def test_a_missing_library_says_what_to_install():

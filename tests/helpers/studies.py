@@ -6,7 +6,7 @@ import numpy as np
 
 from marc.stream import Stream
 from marc_paper.study.plan_files import plan_from
-from marc_paper.study.work import Held, Work
+from marc_paper.study.work import Work, _Held
 
 SPACES = ["noise", "own", "weak", "good", "best", "tilted"]
 
@@ -80,7 +80,7 @@ def tiny_stream(name, seed, n_images=90, n_views=8, n_classes=5, dim=8):
 def tiny_work(plan=None, **sizes):
     """The shared work of a plan over tiny streams, in memory."""
     plan = plan or tiny_plan()
-    return Work(plan, Held(), tiny_streams(plan, **sizes))
+    return Work(plan, _Held(), tiny_streams(plan, **sizes))
 
 
 def tiny_streams(plan, **sizes):

@@ -84,7 +84,7 @@ def test_a_cache_that_cannot_be_written_costs_time_only(stream, monkeypatch, tmp
 def test_progress_is_reported_until_everything_is_done(monkeypatch, tmp_path):
     monkeypatch.setenv("MARC_CACHE", str(tmp_path))
     told = []
-    embedding.lab_stream("clean-12", lambda *report: told.append(report))
+    embedding._lab_stream("clean-12", lambda *report: told.append(report))
     last = {what: (done, total) for what, done, total in told}
     assert set(last.values()) == {(500, 500)}
     assert len(last) == 1 + len(marc.list_encoders("mini:*"))
@@ -110,7 +110,7 @@ def fresh(stream, monkeypatch, tmp_path):
 
 
 def test_views_are_crops_of_the_drawn_picture_in_the_predictors_eyes(stream):
-    several = embedding.lab_stream(NAME, n_views=6)
+    several = embedding._lab_stream(NAME, n_views=6)
     encoder = marc.create_encoder("mini:captions")
     plan = plan_stream(NAME)
     for row in (0, 13, 61, 62, 83, 250, 499):  # rows of several blocks and the last one
@@ -122,7 +122,7 @@ def test_views_are_crops_of_the_drawn_picture_in_the_predictors_eyes(stream):
 
 
 def test_the_plain_view_and_the_spaces_do_not_depend_on_the_number_of_views(stream):
-    several = embedding.lab_stream(NAME, n_views=6)
+    several = embedding._lab_stream(NAME, n_views=6)
     assert several.n_views == 6
     assert several.features.views[:, :1].tobytes() == stream.features.views.tobytes()
     assert several.with_views(1).fingerprint == stream.fingerprint
@@ -130,21 +130,21 @@ def test_the_plain_view_and_the_spaces_do_not_depend_on_the_number_of_views(stre
 
 
 def test_more_views_later_leave_those_that_are_there(fresh, monkeypatch):
-    few = embedding.lab_stream(NAME, n_views=2)
+    few = embedding._lab_stream(NAME, n_views=2)
     kept = {path: path.stat().st_mtime_ns for path in fresh.iterdir()}
-    more = embedding.lab_stream(NAME, n_views=8)
+    more = embedding._lab_stream(NAME, n_views=8)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert len([*fresh.iterdir()]) == len(kept) + 1
     assert few.n_views == 2
     assert more.with_views(2).fingerprint == few.fingerprint
     monkeypatch.setattr(embedding, "create_encoder", None)  # nothing may be embedded again
     for n_views in (1, 2, 3, 4, 5, 7, 8):
-        again = embedding.lab_stream(NAME, n_views=n_views)
+        again = embedding._lab_stream(NAME, n_views=n_views)
         assert again.fingerprint == more.with_views(n_views).fingerprint
 
 
 def test_views_are_named_after_all_that_they_depend_on(fresh, monkeypatch):
-    embedding.lab_stream(NAME, n_views=4)
+    embedding._lab_stream(NAME, n_views=4)
     [file] = fresh.glob("*views*")
     digest = marc.create_encoder("mini:captions").card.digest
     assert file.name == f"captions-{digest[:12]}-views-VC-0-1-3.npz"
@@ -152,22 +152,22 @@ def test_views_are_named_after_all_that_they_depend_on(fresh, monkeypatch):
         first = kept["array"]
     assert (first.shape, first.dtype) == ((500, 3, 128), np.float32)
     monkeypatch.setattr(embedding, "VIEW_SEED", 1)
-    other = embedding.lab_stream(NAME, n_views=4).features.views[:, 1:]
+    other = embedding._lab_stream(NAME, n_views=4).features.views[:, 1:]
     assert (np.abs(other - first).max(axis=2) > 1e-3).mean() > 0.99
 
 
 def test_views_that_are_damaged_are_made_again(fresh):
-    whole = embedding.lab_stream(NAME, n_views=4)
+    whole = embedding._lab_stream(NAME, n_views=4)
     [file] = fresh.glob("*views*")
     content = file.read_bytes()
     file.write_bytes(content[:100])
-    assert embedding.lab_stream(NAME, n_views=4).fingerprint == whole.fingerprint
+    assert embedding._lab_stream(NAME, n_views=4).fingerprint == whole.fingerprint
     assert file.stat().st_size == len(content)
 
 
 def test_progress_of_views_is_reported_in_pictures(fresh):
     told = []
-    embedding.lab_stream(NAME, lambda *report: told.append(report), n_views=4)
+    embedding._lab_stream(NAME, lambda *report: told.append(report), n_views=4)
     assert {what for what, _, _ in told} == {"embedding views 1 to 3 with mini:captions"}
     done = [done for _, done, total in told if total == 500]
     assert done == sorted(set(done))
@@ -178,7 +178,7 @@ def test_progress_of_views_is_reported_in_pictures(fresh):
 @pytest.mark.parametrize("n_views", [0, -1, 1.5])
 def test_a_number_of_views_that_cannot_be_is_refused(n_views):
     with pytest.raises(MarcError, match="views must be a whole number"):
-        embedding.lab_stream(NAME, n_views=n_views)
+        embedding._lab_stream(NAME, n_views=n_views)
 
 
 def test_a_run_on_drawn_views_has_a_report_on_those_views(tmp_path):

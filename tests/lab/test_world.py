@@ -6,7 +6,7 @@ import pytest
 
 from marc import MarcError
 from marc_lab.classes import CLASS_NAMES, CLASSES, HALF, HELD_BACK
-from marc_lab.palette import FLOOR, lightness
+from marc_lab.palette import _FLOOR, _lightness
 from marc_lab.scenes import draw_setting, draw_thing
 from marc_lab.world import SHIFTS, VERSION, label_of, render
 
@@ -72,9 +72,9 @@ def test_nothing_behind_an_object_comes_near_its_lightness():
         thing = draw_thing(generator, None)
         setting = draw_setting(generator, thing)
         sides = [
-            lightness(color) - lightness(thing.color) for color in (setting.first, setting.second)
+            _lightness(color) - _lightness(thing.color) for color in (setting.first, setting.second)
         ]
-        assert min(abs(side) for side in sides) >= min(FLOOR, lightness(thing.color)) - 1e-9
+        assert min(abs(side) for side in sides) >= min(_FLOOR, _lightness(thing.color)) - 1e-9
         assert all((side > 0) == setting.is_lighter for side in sides)
 
 

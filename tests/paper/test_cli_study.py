@@ -9,7 +9,7 @@ from helpers.studies import PLAN, tiny_stream
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
 from marc_paper.cli import study as study_command
-from marc_paper.cli.study import chosen_experiments
+from marc_paper.cli.study import _chosen_experiments
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
 
@@ -139,4 +139,4 @@ def test_a_typo_in_a_plan_names_the_key(plan, tmp_path):
 
 def test_experiments_keep_the_order_of_the_paper():
     last, first = EXPERIMENTS[2].name, EXPERIMENTS[0].name
-    assert [each.name for each in chosen_experiments([last, first])] == [first, last]
+    assert [each.name for each in _chosen_experiments([last, first])] == [first, last]

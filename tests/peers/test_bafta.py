@@ -8,7 +8,7 @@ from helpers.tied_streams import awkward_stream, softmax_list
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.bafta import CARD, UPDATES, WEIGHTINGS, BaFTA, projection, renyi_entropy
+from marc.peers.bafta import _UPDATES, _WEIGHTINGS, CARD, BaFTA, _projection, _renyi_entropy
 from marc.stream import Stream
 
 
@@ -91,8 +91,8 @@ def test_bafta_equals_its_steps(n_classes, n_views):
     check_against_the_literal(awkward_stream(n_classes + n_views, n_classes, n_views, 20, dim=24))
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("weighting", _WEIGHTINGS)
+@pytest.mark.parametrize("update", _UPDATES)
 @pytest.mark.parametrize("writes_first", [False, True])
 @pytest.mark.parametrize("project", [False, True])
 def test_every_choice_equals_its_steps(weighting, update, writes_first, project):
@@ -114,7 +114,7 @@ def test_the_projection_removes_the_shared_direction():
     shared /= np.linalg.norm(shared)
     own = np.linalg.qr(draw.standard_normal((30, 6)))[0].T
     own -= np.outer(own @ shared, shared)
-    basis = projection(5 * shared + own)
+    basis = _projection(5 * shared + own)
     assert basis.shape == (30, 5)
     np.testing.assert_allclose(basis.T @ basis, np.eye(5), atol=1e-12)
     assert np.linalg.norm(shared @ basis) < 0.05
@@ -122,29 +122,29 @@ def test_the_projection_removes_the_shared_direction():
 
 def test_many_classes_keep_249_directions():
     draw = np.random.default_rng(0)
-    assert projection(draw.standard_normal((501, 300))).shape == (300, 249)
-    assert projection(draw.standard_normal((500, 300))).shape == (300, 299)
-    assert projection(draw.standard_normal((200, 300))).shape == (300, 199)
+    assert _projection(draw.standard_normal((501, 300))).shape == (300, 249)
+    assert _projection(draw.standard_normal((500, 300))).shape == (300, 299)
+    assert _projection(draw.standard_normal((200, 300))).shape == (300, 199)
 
 
 def test_classes_that_do_not_differ_are_refused():
     with pytest.raises(MarcError, match="there is none"):
-        projection(np.ones((3, 4)))
+        _projection(np.ones((3, 4)))
 
 
 def test_renyi_entropy():
-    assert renyi_entropy(np.array([1.0, 0.0, 0.0]), 0.5) == 0
-    assert renyi_entropy(np.array([0.5, 0.5, 0.0]), 0.0) == pytest.approx(math.log(2))
+    assert _renyi_entropy(np.array([1.0, 0.0, 0.0]), 0.5) == 0
+    assert _renyi_entropy(np.array([0.5, 0.5, 0.0]), 0.0) == pytest.approx(math.log(2))
     p = np.array([0.7, 0.2, 0.1])
-    assert renyi_entropy(p, 2.0) == pytest.approx(-math.log(0.54))
+    assert _renyi_entropy(p, 2.0) == pytest.approx(-math.log(0.54))
     shannon = -(p * np.log(p)).sum()
-    assert renyi_entropy(p, 1 + 1e-7) == pytest.approx(shannon, abs=1e-5)
+    assert _renyi_entropy(p, 1 + 1e-7) == pytest.approx(shannon, abs=1e-5)
 
 
 def test_an_image_is_read_before_it_is_written_unless_told():
     stream = make_stream(4)
     query, prototypes = stream.query(0), stream.features.predictor.prototypes
-    basis = projection(prototypes)
+    basis = _projection(prototypes)
     cosines = [x @ basis / np.linalg.norm(x @ basis) for x in (query.views[0], *prototypes)]
     expected = softmax_list([20.0 * float(cosines[0] @ t) for t in cosines[1:]])
     near = BaFTA().step(query).evidence["centroids"]
@@ -153,7 +153,7 @@ def test_an_image_is_read_before_it_is_written_unless_told():
     assert after.evidence["centroids"][after.label] > near[after.label]
 
 
-@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("update", _UPDATES)
 @pytest.mark.parametrize("n_classes", [3, 5, 37])
 def test_of_two_classes_with_the_same_text_the_lower_answers_first(n_classes, update):
     stream = awkward_stream(1, n_classes, 2, n_images=200, dim=19)

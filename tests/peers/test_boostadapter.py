@@ -13,7 +13,7 @@ from helpers.tda_twin import assert_same_steps, tied_stream
 import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.boostadapter import CARD, BoostAdapter, RankedMemory
+from marc.peers.boostadapter import CARD, BoostAdapter, _RankedMemory
 from marc.peers.tda import TDA
 from marc.pictures import NAMED_SETS
 
@@ -112,7 +112,7 @@ def test_with_one_view_it_is_tda_but_for_the_age_rule(query):
 
 def test_of_equal_priorities_the_earlier_stays():
     """X2: also among the places of a class that is not full."""
-    memory = RankedMemory.empty(2, 2, 3)
+    memory = _RankedMemory.empty(2, 2, 3)
     first, second, third = np.eye(3, dtype=np.float32)
     assert memory.write(first, 1, -0.5)
     assert memory.write(second, 1, -0.5)

@@ -9,12 +9,12 @@ from helpers.literal_cliques import literal_edges, literal_support
 from marc.peers import cliques as module
 from marc.peers.cliques import (
     Cliques,
-    graph_of_degree,
-    maximal_cliques,
+    _graph_of_degree,
+    _maximal_cliques,
+    _supported_edges,
+    _threshold_of_degree,
+    _updated_cliques,
     rebuilt,
-    supported_edges,
-    threshold_of_degree,
-    updated_cliques,
 )
 
 
@@ -49,7 +49,7 @@ def test_the_threshold_is_that_of_500_halvings(kind, size):
     unreached = 0
     for degree in (0.0, 1.0, 4.0, 5.0, 5.0, 50.0):
         similarity = similarities(draw, size, kind)
-        graph = similarity > threshold_of_degree(similarity, degree)
+        graph = similarity > _threshold_of_degree(similarity, degree)
         np.fill_diagonal(graph, False)
         assert np.array_equal(graph, literal_edges(similarity, degree))
         unreached += abs(graph.sum() / size - degree) > 0.01
@@ -58,7 +58,7 @@ def test_the_threshold_is_that_of_500_halvings(kind, size):
 
 def test_the_degree_that_is_reached_is_the_one_asked_for():
     similarity = similarities(np.random.default_rng(1), 200, "plain")
-    graph = similarity > threshold_of_degree(similarity, 4.0)
+    graph = similarity > _threshold_of_degree(similarity, 4.0)
     np.fill_diagonal(graph, False)
     assert graph.sum() / 200 == pytest.approx(4.0, abs=0.0101)
 
@@ -68,8 +68,8 @@ def test_edges_without_support_go(seed):
     draw = np.random.default_rng(seed)
     graph = np.triu(draw.random((13, 13)) < draw.uniform(0.2, 0.7), 1)
     graph = graph | graph.T
-    assert np.array_equal(supported_edges(graph), literal_support(graph))
-    assert supported_edges(graph).sum() < graph.sum() or seed in (1, 3, 4, 7)  # those are dense
+    assert np.array_equal(_supported_edges(graph), literal_support(graph))
+    assert _supported_edges(graph).sum() < graph.sum() or seed in (1, 3, 4, 7)  # those are dense
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -81,7 +81,7 @@ def test_cliques_are_all_maximal_ones(seed):
         copy = np.concatenate([np.arange(6), draw.integers(6, size=3)])
         graph = (graph | np.eye(9, dtype=bool))[np.ix_(copy, copy)]
         np.fill_diagonal(graph, False)
-    assert sorted(maximal_cliques(graph)) == literal_cliques(graph)
+    assert sorted(_maximal_cliques(graph)) == literal_cliques(graph)
 
 
 def test_many_equal_nodes_make_one_clique_at_once():
@@ -89,7 +89,7 @@ def test_many_equal_nodes_make_one_clique_at_once():
     graph = np.ones((400, 400), dtype=bool)
     np.fill_diagonal(graph, False)
     graph[0, 1] = graph[1, 0] = False
-    assert sorted(maximal_cliques(graph)) == [(0, *range(2, 400)), tuple(range(1, 400))]
+    assert sorted(_maximal_cliques(graph)) == [(0, *range(2, 400)), tuple(range(1, 400))]
 
 
 @pytest.mark.parametrize("kind", ["plain", "empty", "rounded"])
@@ -100,9 +100,9 @@ def test_what_did_not_change_is_not_enumerated_and_the_result_is_the_full_one(ki
 
     def counted(graph):
         handed.append(len(graph))
-        return maximal_cliques(graph)
+        return _maximal_cliques(graph)
 
-    monkeypatch.setattr(module, "maximal_cliques", counted)
+    monkeypatch.setattr(module, "_maximal_cliques", counted)
     nodes = draw.standard_normal((60, 8)).astype(np.float32)
     known, n_kept, n_same = None, 0, 0
     for step in range(150):
@@ -116,9 +116,9 @@ def test_what_did_not_change_is_not_enumerated_and_the_result_is_the_full_one(ki
             nodes[draw.integers(60)] = 0
         nodes = nodes.astype(np.float32)
         before, known = known, rebuilt(known, nodes @ nodes.T, 5.0)
-        graph = graph_of_degree(nodes @ nodes.T, 5.0)
+        graph = _graph_of_degree(nodes @ nodes.T, 5.0)
         assert np.array_equal(known.graph, graph)
-        assert known.cliques == sorted(maximal_cliques(graph))
+        assert known.cliques == sorted(_maximal_cliques(graph))
         n_same += known is before
         n_kept += 0 if before is None else len(set(before.cliques) & set(known.cliques))
     assert n_same > 0  # the same graph: nothing was enumerated
@@ -130,17 +130,17 @@ def test_what_did_not_change_is_not_enumerated_and_the_result_is_the_full_one(ki
 def test_the_enumeration_is_confined_to_what_changed(monkeypatch):
     graph = np.kron(np.eye(5, dtype=bool), np.ones((4, 4), dtype=bool))
     np.fill_diagonal(graph, False)
-    known = sorted(maximal_cliques(graph))
+    known = sorted(_maximal_cliques(graph))
     after = graph.copy()
     after[0, 1] = after[1, 0] = False
     seen = []
     monkeypatch.setattr(
-        module, "maximal_cliques", lambda part: seen.append(len(part)) or maximal_cliques(part)
+        module, "maximal_cliques", lambda part: seen.append(len(part)) or _maximal_cliques(part)
     )
     expected = sorted([(0, 2, 3), (1, 2, 3), *known[1:]])
-    assert updated_cliques(graph, known, after) == expected
+    assert _updated_cliques(graph, known, after) == expected
     assert seen == [4]  # one of five groups
-    assert updated_cliques(after, expected, after) is expected
+    assert _updated_cliques(after, expected, after) is expected
     assert seen == [4]
 
 
@@ -167,7 +167,7 @@ def test_the_cliques_near_a_query_are_those_of_the_best_anchors(share):
 
 def test_equal_cliques_are_chosen_in_order():
     graph = np.zeros((10, 10), dtype=bool)
-    known = Cliques.of(graph, sorted(maximal_cliques(graph)))
+    known = Cliques.of(graph, sorted(_maximal_cliques(graph)))
     assert np.flatnonzero(known.near(np.zeros(10), 0.35)).tolist() == [0, 1, 2]
     assert np.flatnonzero(known.near(np.arange(10) // 9, 0.2)).tolist() == [0, 9]
 

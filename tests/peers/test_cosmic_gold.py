@@ -18,7 +18,7 @@ from helpers.gold import gold as released
 from helpers.gold import gold_stream
 
 from marc.peers import cosmic
-from marc.peers.cliques import Cliques, rebuilt, threshold_of_degree
+from marc.peers.cliques import Cliques, _threshold_of_degree, rebuilt
 from marc.peers.cosmic import COSMIC
 
 near = Cliques.near
@@ -49,7 +49,7 @@ class Traced:
         """Rebuild, and note whether a pair lies on the threshold."""
         place = len(self.steps), int(len(similarity) == self.stream.n_classes)
         known = rebuilt(before, similarity, degree)
-        threshold = threshold_of_degree(similarity, degree)
+        threshold = _threshold_of_degree(similarity, degree)
         self.rebuilds[place] = known.cliques
         self.on_threshold[place] = np.abs(similarity - threshold).min() < 3e-7
         return known

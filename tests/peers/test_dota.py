@@ -217,10 +217,10 @@ def test_bad_settings_are_refused(settings, message):
 
 
 def test_too_large_a_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(shared_precision, "MOST_BYTES", 4 * 5 * 36 - 1)
+    monkeypatch.setattr(shared_precision, "_MOST_BYTES", 4 * 5 * 36 - 1)
     with pytest.raises(MarcError, match="does not fit into memory"):
         SharedPrecision.fresh(np.ones((5, 8)))
-    monkeypatch.setattr(shared_precision, "MOST_BYTES", 4 * 5 * 36)
+    monkeypatch.setattr(shared_precision, "_MOST_BYTES", 4 * 5 * 36)
     assert SharedPrecision.fresh(np.ones((5, 8))).scatters.shape == (5, 36)
 
 

@@ -9,7 +9,7 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.etta import ETTA, largest
+from marc.peers.etta import ETTA, _largest
 from marc.scores import unit
 from marc.stream import Stream
 
@@ -144,7 +144,7 @@ def test_order_matters():
 
 def test_the_largest_values_of_equals_are_the_first():
     values = np.array([[1.0, 3, 3, 3, 0], [5, 4, 3, 2, 1]])
-    assert largest(values, 2).tolist() == [[1, 2], [0, 1]]
+    assert _largest(values, 2).tolist() == [[1, 2], [0, 1]]
 
 
 def test_etta_keeps_the_contract_of_methods():

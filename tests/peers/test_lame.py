@@ -11,12 +11,12 @@ from helpers.making import make_stream
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.affinities import (
+    _nearest,
+    _radial,
+    _similarities,
+    _squared_distances,
     affinity_of,
-    nearest,
-    radial,
-    similarities,
     spread,
-    squared_distances,
 )
 from marc.peers.lame import LAME
 from marc.scores import softmax
@@ -147,11 +147,11 @@ def test_a_batch_knows_nothing_of_other_batches_nor_of_its_own_order():
 
 def test_an_image_with_an_earlier_copy_is_left_out_by_its_index():
     rows = np.array([[1, 0], [1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
-    squared = squared_distances(rows.astype(float) @ rows.T.astype(float))
-    assert nearest(squared, 1).tolist() == [
+    squared = _squared_distances(rows.astype(float) @ rows.T.astype(float))
+    assert _nearest(squared, 1).tolist() == [
         [0, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]
     ]  # fmt: skip
-    released = nearest(squared, 1, "first_hit")
+    released = _nearest(squared, 1, "first_hit")
     assert released[1].tolist() == [0, 1, 0, 0]  # it dropped the copy and counts itself
     kinds = {"symmetric": False}
     by_index = affinity_of(rows, "knn", 1, self_rule="itself", **kinds)
@@ -162,7 +162,7 @@ def test_an_image_with_an_earlier_copy_is_left_out_by_its_index():
 def test_copies_are_equally_far_from_everyone():
     rows = np.random.default_rng(0).standard_normal((43, 100)).astype(np.float32)
     rows[[17, 42]] = rows[0]
-    squared = squared_distances(similarities(rows))
+    squared = _squared_distances(_similarities(rows))
     assert np.array_equal(squared[0], squared[17])
     assert np.array_equal(squared[0], squared[42])
     assert squared[0, 42] == 0
@@ -178,7 +178,7 @@ def test_it_stops_as_released_when_the_energy_hardly_changes():
 
 
 def test_copies_alone_do_not_divide_by_zero():
-    assert radial(np.zeros((3, 3)), 5).tolist() == np.ones((3, 3)).tolist()
+    assert _radial(np.zeros((3, 3)), 5).tolist() == np.ones((3, 3)).tolist()
     stream = Stream.from_arrays(np.ones((4, 3)), np.eye(3))
     assert all(np.isfinite(step.logits).all() for step in iter_steps(LAME(affinity="rbf"), stream))
 

@@ -9,7 +9,7 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.oga import OGA, ConfidentMemory, class_means, pseudo_inverse, ridge_inverse
+from marc.peers.oga import OGA, _class_means, _ConfidentMemory, _pseudo_inverse, _ridge_inverse
 from marc.scores import softmax
 from marc.stream import Stream
 
@@ -119,7 +119,7 @@ def test_the_dual_form_is_the_same_inverse():
         scatter = residuals.T @ residuals
         whole = d * np.linalg.inv(scatter + np.trace(scatter) / (n - 1) * np.eye(d))
         for dual in (True, False):
-            found = ridge_inverse(residuals, dual=dual)(np.eye(d))
+            found = _ridge_inverse(residuals, dual=dual)(np.eye(d))
             assert np.abs(found - whole).max() < 1e-11 * np.abs(whole).max()
 
 
@@ -128,9 +128,9 @@ def test_the_pseudo_inverse_ignores_directions_without_spread():
     residuals = draw.standard_normal((30, 8))
     residuals[:, 5:] = 0
     covariance = residuals.T @ residuals / 29
-    found = pseudo_inverse(residuals)(np.eye(8))
+    found = _pseudo_inverse(residuals)(np.eye(8))
     assert np.allclose(found, np.linalg.pinv(covariance), atol=1e-12)
-    assert not pseudo_inverse(np.zeros((4, 8)))(np.eye(8)).any()
+    assert not _pseudo_inverse(np.zeros((4, 8)))(np.eye(8)).any()
 
 
 def test_a_batch_is_written_before_it_is_read_unless_asked_otherwise():
@@ -174,18 +174,18 @@ def test_the_priority_is_minus_the_entropy_with_the_released_ridge():
 
 
 def test_true_means_are_those_of_the_filled_slots():
-    memory = ConfidentMemory(3, 8, 2)
+    memory = _ConfidentMemory(3, 8, 2)
     memory.write(np.array([1.0, 0.0]), 0, 0.1, 0)
     memory.write(np.array([0.0, 1.0]), 0, 0.2, 1)
     memory.write(np.array([0.6, 0.8]), 1, 0.2, 2)
     text = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     means = {
-        over: class_means(memory, text, over=over, least=2, normalise=False)
+        over: _class_means(memory, text, over=over, least=2, normalise=False)
         for over in ("capacity", "filled")
     }
     assert means["capacity"].tolist() == [[1 / 8, 1 / 8], [0, 1], [1, 0]]
     assert means["filled"].tolist() == [[1 / 2, 1 / 2], [0, 1], [1, 0]]
-    one = class_means(memory, text, over="filled", least=1, normalise=False)
+    one = _class_means(memory, text, over="filled", least=1, normalise=False)
     assert one[1] == pytest.approx([0.6, 0.8])
 
 
@@ -247,5 +247,5 @@ def test_the_released_function_gives_the_same(pack, precision):
     assert np.array_equal(kept, gold["mem_position"])
     assert np.abs(memory.entropies - gold["mem_entropy"]).max() < 1e-5
     text = stream.features.predictor.prototypes
-    means = class_means(memory, text, over="capacity", least=2, normalise=False)
+    means = _class_means(memory, text, over="capacity", least=2, normalise=False)
     assert np.abs(means - gold["mus"]).max() < 1e-6

@@ -7,7 +7,7 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.shot import NO_CENTROID, ShotLabels
+from marc.peers.shot import _NO_CENTROID, ShotLabels
 from marc.stream import Stream
 from marc.types import BatchMethod
 
@@ -65,7 +65,7 @@ def test_the_slow_twin_agrees(n_classes, n_views):
         labels, cosines = slow_labels(list(stream), space, threshold, rounds)
         steps = list(iter_steps(ShotLabels(space, threshold, rounds), stream))
         for step, row in zip(steps, cosines, strict=True):
-            expected = [row.get(c, NO_CENTROID) for c in range(n_classes)]
+            expected = [row.get(c, _NO_CENTROID) for c in range(n_classes)]
             assert np.abs(step.logits - expected).max() < 1e-9
         assert [step.prediction for step in steps] == labels
 
@@ -87,7 +87,7 @@ def test_a_class_without_members_is_never_the_answer():
     assert len(members) < 40
     for step in steps:
         empty = np.setdiff1d(np.arange(40), list(members))
-        assert (step.logits[empty] == NO_CENTROID).all()
+        assert (step.logits[empty] == _NO_CENTROID).all()
         assert step.prediction in members
     assert 20 not in members  # it has the text of class 0, which takes its images
 

@@ -13,7 +13,7 @@ from marc.errors import MarcError
 from marc.loop import run
 from marc.peers import tda_replay
 from marc.peers.tda import TDA
-from marc.peers.tda_replay import Offers, fuse_all, replay_tda
+from marc.peers.tda_replay import _fuse_all, _Offers, replay_tda
 
 NEAR = 3e-5  # of fused scores, in float32
 
@@ -35,7 +35,7 @@ def assert_same_run(method, stream):
     def keep(items, logits):
         scores[items] = logits
 
-    fuse_all(method, Offers.of(method, stream), online.trajectory, keep)
+    _fuse_all(method, _Offers.of(method, stream), online.trajectory, keep)
     np.testing.assert_allclose(scores[stream.order], fused, rtol=0, atol=NEAR)
     top = np.sort(fused, axis=1)
     near = (top[:, -1] > top[:, -2]) & (top[:, -1] - top[:, -2] < 2 * NEAR)

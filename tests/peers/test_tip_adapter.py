@@ -12,7 +12,7 @@ from helpers.tied_streams import SIZES, assert_order_does_not_matter, tied_strea
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.registry import create_method
-from marc.peers.tip_adapter import CARD, SEARCHED, TipAdapter, mean_keys
+from marc.peers.tip_adapter import _SEARCHED, CARD, TipAdapter, _mean_keys
 from marc.pictures import NAMED_SETS
 from marc.sources.pack import write_pack
 from marc.sources.store import read_store
@@ -77,7 +77,7 @@ def test_it_follows_the_formula(n_classes, n_views, tmp_path):
 def test_features_are_averaged_at_the_length_at_which_they_are_stored():
     views = np.array([[[3.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 5.0]]])
     expected = [[3 / math.sqrt(10), 1 / math.sqrt(10)], [0.0, 1.0]]
-    np.testing.assert_allclose(mean_keys(views), expected, atol=1e-7)
+    np.testing.assert_allclose(_mean_keys(views), expected, atol=1e-7)
 
 
 def test_views_that_cancel_each_other_are_refused(tmp_path):
@@ -170,7 +170,7 @@ def test_published_settings_are_those_of_known_sets(shots):
     assert set(CARD.published) <= set(NAMED_SETS)
     method = create_method("tip-adapter", published="flowers102", shots=shots)
     assert (method.shots_weight, method.beta) == (10.0, 1.0)
-    assert set(SEARCHED) == set(CARD.published)
+    assert set(_SEARCHED) == set(CARD.published)
 
 
 def test_shots_of_the_evaluated_stream_are_refused(tmp_path):

@@ -9,9 +9,9 @@ from helpers.tied_streams import SIZES, assert_order_does_not_matter, query_of, 
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.zero import FLOAT16_EPSILON, FLOAT32_EPSILON, Zero
+from marc.peers.zero import _FLOAT16_EPSILON, _FLOAT32_EPSILON, Zero
 
-AS_RELEASED = {"votes": "released", "temperature": FLOAT32_EPSILON, "fallback": "released"}
+AS_RELEASED = {"votes": "released", "temperature": _FLOAT32_EPSILON, "fallback": "released"}
 SETTINGS = [
     {},
     {"gamma": 0.5, "fallback": "released"},
@@ -102,9 +102,9 @@ def test_as_many_votes_as_views_and_one_more_for_a_broken_tie(gamma, n_views, n_
 def test_a_small_temperature_splits_votes_and_a_tiny_one_does_not():
     query = query_of([[1.0, 0.9999, 0.0]])
     assert Zero().step(query).logits.tolist() == [1, 0, 0]
-    split = Zero(votes="released", temperature=FLOAT16_EPSILON).step(query).logits
+    split = Zero(votes="released", temperature=_FLOAT16_EPSILON).step(query).logits
     assert 0.4 < split[1] < 0.5
-    sharp = Zero(votes="released", temperature=FLOAT32_EPSILON).step(query).logits
+    sharp = Zero(votes="released", temperature=_FLOAT32_EPSILON).step(query).logits
     assert sharp.tolist() == [1, 0, 0]
 
 

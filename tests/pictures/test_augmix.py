@@ -3,14 +3,14 @@ import pytest
 from PIL import Image
 
 from marc.pictures.augmix import (
+    _OPERATIONS,
     NINE,
-    OPERATIONS,
     THIRTEEN,
-    Mixture,
-    Operation,
+    _Mixture,
+    _operate,
+    _Operation,
     draw_mixture,
     mix,
-    operate,
 )
 
 LEVELS = (0.1, 0.5, 1.0, 2.5, 5.0, 9.99, 10.0, 17.3, 31.0, 50.0)
@@ -22,7 +22,7 @@ def drawn(width=24, height=24, seed=3):
 
 
 def after(picture, name, level, sign=1):
-    return np.asarray(operate(picture, Operation(name, level, sign)))
+    return np.asarray(_operate(picture, _Operation(name, level, sign)))
 
 
 def mixtures(n, names=THIRTEEN, severity=50.0):
@@ -35,7 +35,7 @@ def test_the_lists_of_operations():
     assert set(THIRTEEN) - set(NINE) == {"color", "contrast", "brightness", "sharpness"}
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", _OPERATIONS)
 def test_no_level_up_to_fifty_breaks_an_operation(name):
     for picture in (
         drawn(),
@@ -50,7 +50,7 @@ def test_no_level_up_to_fifty_breaks_an_operation(name):
                 assert result.dtype == np.uint8
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", _OPERATIONS)
 def test_every_operation_does_something_and_leaves_its_input_alone(name):
     picture = drawn()
     before = np.asarray(picture).copy()
@@ -165,7 +165,7 @@ def test_mixing_pixels_is_mixing_after_normalisation():
         for weight, chain in zip(mixture.weights, mixture.chains, strict=True):
             copy = picture
             for operation in chain:
-                copy = operate(copy, operation)
+                copy = _operate(copy, operation)
             chained += weight * normalised(copy)
         slow = mixture.kept * normalised(picture) + (1 - mixture.kept) * chained
         np.testing.assert_allclose(normalised(mix(picture, mixture)), slow, atol=2e-6)
@@ -182,6 +182,6 @@ def test_a_mixture_is_not_rounded_and_stays_within_the_range_of_pixels():
 
 
 def test_keeping_everything_gives_the_picture():
-    chains = ((Operation("rotate", 50.0, 1),),) * 3
-    kept = mix(drawn(), Mixture((0.2, 0.3, 0.5), 1.0, chains))
+    chains = ((_Operation("rotate", 50.0, 1),),) * 3
+    kept = mix(drawn(), _Mixture((0.2, 0.3, 0.5), 1.0, chains))
     np.testing.assert_array_equal(kept, np.asarray(drawn()))

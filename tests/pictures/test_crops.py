@@ -17,7 +17,7 @@ from torchvision.transforms import InterpolationMode
 from marc import MarcError
 from marc.encoders import encoder_card
 from marc.encoders.published import PUBLISHED
-from marc.pictures.crops import LONGEST, Crop, crop_picture, normalise
+from marc.pictures.crops import _LONGEST, Crop, crop_picture, normalise
 
 BICUBIC = Crop(224, 224)
 ODD_SIZES = [(224, 224), (225, 224), (224, 225), (501, 375), (333, 500), (640, 480), (223, 1000)]
@@ -56,7 +56,7 @@ def test_a_crop_equals_that_of_torchvision(size, crop):
 )
 def test_any_crop_equals_that_of_torchvision(width, height, size, more, interpolation, resize):
     image = picture(width, height)
-    if max(width, height) > LONGEST * min(width, height):
+    if max(width, height) > _LONGEST * min(width, height):
         return  # cut first, see below
     crop = Crop(size, size + more, resize, interpolation)
     assert np.array_equal(crop_picture(image, crop), by_torchvision(image, crop))

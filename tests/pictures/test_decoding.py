@@ -231,7 +231,7 @@ def test_a_picture_is_read_from_its_place(tmp_path, monkeypatch):
     with pytest.raises(Unreadable) as caught:
         read_picture(FileBytes("a\0b"), upright=True)
     assert caught.value.code == 1
-    monkeypatch.setattr(decoding, "MOST_BYTES", 10)
+    monkeypatch.setattr(decoding, "_MOST_BYTES", 10)
     with pytest.raises(Unreadable) as caught:
         read_picture(FileBytes(str(tmp_path / "a.bin")), upright=True)
     assert caught.value.code == 5

@@ -13,7 +13,7 @@ from helpers.repository import ROOT
 
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS, imagenet, open_images
-from marc.pictures.cross_domain import CROSS_DOMAIN_SETS, EUROSAT_NAMES
+from marc.pictures.cross_domain import _EUROSAT_NAMES, CROSS_DOMAIN_SETS
 from marc.pictures.decoding import REASONS, read_picture
 from marc.pictures.imagenet import IMAGENET_SETS
 
@@ -67,10 +67,10 @@ def test_names_that_imagenet_has_twice_are_still_there(lists):
 
 
 def test_without_the_packages_the_error_says_what_to_install(monkeypatch):
-    imagenet.class_names.cache_clear()
+    imagenet._class_names.cache_clear()
     monkeypatch.setattr(imagenet, "find_spec", lambda name: None)
     with pytest.raises(MarcError, match=r"open_clip: not installed(.|\n)*encoders"):
-        imagenet.class_names()
+        imagenet._class_names()
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,12 @@ def test_the_layouts_of_the_cross_domain_sets(tmp_path, published):
         assert np.abs(shown - trees.pixels(seed)).mean() < 60  # its own picture, not another
 
 
-@pytest.mark.parametrize("given", [tuple(EUROSAT_NAMES), tuple(EUROSAT_NAMES.values())])
+@pytest.mark.parametrize("given", [tuple(_EUROSAT_NAMES), tuple(_EUROSAT_NAMES.values())])
 def test_eurosat_is_renamed_whether_or_not_the_split_file_was(tmp_path, given):
     published = next(each for each in CROSS_DOMAIN_SETS if each.name == "eurosat")
     fake(published, tmp_path, given)
     images = open_images("eurosat", tmp_path)
-    assert images.class_names == tuple(EUROSAT_NAMES.values())
+    assert images.class_names == tuple(_EUROSAT_NAMES.values())
     assert images.class_names[0] == "Annual Crop Land"
     assert any("AnnualCrop -> " in note for note in images.notes) == ("AnnualCrop" in given)
 

@@ -13,7 +13,7 @@ from helpers import image_trees as trees
 from marc.errors import MarcError
 from marc.pictures import open_images
 from marc.pictures.decoding import read_picture
-from marc.pictures.wds import expand_braces
+from marc.pictures.wds import _expand_braces
 
 
 def shard(path, files, kind="w"):
@@ -140,7 +140,7 @@ def test_missing_shards(tmp_path):
         with pytest.raises(MarcError, match="no shards"):
             open_images(source)
     with pytest.raises(MarcError, match="counts wrongly"):
-        expand_braces("{5..3}.tar")
+        _expand_braces("{5..3}.tar")
 
 
 def test_a_shard_that_was_cut_is_told_of(tmp_path):

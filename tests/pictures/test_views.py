@@ -12,7 +12,7 @@ from PIL import Image
 
 from marc import MarcError
 from marc.pictures.crops import Crop, crop_picture
-from marc.pictures.views import RECIPES, draw_crop_box, make_views, read_recipe, view_generator
+from marc.pictures.views import _RECIPES, _draw_crop_box, _view_generator, make_views, read_recipe
 
 CROP = Crop(size=16, resized=18)
 RANDOM = ("VA", "VB", "VC", "VD")
@@ -61,20 +61,20 @@ def slow_box(width, height, scale, numbers):
 
 
 def test_the_recipes_are_the_published_ones():
-    assert list(RECIPES) == ["V0", "VA", "VB", "VC", "VD"]
-    assert RECIPES["V0"].scale is None
+    assert list(_RECIPES) == ["V0", "VA", "VB", "VC", "VD"]
+    assert _RECIPES["V0"].scale is None
     for name, scale, n_operations, severity in (
         ("VA", (0.08, 1), 0, 0),
         ("VB", (0.08, 1), 9, 1),
         ("VC", (0.5, 1), 0, 0),
         ("VD", (0.5, 1), 13, 50),
     ):
-        recipe = RECIPES[name]
+        recipe = _RECIPES[name]
         assert (recipe.id, recipe.scale, recipe.ratio) == (name, scale, RATIO)
         assert (len(recipe.operations), recipe.severity) == (n_operations, severity)
         assert recipe.flips
         assert recipe.interpolation == "bilinear"
-    assert read_recipe("vc") is RECIPES["VC"]
+    assert read_recipe("vc") is _RECIPES["VC"]
 
 
 @pytest.mark.parametrize("recipe", ["V0", *RANDOM])
@@ -105,11 +105,11 @@ def test_generators_of_neighbouring_names_do_not_meet():
     names = [
         (key, seed, view) for key in ("1", "11", '"1') for seed in (0, 1, 11) for view in (1, 11)
     ]
-    first = {view_generator(*name).random() for name in names}
+    first = {_view_generator(*name).random() for name in names}
     assert len(first) == len(names)
     assert (
-        view_generator("caf\udce9.jpg", 0, 1).random()
-        == view_generator("caf\udce9.jpg", np.int64(0), np.int64(1)).random()
+        _view_generator("caf\udce9.jpg", 0, 1).random()
+        == _view_generator("caf\udce9.jpg", np.int64(0), np.int64(1)).random()
     )
 
 
@@ -144,7 +144,7 @@ def test_views_stay_what_they_were(recipe):
     st.integers(0, 99),
 )
 def test_crop_boxes_equal_those_of_the_slow_twin(width, height, scale, seed):
-    box = draw_crop_box((width, height), scale, RATIO, np.random.default_rng(seed))
+    box = _draw_crop_box((width, height), scale, RATIO, np.random.default_rng(seed))
     numbers = iter(np.random.default_rng(seed).random(30).tolist())
     assert box == slow_box(width, height, scale, numbers)
     left, top, right, bottom = box
@@ -156,7 +156,7 @@ def test_crop_boxes_equal_those_of_the_slow_twin(width, height, scale, seed):
 def test_crop_boxes_are_spread_as_described(scale):
     generator = np.random.default_rng(0)
     size = (1000, 1000)
-    boxes = np.array([draw_crop_box(size, scale, RATIO, generator) for _ in range(4000)])
+    boxes = np.array([_draw_crop_box(size, scale, RATIO, generator) for _ in range(4000)])
     left, top, right, bottom = boxes.T
     area = (right - left) * (bottom - top) / 1e6
     aspect = (right - left) / (bottom - top)
@@ -177,8 +177,8 @@ def test_a_view_is_its_crop_resized_and_half_of_them_are_mirrored():
     picture, mirrored = drawn(), 0
     views = views_of("VA", 201)
     for view in range(1, 201):
-        generator = view_generator("a.jpg", 0, view)
-        box = draw_crop_box(picture.size, (0.08, 1.0), RATIO, generator)
+        generator = _view_generator("a.jpg", 0, view)
+        box = _draw_crop_box(picture.size, (0.08, 1.0), RATIO, generator)
         crop = np.asarray(picture.crop(box).resize((16, 16), Image.Resampling.BILINEAR))
         is_mirrored = generator.random() < 0.5
         np.testing.assert_array_equal(views[view], crop[:, ::-1] if is_mirrored else crop)

@@ -13,10 +13,10 @@ import marc
 from marc.memory import Memory
 from marc.replay.weights import winning_segments
 from marc.report.explorer import (
+    _HUB_READS,
     HUB,
-    HUB_READS,
+    _contenders,
     choose_queries,
-    contenders,
     explore,
     look,
     outcomes,
@@ -179,7 +179,7 @@ LINES = st.integers(2, 8).flatmap(
 @given(LINES, st.lists(st.fractions(0, 8, max_denominator=6), max_size=8))
 def test_contenders_hold_every_winner_even_where_lines_meet(lines, weights):
     base, evidence = (np.array(values, dtype=np.float64) for values in lines)
-    listed = sorted(contenders(base, evidence, winning_segments(base, evidence)))
+    listed = sorted(_contenders(base, evidence, winning_segments(base, evidence)))
     differences = [
         (base[a] - base[b]) / (evidence[b] - evidence[a])
         for a in range(len(base))
@@ -231,7 +231,7 @@ def test_hubs_are_counted_against_equal_chances(stream):
     ratio = hub_ratio(nearest, history)
     for row in range(150):
         assert ratio[row] == pytest.approx(counts[row] / expected[row] if expected[row] else 0)
-        assert views.hubs["both"][row] == (ratio[row] >= HUB and counts[row] >= HUB_READS)
+        assert views.hubs["both"][row] == (ratio[row] >= HUB and counts[row] >= _HUB_READS)
 
 
 def test_outcomes_are_repairs_and_regressions(stream):

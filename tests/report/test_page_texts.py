@@ -6,7 +6,7 @@ from helpers.commands import tree
 
 from marc import MarcError
 from marc.report import write_report
-from marc.report.page import as_script_data
+from marc.report.page import _as_script_data
 
 
 def test_a_page_that_is_there_is_not_made_again(results, tmp_path):
@@ -32,6 +32,6 @@ def test_script_data_cannot_end_its_element_and_keeps_every_number():
     import json
 
     value = {"name": "</script><!--&\u2028", "w": [0.1, float(np.float32(0.1)), 1e-300]}
-    text = as_script_data(value)
+    text = _as_script_data(value)
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == value

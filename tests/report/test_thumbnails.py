@@ -12,7 +12,7 @@ from PIL import Image
 import marc
 from marc.pictures.image_set import FileBytes
 from marc.report import pictures_of
-from marc.report.thumbnails import LARGEST, read_picture, thumbnails
+from marc.report.thumbnails import _LARGEST, _read_picture, thumbnails
 from marc_lab.streams import plan_stream
 
 
@@ -26,7 +26,7 @@ def test_pictures_of_a_pack_are_found_beside_it_or_as_given(tmp_path, monkeypatc
     stream = replace(make_stream(), features=replace(make_stream().features, ids=tuple(ids)))
     picture = pictures_of(stream, f"arrays/{tmp_path}/pack.npz")
     found = [picture(row) for row in range(len(ids))]
-    assert found[0].shape == (32, LARGEST, 3)
+    assert found[0].shape == (32, _LARGEST, 3)
     assert found[1].shape == (10, 10, 3)
     assert found[2:] == [None] * 6
     assert pictures_of(stream, "elsewhere/x")(0) is None
@@ -39,7 +39,7 @@ def test_pictures_of_the_lab_are_drawn_again():
 
 def test_a_decompression_bomb_is_no_picture(tmp_path):
     (tmp_path / "bomb.png").write_bytes(bomb())
-    assert read_picture(FileBytes(str(tmp_path / "bomb.png"))) is None
+    assert _read_picture(FileBytes(str(tmp_path / "bomb.png"))) is None
 
 
 def test_a_store_shows_the_pictures_it_was_embedded_from(tmp_path):

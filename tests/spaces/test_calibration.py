@@ -4,6 +4,7 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.spaces.calibration import (
+    _standard_errors,
     calibrate,
     central,
     check_replicates,
@@ -11,19 +12,18 @@ from marc.spaces.calibration import (
     interval_of,
     sampled,
     simultaneous_radii,
-    standard_errors,
     table_width,
     usable_sizes,
 )
 from marc.spaces.geometry import agreement, purity
-from marc.spaces.neighbors import as_keys, neighbors
+from marc.spaces.neighbors import _as_keys, neighbors
 
 
 def make_points(seed, n_points=120, n_classes=4):
     draw = np.random.default_rng(seed)
     labels = draw.integers(n_classes, size=n_points)
     centers = np.random.default_rng(99).standard_normal((n_classes, 8))
-    return as_keys(centers[labels] + draw.standard_normal((n_points, 8))), labels
+    return _as_keys(centers[labels] + draw.standard_normal((n_points, 8))), labels
 
 
 @pytest.mark.parametrize("width", [5, 20, 119])
@@ -84,7 +84,7 @@ def test_errors_of_a_measure_and_of_a_lead_are_those_of_independent_streams(n_po
 
         for space in range(2):
             noise = (0.7 + 0.1 * space) * draw.standard_normal((n_points, 8))
-            keys = as_keys(centers[space, labels] + noise)
+            keys = _as_keys(centers[space, labels] + noise)
             table = neighbors(keys, table_width(n_points, 10))
             values.append(share(table[:, :10], np.arange(n_points)))
             size = error_size(n_points)
@@ -94,7 +94,7 @@ def test_errors_of_a_measure_and_of_a_lead_are_those_of_independent_streams(n_po
         (batches[:, 0], values[:, 0]),
         (batches[:, 0] - batches[:, 1], values[:, 0] - values[:, 1]),
     ):
-        errors = standard_errors(told.T, n_points)
+        errors = _standard_errors(told.T, n_points)
         assert errors.mean() == pytest.approx(found.std(), rel=0.35)
 
 
@@ -158,5 +158,5 @@ def test_simultaneous_radii_cover_all_measures_at_once():
 def test_errors_scale_with_the_images_that_a_batch_leaves_out(n_images):
     batches = np.random.default_rng(0).standard_normal((50, 1))
     size = error_size(n_images)
-    ratio = standard_errors(batches, n_images) / batches.std(axis=0, ddof=1)
+    ratio = _standard_errors(batches, n_images) / batches.std(axis=0, ddof=1)
     assert ratio[0] ** -2 == pytest.approx((1 / size - 1 / n_images) / (1 / n_images))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from marc.errors import MarcError
 from marc.spaces import neighbors as module
-from marc.spaces.neighbors import approximate_neighbors, as_keys, as_table, neighbors, thinned
+from marc.spaces.neighbors import _as_keys, approximate_neighbors, as_table, neighbors, thinned
 
 
 def slow_neighbors(features, n_neighbors):
     """One pair at a time: the cosine in float64, rounded to float32, then the lower index."""
-    keys = as_keys(features).astype(np.float64)
+    keys = _as_keys(features).astype(np.float64)
     table = []
     for i, key in enumerate(keys):
         others = [j for j in range(len(keys)) if j != i]
@@ -90,7 +90,7 @@ def test_near_copies_are_told_apart_exactly(monkeypatch):
 def test_how_far_a_table_is_can_be_told(monkeypatch):
     monkeypatch.setattr(module, "_ROWS", 40)
     told = []
-    keys = as_keys(clustered(0, 90))
+    keys = _as_keys(clustered(0, 90))
     module.nearest(keys, np.arange(90), 3, lambda *step: told.append(step))
     assert told == [("neighbours", done, 90) for done in (0, 40, 80, 90)]
 
@@ -127,7 +127,7 @@ def test_bad_features_are_refused(features):
 def test_a_thinned_table_is_the_table_of_the_subsample(width, size):
     features = np.round(clustered(6, 200, 8), 1)
     features[100:150] = features[:50]
-    keys = as_keys(features)
+    keys = _as_keys(features)
     chosen = np.sort(np.random.default_rng(size).choice(200, size, replace=False))
     got = thinned(keys, neighbors(keys, width), chosen, 6)
     np.testing.assert_array_equal(got, neighbors(features[chosen], 6))
@@ -217,7 +217,7 @@ def test_an_index_may_miss_a_point_itself():
 
 
 def test_a_given_table_has_the_recall_of_its_first_columns():
-    keys = as_keys(clustered(3, 60))
+    keys = _as_keys(clustered(3, 60))
     exact = neighbors(keys, 8)
     assert module.known_table(keys, 4, exact).recall == 1
     wrong = exact.copy()
@@ -228,7 +228,7 @@ def test_a_given_table_has_the_recall_of_its_first_columns():
 
 
 def test_only_very_many_points_go_to_the_index(index, monkeypatch):
-    keys = as_keys(clustered(8, 50))
+    keys = _as_keys(clustered(8, 50))
     index.missing = 1
     assert module.wide_table(keys, 4).recall == 1
     monkeypatch.setattr(module, "EXACT_UP_TO", 49)
@@ -240,7 +240,7 @@ def test_an_index_that_is_not_installed_is_asked_for_by_name(monkeypatch):
     with pytest.raises(MarcError, match="pip install faiss-cpu"):
         approximate_neighbors(clustered(0, 20), 5)
     monkeypatch.setattr(module, "EXACT_UP_TO", 10)
-    assert module.wide_table(as_keys(clustered(0, 20)), 3).recall == 1
+    assert module.wide_table(_as_keys(clustered(0, 20)), 3).recall == 1
 
 
 def test_the_index_of_faiss_itself_finds_nearly_all():

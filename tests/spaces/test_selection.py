@@ -13,7 +13,7 @@ from marc.spaces.calibration import error_size
 from marc.spaces.selection import (
     Candidate,
     Selection,
-    capacity_hint,
+    _capacity_hint,
     own_spaces,
     plan_selection,
     select,
@@ -246,9 +246,9 @@ def test_a_job_holds_no_labels():
 def test_the_capacity_hint_follows_the_paper_table():
     table = {0.0344: 1, 0.063: 2, 0.007: 16, 0.012: 8, 0.017: 8}  # anti-hubs, best capacity
     for antihubs, best in table.items():
-        low, high = capacity_hint(antihubs)
+        low, high = _capacity_hint(antihubs)
         assert low <= best <= high
-    hints = [capacity_hint(value) for value in np.linspace(0, 0.2, 50)]
+    hints = [_capacity_hint(value) for value in np.linspace(0, 0.2, 50)]
     assert hints == sorted(hints, reverse=True)
     assert Candidate("a", 0.5, 0.1, 0.03, {}).capacity_hint == (2, 8)
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, integer
 
-Int = NDArray[np.int64]
-Status = Literal["fine", "permuted", "cannot tell"]
+_Int = NDArray[np.int64]
+_Status = Literal["fine", "permuted", "cannot tell"]
 
 _TEXT = "text order"
 _UNLIKELY = 1e-5  # a difference or an accuracy that chance gives less often is believed
@@ -28,10 +28,10 @@ _LARGEST = 4000  # classes; the fit needs a square table of them
 
 
 @dataclass(frozen=True)
-class LabelOrder:
+class _LabelOrder:
     """What the permuted-label test found."""
 
-    status: Status
+    status: _Status
     accuracy: float
     """As the labels are given."""
     chance: float
@@ -54,7 +54,7 @@ class _Candidate:
     """An order of the classes, and which images are answered rightly under it."""
 
     name: str
-    order: Int
+    order: _Int
     """The class that each label stands for."""
     right: NDArray[np.bool_]
     gain: float
@@ -63,7 +63,7 @@ class _Candidate:
 
 def check_label_order(
     answers: ArrayLike, labels: ArrayLike, n_classes: int, class_names: Sequence[str] = ()
-) -> LabelOrder:
+) -> _LabelOrder:
     """Compare the given order of the classes with usual mistakes and with the best one-to-one.
 
     Args:
@@ -83,7 +83,7 @@ def check_label_order(
     chance = _chance(said, true, n_classes)
     candidates = [
         _Candidate(name, order, said == order[true], _KNOWN_GAIN)
-        for name, order in usual_mistakes(n_classes, names)
+        for name, order in _usual_mistakes(n_classes, names)
     ]
     fitted = _fitted(said, true, n_classes) if n_classes <= _LARGEST else None
     believed = [each for each in candidates if _explains(each, right, chance)]
@@ -98,7 +98,7 @@ def check_label_order(
     return _not_permuted(best_other, right, chance, moved)
 
 
-def usual_mistakes(n_classes: int, class_names: Sequence[str]) -> Iterator[tuple[str, Int]]:
+def _usual_mistakes(n_classes: int, class_names: Sequence[str]) -> Iterator[tuple[str, _Int]]:
     """Orders that labels are often given in by mistake: name, and the class of each label."""
     identity = np.arange(n_classes)
     by_text = np.array(sorted(range(n_classes), key=str))
@@ -121,7 +121,7 @@ def usual_mistakes(n_classes: int, class_names: Sequence[str]) -> Iterator[tuple
                 yield name, each
 
 
-def _checked(answers: ArrayLike, labels: ArrayLike, n_classes: int) -> tuple[Int, Int]:
+def _checked(answers: ArrayLike, labels: ArrayLike, n_classes: int) -> tuple[_Int, _Int]:
     integer("n_classes", n_classes, 2)
     said, true = np.asarray(answers), np.asarray(labels)
     for name, values in (("answers", said), ("labels", true)):
@@ -137,7 +137,7 @@ def _checked(answers: ArrayLike, labels: ArrayLike, n_classes: int) -> tuple[Int
     return said.astype(np.int64), true.astype(np.int64)
 
 
-def _chance(said: Int, true: Int, n_classes: int) -> float:
+def _chance(said: _Int, true: _Int, n_classes: int) -> float:
     """The accuracy of the same answers on images drawn without looking."""
     shares = (np.bincount(each, minlength=n_classes) / len(each) for each in (said, true))
     return float(np.prod([*shares], axis=0).sum())
@@ -160,18 +160,18 @@ def _at_least(hits: int, draws: int, share: float) -> float:
     return float(stats.binom.sf(hits - 1, draws, share))
 
 
-def _fitted(said: Int, true: Int, n_classes: int) -> _Candidate:
+def _fitted(said: _Int, true: _Int, n_classes: int) -> _Candidate:
     """The best one-to-one order; each image is judged by an order fitted on the other half."""
     half = _halves(true)
     right = np.zeros(len(true), dtype=bool)
     for part in (0, 1):
-        order = best_one_to_one(said[half != part], true[half != part], n_classes)
+        order = _best_one_to_one(said[half != part], true[half != part], n_classes)
         right[half == part] = (said == order[true])[half == part]
-    order = best_one_to_one(said, true, n_classes)
+    order = _best_one_to_one(said, true, n_classes)
     return _Candidate("another order of the classes", order, right, _FITTED_GAIN)
 
 
-def _halves(true: Int) -> Int:
+def _halves(true: _Int) -> _Int:
     """0 or 1 for each image, in turn within each class: few images a class are split well."""
     by_class = np.argsort(true, kind="stable")
     starts = np.searchsorted(true[by_class], true[by_class])
@@ -180,7 +180,7 @@ def _halves(true: Int) -> Int:
     return half
 
 
-def best_one_to_one(said: Int, true: Int, n_classes: int) -> Int:
+def _best_one_to_one(said: _Int, true: _Int, n_classes: int) -> _Int:
     """The class of each label under which most answers are right, no class taken twice.
 
     Where the images do not tell, a label keeps its class if it can.
@@ -196,7 +196,7 @@ def best_one_to_one(said: Int, true: Int, n_classes: int) -> Int:
 
 
 def _moved(
-    fitted: _Candidate, said: Int, true: Int, names: Sequence[str]
+    fitted: _Candidate, said: _Int, true: _Int, names: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     """Classes that the fit moves for good reason: most of their images say so, few the given."""
     found = []
@@ -209,7 +209,7 @@ def _moved(
     return tuple(found)
 
 
-def _permuted(best: _Candidate, right: NDArray[np.bool_], chance: float) -> LabelOrder:
+def _permuted(best: _Candidate, right: NDArray[np.bool_], chance: float) -> _LabelOrder:
     accuracy, best_accuracy = float(right.mean()), float(best.right.mean())
     message = (
         f"the labels count the classes in another order than the predictor: "
@@ -224,7 +224,7 @@ def _permuted(best: _Candidate, right: NDArray[np.bool_], chance: float) -> Labe
     else:
         fix = "put class names and labels in one order; labels = np.array(order)[labels] does it"
     order = tuple(int(each) for each in best.order)
-    return LabelOrder(
+    return _LabelOrder(
         "permuted", accuracy, chance, best.name, best_accuracy, (), order, message, fix
     )
 
@@ -234,11 +234,11 @@ def _not_permuted(
     right: NDArray[np.bool_],
     chance: float,
     moved: tuple[tuple[str, str], ...],
-) -> LabelOrder:
+) -> _LabelOrder:
     accuracy = float(right.mean())
     fix = ""
     if _at_least(int(right.sum()), len(right), chance) >= _UNLIKELY:
-        status: Status = "cannot tell"
+        status: _Status = "cannot tell"
         message = (
             f"{_percent(accuracy)} of the answers are right, chance is {_percent(chance)}: too "
             "close to tell whether labels and predictor count the classes alike"
@@ -256,7 +256,7 @@ def _not_permuted(
         message += f"; but mostly {pairs}{more}"
         fix = "look at the names of these classes: they may be exchanged, or mean something else"
     name, share = ("", 0.0) if best is None else (best.name, float(best.right.mean()))
-    return LabelOrder(status, accuracy, chance, name, share, moved, (), message, fix)
+    return _LabelOrder(status, accuracy, chance, name, share, moved, (), message, fix)
 
 
 def _percent(share: float) -> str:

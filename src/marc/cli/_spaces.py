@@ -18,7 +18,7 @@ from marc.stats import Interval
 from marc.stream import Stream
 from marc.types import OnProgress
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 IMAGES = typer.Option(
     0,
@@ -38,8 +38,8 @@ def sample(stream: Stream, n_images: int) -> Stream:
 
 
 def for_each(
-    spaces: Sequence[str], n_images: int, work: Callable[[str, OnProgress], Result]
-) -> list[Result]:
+    spaces: Sequence[str], n_images: int, work: Callable[[str, OnProgress], _Result]
+) -> list[_Result]:
     """What `work` gives for each space, behind a progress bar."""
     with console.progress() as bar:
         watch = _Watch(console.reporter(bar), n_images, len(spaces))
@@ -69,14 +69,14 @@ class _Watch:
         seconds = spent * total / done
         if seconds > _LONG:
             self._told = True
-            note = how_long(what, seconds, self._n_images, self._n_spaces)
+            note = _how_long(what, seconds, self._n_images, self._n_spaces)
             console.err.print(note, soft_wrap=True, markup=False)
 
 
-def how_long(what: str, seconds: float, n_images: int, n_spaces: int) -> str:
+def _how_long(what: str, seconds: float, n_images: int, n_spaces: int) -> str:
     """A note on work that takes long, and what to type instead.
 
-    >>> print(how_long("neighbours", 900, 100_000, 2))
+    >>> print(_how_long("neighbours", 900, 100_000, 2))
     note: 100,000 images, neighbours: about 15 min for each of 2 space(s)
       faster:  --images 20000, a random sample
     """

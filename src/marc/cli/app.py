@@ -22,7 +22,7 @@ from marc.errors import MarcError, Registry
 
 _INTERRUPTED = 130  # the parser's exit status for Ctrl-C
 
-app = typer.Typer(
+_app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -41,10 +41,10 @@ _OWN: dict[str, Callable[..., None] | str] = {
     "check": check,
     "list": list_names,
 }
-COMMANDS = Registry("command", "marc.commands", _OWN, lambda name, thing: thing)
+_COMMANDS = Registry("command", "marc.commands", _OWN, lambda name, thing: thing)
 """Every command by name: ours, and those that installed packages bring."""
-for _name in sorted(COMMANDS, key=lambda each: _ORDER.index(each) if each in _ORDER else 99):
-    app.command(name=_name)(COMMANDS[_name])
+for _name in sorted(_COMMANDS, key=lambda each: _ORDER.index(each) if each in _ORDER else 99):
+    _app.command(name=_name)(_COMMANDS[_name])
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,7 +53,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@_app.callback()
 def _options(
     show_version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
@@ -65,7 +65,7 @@ def _options(
 def main() -> None:
     """Entry point: 0 done, 1 failed, 2 bad use."""
     try:
-        app(console.spread(sys.argv[1:]), prog_name="marc")
+        _app(console.spread(sys.argv[1:]), prog_name="marc")
     except MarcError as error:
         console.complain(error)
         sys.exit(2)

@@ -49,9 +49,9 @@ def check(
         raise MarcError("weights belong to an encoder", got="--weights", hint="--encoder NAME")
     place = {name: weights_of(name, weights, names) for name in names}
     data = open_data(source, Path(root) if root else None) if source else None
-    findings = [*check_program(), *check_device(), *check_disk()]
+    findings = [*_check_program(), *_check_device(), *_check_disk()]
     with console.progress() as bar:
-        findings += check_encoders(place, console.reporter(bar), offline=offline)
+        findings += _check_encoders(place, console.reporter(bar), offline=offline)
     if data is not None:
         findings += check_data(source, data)
     wrong = [each for each in findings if each.level == "wrong"]
@@ -59,12 +59,12 @@ def check(
         listed = [dataclasses.asdict(each) for each in findings]
         console.as_json({"kind": "check", "source": source, "ok": not wrong, "findings": listed})
     else:
-        show(findings, what_next(source, root, encoder, n_wrong=len(wrong)))
+        _show(findings, _what_next(source, root, encoder, n_wrong=len(wrong)))
     if wrong:
         raise typer.Exit(1)
 
 
-def check_program() -> Iterator[Finding]:
+def _check_program() -> Iterator[Finding]:
     """Versions, found without importing anything."""
     found = versions(*ENCODING)
     text = ", ".join(f"{name} {number}" for name, number in found.items())
@@ -75,7 +75,7 @@ def check_program() -> Iterator[Finding]:
         yield Finding("program", "note", text, "pip install 'marc-clip[encoders]'")
 
 
-def check_device() -> Iterator[Finding]:
+def _check_device() -> Iterator[Finding]:
     """Processor, memory and, if torch is there, GPUs."""
     text = f"{n_threads()} processor cores"
     with_memory = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= {*getattr(os, "sysconf_names", ())}
@@ -103,7 +103,7 @@ def _gpus() -> Finding:
     return Finding("device", "ok", "no GPU: encoders run on the processor")
 
 
-def check_disk() -> Iterator[Finding]:
+def _check_disk() -> Iterator[Finding]:
     """Free space where things are kept and where the command is called."""
     for what, folder in (("kept features", cache_folder()), ("this folder", Path.cwd())):
         there = next(each for each in (folder, *folder.parents) if each.is_dir())
@@ -116,7 +116,7 @@ def check_disk() -> Iterator[Finding]:
             yield Finding("disk", "ok", text, data={"free": free})
 
 
-def check_encoders(
+def _check_encoders(
     weights: dict[str, str | None], report: OnProgress, *, offline: bool
 ) -> Iterator[Finding]:
     """The golden vectors of each encoder, in float32: a coarser number would hide mistakes."""
@@ -140,7 +140,7 @@ def _told(verdict: Verdict, digest: str) -> Finding:
     return Finding("encoders", _LEVELS[verdict.status], text, data=data)
 
 
-def show(findings: list[Finding], after: str) -> None:
+def _show(findings: list[Finding], after: str) -> None:
     """The findings for a person, section by section."""
     section = ""
     for each in findings:
@@ -156,7 +156,7 @@ def show(findings: list[Finding], after: str) -> None:
     console.say(f"next: {after}")
 
 
-def what_next(source: str, root: str, encoders: list[str], *, n_wrong: int) -> str:
+def _what_next(source: str, root: str, encoders: list[str], *, n_wrong: int) -> str:
     """What to type after a check."""
     if n_wrong:
         return "mend what is wrong, then the same command again"

@@ -46,7 +46,7 @@ class Finding:
     """The whole of it, for JSON."""
 
 
-say = partial(Finding, "data")
+_say = partial(Finding, "data")
 
 
 def open_data(source: str, root: Path | None) -> ImageSet | Stream:
@@ -64,41 +64,41 @@ def check_data(source: str, data: ImageSet | Stream) -> Iterator[Finding]:
     """Everything about a source that was opened."""
     if isinstance(data, ImageSet):
         with console.progress() as bar:
-            yield from check_pictures(data, console.reporter(bar))
+            yield from _check_pictures(data, console.reporter(bar))
         return
     if source.startswith("store/"):
         yield from _store(Path(source.removeprefix("store/")).expanduser())
-    yield from check_features(data)
+    yield from _check_features(data)
 
 
-def check_pictures(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
+def _check_pictures(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
     """Counts, what was passed over, pictures that cannot be read, and copies."""
-    yield say("ok", f"{len(images):,} pictures in {images.name}", data={"n_images": len(images)})
+    yield _say("ok", f"{len(images):,} pictures in {images.name}", data={"n_images": len(images)})
     yield from _classes(images.labels, images.class_names)
     published = NAMED_SETS.get(images.name)
     if published is not None:
         whole = len(images) == published.images
         text = f"the published set has {published.images:,} pictures, this one {len(images):,}"
         fix = "" if whole else "unpack the published archive again; results will not be comparable"
-        yield say("ok" if whole else "wrong", text, fix)
+        yield _say("ok" if whole else "wrong", text, fix)
     for note in images.notes:
         if "the published set has" not in note or "classes" in note:
-            yield say("note", note)
+            yield _say("note", note)
     if images.passed_over:
         told = console.tally([reason for _, reason in images.passed_over])
         text = f"{console.count(len(images.passed_over), 'other file')} passed over ({told})"
         examples = _examples([path for path, _ in images.passed_over])
         data = {"passed_over": [list(each) for each in images.passed_over]}
-        yield say("note", f"{text}: {examples}", data=data)
+        yield _say("note", f"{text}: {examples}", data=data)
     yield _readable(images, report)
     yield from _copies(images, report)
 
 
-def check_features(stream: Stream) -> Iterator[Finding]:
+def _check_features(stream: Stream) -> Iterator[Finding]:
     """Counts, equal vectors, and whether labels and predictor count the classes alike."""
     spaces = ", ".join(stream.spaces)
     text = f"{len(stream):,} images, {stream.n_classes:,} classes; spaces: {spaces}"
-    yield say("ok", text, data={"n_images": len(stream), "spaces": [*stream.spaces]})
+    yield _say("ok", text, data={"n_images": len(stream), "spaces": [*stream.spaces]})
     labels = stream.row_labels
     yield from _classes(labels, stream.features.class_names)
     yield from _equal_vectors(stream)
@@ -108,12 +108,12 @@ def check_features(stream: Stream) -> Iterator[Finding]:
     found = check_label_order(answers, labels, stream.n_classes, stream.features.class_names)
     levels: dict[str, Level] = {"fine": "ok", "permuted": "wrong", "cannot tell": "note"}
     level = "note" if found.moved else levels[found.status]
-    yield say(level, found.message, found.fix, {"label_order": dataclasses.asdict(found)})
+    yield _say(level, found.message, found.fix, {"label_order": dataclasses.asdict(found)})
 
 
 def _classes(labels: Sequence[int] | np.ndarray | None, names: Sequence[str]) -> Iterator[Finding]:
     if labels is None:
-        yield say("note", "no labels: spaces can be chosen, accuracy cannot be measured")
+        yield _say("note", "no labels: spaces can be chosen, accuracy cannot be measured")
         return
     seen = Counter(int(each) for each in labels)
     known = dict(enumerate(names)) or {label: f"class {label}" for label in sorted(seen)}
@@ -122,14 +122,14 @@ def _classes(labels: Sequence[int] | np.ndarray | None, names: Sequence[str]) ->
     if seen[few] < seen[many]:
         text += f" ({known[few]}) to {seen[many]:,} ({known[many]})"
     counts = [[name, seen[label]] for label, name in known.items()]
-    yield say("ok", f"{text} images each", data={"per_class": counts})
+    yield _say("ok", f"{text} images each", data={"per_class": counts})
     empty = [name for label, name in known.items() if label not in seen]
     if empty:
-        yield say("note", f"{len(empty)} classes without images: {_examples(empty)}")
+        yield _say("note", f"{len(empty)} classes without images: {_examples(empty)}")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         fix = "other names: the predictor cannot tell classes of one name apart"
-        yield say(
+        yield _say(
             "note", f"{len(twice)} names are given to several classes: {_examples(twice)}", fix
         )
 
@@ -144,11 +144,11 @@ def _readable(images: ImageSet, report: OnProgress) -> Finding:
             if problem is not None:
                 bad[name] = problem
     if not bad:
-        return say("ok", "all pictures can be read")
+        return _say("ok", "all pictures can be read")
     told = console.tally([*bad.values()])
     text = f"not readable: {console.count(len(bad), 'picture')} ({told}): {_examples([*bad])}"
     fix = "replace or delete them; marc embed leaves them out and says so"
-    return say("wrong", text, fix, {"unreadable": bad})
+    return _say("wrong", text, fix, {"unreadable": bad})
 
 
 def _problem(location: Location, *, upright: bool) -> str | None:
@@ -183,7 +183,7 @@ def _told(
 ) -> Iterator[Finding]:
     """Groups of copies: within one label they waste room, under two labels one is wrong."""
     if not groups:
-        yield say("ok", f"no two {what}")
+        yield _say("ok", f"no two {what}")
         return
     torn = [g for g in groups if labels is not None and len({int(labels[row]) for row in g}) > 1]
     rest = [group for group in groups if group not in torn]
@@ -204,14 +204,14 @@ def _store(path: Path) -> Iterator[Finding]:
     if codes:
         told = console.tally([REASONS.get(code, f"code {code}") for code in codes])
         text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({told})"
-        yield say("note", text, f"marc check {quote(store.about['source'])} names them")
+        yield _say("note", text, f"marc check {quote(store.about['source'])} names them")
     whole = [name for name in feature_arrays(store) if store.is_complete(name)]
     broken = sorted(name for name in whole if not store.is_sound(name))
     if broken:
         text = f"not what was written: {', '.join(broken)}"
-        yield say("wrong", text, "the marc embed that made it, with --force", {"broken": broken})
+        yield _say("wrong", text, "the marc embed that made it, with --force", {"broken": broken})
     else:
-        yield say("ok", f"{console.count(len(whole), 'array')} as they were written")
+        yield _say("ok", f"{console.count(len(whole), 'array')} as they were written")
 
 
 def _examples(names: Sequence[str]) -> str:

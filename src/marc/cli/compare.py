@@ -51,13 +51,13 @@ def compare(
     """
     if output is not None:
         check_list(output)
-    runs = finished(runs)
+    runs = _finished(runs)
     stored = [read_run(path) for path in runs]
     if len(stored) < 2:
         raise MarcError("a comparison needs two runs", got=len(stored), hint="marc compare A B")
-    reference, others = choose_reference(stored, against)
+    reference, others = _choose_reference(stored, against)
     rows = table_of(reference, others)
-    family = adjust(rows) if len(rows) > 1 else {}
+    family = _adjust(rows) if len(rows) > 1 else {}
     changed = [
         (row["run"], changes(reference, other, row["orders"]) if images or output else [])
         for other, row in zip(others, rows, strict=True)
@@ -81,7 +81,7 @@ def compare(
         console.say(f"written: {output} ({n_changes} rows)")
 
 
-def finished(runs: list[Path]) -> list[Path]:
+def _finished(runs: list[Path]) -> list[Path]:
     """The runs, less what a glob found of unfinished ones where enough others are left."""
     for path in runs:
         if not (path / CONFIG).exists() and any(path.glob(f"*/{CONFIG}")):
@@ -105,7 +105,7 @@ def read_run(path: Path) -> Stored:
     return stored
 
 
-def choose_reference(stored: list[Stored], against: Path | None) -> tuple[Stored, list[Stored]]:
+def _choose_reference(stored: list[Stored], against: Path | None) -> tuple[Stored, list[Stored]]:
     """The run that the others are paired with, and the others.
 
     Of many it is the only one of MARC, so that RUNS/* says how every method stands to it.
@@ -127,12 +127,12 @@ def choose_reference(stored: list[Stored], against: Path | None) -> tuple[Stored
 
 def table_of(reference: Stored, others: Sequence[Stored]) -> list[dict[str, Any]]:
     """Each of the others against the reference."""
-    return [against_reference(reference, other) for other in others]
+    return [_against_reference(reference, other) for other in others]
 
 
-def against_reference(reference: Stored, other: Stored) -> dict[str, Any]:
+def _against_reference(reference: Stored, other: Stored) -> dict[str, Any]:
     """One run against the reference, over the orders that both have."""
-    seeds = common_orders(reference, other)
+    seeds = _common_orders(reference, other)
     label = reference.arrays["label"]
     right, before = answers_of(other, seeds) == label, answers_of(reference, seeds) == label
     interval = paired_difference(right, before)
@@ -151,11 +151,11 @@ def against_reference(reference: Stored, other: Stored) -> dict[str, Any]:
         "regressions": regressions,
         "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
         "mcnemar_log10_p": [mcnemar_log10(*pair) for pair in counts],
-        "protocol_differences": differences(reference.config, other.config),
+        "protocol_differences": _differences(reference.config, other.config),
     }
 
 
-def common_orders(reference: Stored, other: Stored) -> list[int | None]:
+def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
     """The orders that both runs have; runs over other images are refused."""
     for what in ("ids", "labels", "class_names"):
         if reference.config["fingerprint"][what] != other.config["fingerprint"][what]:
@@ -178,7 +178,7 @@ def common_orders(reference: Stored, other: Stored) -> list[int | None]:
     return seeds
 
 
-def adjust(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _adjust(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Add adjusted p-values to the rows: every run and order is one test of one family."""
     tests = [log10 for row in rows for log10 in row["mcnemar_log10_p"]]
     adjusted = iter(benjamini_hochberg_log10(tests).tolist())
@@ -187,7 +187,7 @@ def adjust(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"family": {"adjustment": "benjamini-hochberg", "n_tests": len(tests)}}
 
 
-def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
+def _differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     """Every difference between two protocols, by name."""
     flat, other = flatten(first), flatten(second)
     ignored = ("versions.", "source", "stream", "kind")

@@ -26,10 +26,10 @@ def row_of(run: Stored) -> dict[str, Any]:
         **{name: run.metrics[name] for name in names},
         "images_per_second": _speed(run.timing.get("images_per_second")),
         "reads_before_writes": card.reads_first(settings) if card else None,
-        "sees": sees(card, settings) if card else None,
-        "uses": uses(card, settings) if card else [],
+        "sees": _sees(card, settings) if card else None,
+        "uses": _uses(card, settings) if card else [],
         "views_used": 1 if card and card.views == PLAIN_IMAGE else run.config["n_views"],
-        "published": published(card, run.config) if card else None,
+        "published": _published(card, run.config) if card else None,
         "tuned": card.tuned if card else None,
         "reconstruction": card.reconstruction if card else False,
     }
@@ -41,7 +41,7 @@ def _speed(value: object) -> float | None:
     return float(value) if known else None  # type: ignore[arg-type]
 
 
-def published(card: MethodCard, config: dict[str, Any]) -> str | None:
+def _published(card: MethodCard, config: dict[str, Any]) -> str | None:
     """The data set whose published settings were taken, and which of them were changed."""
     name = config.get("published")
     if name is None:
@@ -51,14 +51,14 @@ def published(card: MethodCard, config: dict[str, Any]) -> str | None:
     return f"{name}'s" + (f" but {' and '.join(changed)}" if changed else "")
 
 
-def sees(card: MethodCard, settings: dict[str, Any]) -> str:
+def _sees(card: MethodCard, settings: dict[str, Any]) -> str:
     """What a method answers together."""
     if card.sees == "batch":
         return f"batches of {settings['batch_size']}"
     return {"image": "one image", "stream": "the whole stream"}[card.sees]
 
 
-def uses(card: MethodCard, settings: dict[str, Any]) -> list[str]:
+def _uses(card: MethodCard, settings: dict[str, Any]) -> list[str]:
     """What a method has beyond the predictor's features: a space, prompts, labels."""
     more = [need for need in ("prompts",) if need in card.needs]
     labels = ["labels"] if "shots" in card.needs else []
@@ -68,7 +68,7 @@ def uses(card: MethodCard, settings: dict[str, Any]) -> list[str]:
 def show_runs(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
     """The comparison in one table."""
     told = [row_of(reference), *rows]
-    names = names_of(told)
+    names = _names_of(told)
     lines = []
     for name, row in zip(names, told, strict=True):
         pair = ["", "", ""]
@@ -95,9 +95,9 @@ def show_runs(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
             console.say(f"tuned by its authors, {row['method']}: {row['tuned']}")
 
 
-def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+def _names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The runs by their folders, and by their methods where the folder does not say."""
-    short = short_names([row["run"] for row in rows])
+    short = _short_names([row["run"] for row in rows])
     methods = [row["method"] for row in rows]
     return [
         name if method in name or len(set(methods)) == 1 else f"{name} ({method})"
@@ -105,10 +105,10 @@ def names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def short_names(runs: Sequence[str]) -> list[str]:
+def _short_names(runs: Sequence[str]) -> list[str]:
     """Runs without the folder that all of them lie in.
 
-    >>> short_names(["all/marc", "all/tda"]), short_names(["a/marc", "b/marc"])
+    >>> _short_names(["all/marc", "all/tda"]), short_names(["a/marc", "b/marc"])
     (['marc', 'tda'], ['a/marc', 'b/marc'])
     """
     parents, names = {Path(run).parent for run in runs}, [Path(run).name for run in runs]
@@ -143,7 +143,7 @@ def _protocol(row: dict[str, Any]) -> list[str]:
 
 def show_orders(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
     """What each order says, and how far the orders agree."""
-    ours, *names = short_names([str(reference.path), *(row["run"] for row in rows)])
+    ours, *names = _short_names([str(reference.path), *(row["run"] for row in rows)])
     is_family = "adjusted_log10_p" in rows[0]
     columns = ["run", "order", "repairs", "regressions", f"vs {ours}", "McNemar p"]
     lines = []
@@ -169,7 +169,7 @@ def show_orders(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
 
 def show_protocols(reference: Stored, rows: Sequence[dict[str, Any]]) -> None:
     """Name every difference in protocol; that another method has other settings is none."""
-    names = short_names([str(reference.path), *(row["run"] for row in rows)])
+    names = _short_names([str(reference.path), *(row["run"] for row in rows)])
     alike = []
     for name, row in zip(names[1:], rows, strict=True):
         differences = row["protocol_differences"]

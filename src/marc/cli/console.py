@@ -29,10 +29,10 @@ from marc.report.text import p_value as p_value
 from marc.report.text import percent as percent
 from marc.report.text import points as points
 
-out = Console(highlight=False, emoji=False)
+_out = Console(highlight=False, emoji=False)
 err = Console(stderr=True, highlight=False, emoji=False)
 
-SEVERAL = {
+_SEVERAL = {
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
     "geometry": ("--space", "--neighbors"),
@@ -51,7 +51,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
     >>> spread(["sweep", "arrays/a.npz", "--seed", "0", "1", "--json"])
     ['sweep', 'arrays/a.npz', '--seed', '0', '--seed', '1', '--json']
     """
-    several = SEVERAL.get(arguments[0] if arguments else "", ())
+    several = _SEVERAL.get(arguments[0] if arguments else "", ())
     spread_out: list[str] = []
     flag = ""
     fresh = False
@@ -75,8 +75,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: boo
     for row in rows:
         grid.add_row(*(escape(cell) for cell in row))
     # half a number is worse than a long line, so a narrow terminal does not cut the table
-    wanted = Measurement.get(out, out.options.update(max_width=400), grid).maximum
-    Console(highlight=False, emoji=False, width=max(wanted, out.width)).print(grid)
+    wanted = Measurement.get(_out, _out.options.update(max_width=400), grid).maximum
+    Console(highlight=False, emoji=False, width=max(wanted, _out.width)).print(grid)
 
 
 def count(number: int, thing: str) -> str:
@@ -99,12 +99,12 @@ def tally(words: Iterable[str]) -> str:
 
 def say(text: str) -> None:
     """A line for a person, printed as it is: a path may look like markup."""
-    out.print(text, soft_wrap=True, markup=False)
+    _out.print(text, soft_wrap=True, markup=False)
 
 
 def heading(text: str) -> None:
     """A line that starts something new."""
-    out.print(text, soft_wrap=True, markup=False, style="bold")
+    _out.print(text, soft_wrap=True, markup=False, style="bold")
 
 
 def as_json(value: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from marc.replay.evidence import n_threads
 from marc.report.text import duration
 from marc.sources import default_store
 
-PREDICTOR, RECIPE = "clip-b16-text", "VC"
+_PREDICTOR, _RECIPE = "clip-b16-text", "VC"
 _FEW = 64  # pictures that are read sooner than a process starts
 
 
@@ -30,14 +30,14 @@ def embed_pictures(
     source: str = typer.Argument(help="Pictures: folder/DIR, csv/FILE, imagenet-a, ..."),
     encoder: list[str] = typer.Option([], help="Retrieval encoders: marc list encoders."),
     predictor: str = typer.Option(
-        "", help=f"The zero-shot classifier, or none; {PREDICTOR}, or what the store has."
+        "", help=f"The zero-shot classifier, or none; {_PREDICTOR}, or what the store has."
     ),
     prompts: list[str] = typer.Option(
         [], help="Prompt sets by name or file, pooled; those of the data set by default."
     ),
     class_names: str = typer.Option("", help="A file with what to call the classes."),
     views: int = typer.Option(1, help="Views of each picture, the plain one included."),
-    recipe: str = typer.Option(RECIPE, help="How views are drawn if there are several: VA to VD."),
+    recipe: str = typer.Option(_RECIPE, help="How views are drawn if there are several: VA to VD."),
     view_seed: int = typer.Option(0, help="The seed of the views."),
     root: str = typer.Option("", help="Where a named data set lies."),
     weights: list[str] = typer.Option(
@@ -70,8 +70,8 @@ def embed_pictures(
         images = with_class_names(images, Path(class_names).expanduser())
     store = Path(output).expanduser() if output else default_store(source)
     integer("views", views, 1)
-    for_predictor = [views > 1, recipe != RECIPE, view_seed, prompts, class_names]
-    names, zero_shot = choose(store, encoder, predictor, wanted=any(for_predictor))
+    for_predictor = [views > 1, recipe != _RECIPE, view_seed, prompts, class_names]
+    names, zero_shot = _choose(store, encoder, predictor, wanted=any(for_predictor))
     specs = {
         name: EncoderSpec(name, weights_of(name, weights, names), offline, device, precision, batch)
         for name in names
@@ -83,9 +83,9 @@ def embed_pictures(
         predictor=specs.get(zero_shot),
         prompts=tuple(prompts),
         views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
-        chunk=integer("chunk", chunk, 0) or stored_chunk(store),
+        chunk=integer("chunk", chunk, 0) or _stored_chunk(store),
     )
-    n_readers = check_workers(workers, len(images))
+    n_readers = _check_workers(workers, len(images))
     with console.progress() as bar, Workers(0 if ray else n_readers) as pool:
         report = console.reporter(bar)
         report("loading the encoders", 0, 1)
@@ -100,12 +100,12 @@ def embed_pictures(
         else:
             done = embed(plan, jobs, pool, force=force, on_progress=report)
     if dry_run:
-        tell_cost(plan, foreseen, json=json)
+        _tell_cost(plan, foreseen, json=json)
     else:
-        tell(plan, jobs, done, json=json)
+        _tell(plan, jobs, done, json=json)
 
 
-def choose(
+def _choose(
     store: Path, encoders: list[str], predictor: str, *, wanted: bool
 ) -> tuple[list[str], str]:
     """All encoders by name, and which of them predicts: none if the store has one already.
@@ -113,9 +113,9 @@ def choose(
     `wanted`: whether there are options that only a predictor heeds.
     """
     has_one = is_store(store) and FeatureStore(store).is_complete(VIEWS)
-    chosen = predictor or ("none" if has_one else PREDICTOR)
+    chosen = predictor or ("none" if has_one else _PREDICTOR)
     if chosen == "none" and wanted:
-        known = FeatureStore(store).attributes(VIEWS)["card"]["name"] if has_one else PREDICTOR
+        known = FeatureStore(store).attributes(VIEWS)["card"]["name"] if has_one else _PREDICTOR
         raise MarcError(
             "--views, --recipe, --view-seed, --prompts and --class-names are for a predictor",
             got="no predictor to embed with" + (f": the store has {known}" if has_one else ""),
@@ -125,12 +125,12 @@ def choose(
     return names, chosen
 
 
-def stored_chunk(store: Path) -> int:
+def _stored_chunk(store: Path) -> int:
     """The chunk of a store that is there, or the usual one."""
     return FeatureStore(store).chunk if is_store(store) else CHUNK
 
 
-def check_workers(asked: int, n_images: int) -> int:
+def _check_workers(asked: int, n_images: int) -> int:
     """How many processes read: one a core, but none for a handful of pictures."""
     usual = min(n_threads(), n_images // _FEW)
     return usual if integer("workers", asked, -1) == -1 else asked
@@ -158,13 +158,13 @@ def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
     return plain[0]
 
 
-def tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
+def _tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
     """What would be done."""
     if json:
         console.as_json({"store": str(plan.store), **vars(foreseen), "seconds": foreseen.seconds})
         return
-    heading(plan)
-    tell_list(plan)
+    _heading(plan)
+    _tell_list(plan)
     rows = [
         [name, str(done), str(left), duration(foreseen.encode_seconds.get(name, 0.0))]
         for name, (done, left) in foreseen.chunks.items()
@@ -176,13 +176,13 @@ def tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
     )
 
 
-def tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:
+def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:
     """What was done."""
     if json:
         console.as_json(_as_data(plan, jobs, done))
         return
-    heading(plan)
-    tell_list(plan)
+    _heading(plan)
+    _tell_list(plan)
     rows = [
         [job.array, job.encoder.card.name, " x ".join(map(str, job.shape)), job.encoder.precision]
         for job in jobs
@@ -205,13 +205,13 @@ def tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None
     console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
 
 
-def heading(plan: EmbeddingPlan) -> None:
+def _heading(plan: EmbeddingPlan) -> None:
     """Which pictures go where."""
     pictures = count(len(plan.images), "picture")
     console.heading(f"{plan.images.name}: {pictures} -> store/{plan.store}")
 
 
-def tell_list(plan: EmbeddingPlan) -> None:
+def _tell_list(plan: EmbeddingPlan) -> None:
     """What was found at the source."""
     images = plan.images
     for note in images.notes:

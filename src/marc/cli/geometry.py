@@ -51,18 +51,18 @@ def geometry(
         data = {
             **describe("geometry", source, stream),
             "n_replicates": replicates,
-            "chance": chances(plain),
-            "spaces": {each.space: as_data(each, stream) for each in found},
+            "chance": _chances(plain),
+            "spaces": {each.space: _as_data(each, stream) for each in found},
         }
         console.as_json(data)
     else:
         found = sorted(found, key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate)
-        show(plain, found)
+        _show(plain, found)
         if details:
-            show_details(plain, found)
+            _show_details(plain, found)
 
 
-def chances(stream: Stream) -> dict[str, float | None]:
+def _chances(stream: Stream) -> dict[str, float | None]:
     """What neighbours drawn at random would have."""
     labels = stream.row_labels
     return {
@@ -71,13 +71,13 @@ def chances(stream: Stream) -> dict[str, float | None]:
     }
 
 
-def as_data(geometry: Geometry, stream: Stream) -> dict[str, Any]:
+def _as_data(geometry: Geometry, stream: Stream) -> dict[str, Any]:
     """A geometry for JSON."""
     by_class = geometry.per_class_purity
     return {
         "n_duplicates": geometry.n_duplicates,
         "recall": geometry.recall,
-        "measures": [measures_as_data(each) for each in geometry.measures.values()],
+        "measures": [_measures_as_data(each) for each in geometry.measures.values()],
         "per_class_purity": None
         if by_class is None
         else {
@@ -91,13 +91,13 @@ def as_data(geometry: Geometry, stream: Stream) -> dict[str, Any]:
     }
 
 
-def measures_as_data(measures: Measures) -> dict[str, Any]:
+def _measures_as_data(measures: Measures) -> dict[str, Any]:
     """The measures at one kappa for JSON; the ends of an interval that was left out are null."""
     data: dict[str, Any] = {"n_neighbors": measures.n_neighbors}
     for name in ("purity", "pseudo_purity"):
         interval = getattr(measures, name)
         data[name] = None if interval is None else interval.estimate
-        data[f"{name}_interval"] = None if interval is None else ends(interval)
+        data[f"{name}_interval"] = None if interval is None else _ends(interval)
     return {
         **data,
         "antihub_fraction": measures.antihub_fraction,
@@ -105,12 +105,12 @@ def measures_as_data(measures: Measures) -> dict[str, Any]:
     }
 
 
-def ends(interval: Interval) -> list[float] | None:
+def _ends(interval: Interval) -> list[float] | None:
     """Low and high; None if the interval was left out."""
     return None if math.isnan(interval.low) else [interval.low, interval.high]
 
 
-def show(stream: Stream, found: list[Geometry]) -> None:
+def _show(stream: Stream, found: list[Geometry]) -> None:
     """The geometry for a person."""
     console.say(f"{stream.name}: {len(stream)} images, {stream.n_classes} classes")
     labelled = stream.row_labels is not None
@@ -132,7 +132,7 @@ def show(stream: Stream, found: list[Geometry]) -> None:
         console.say("no intervals: none were asked for, or there are too few images")
     else:
         console.say("±: 95 %, over batches of the images")
-    by_chance = [f"{name} {100 * share:.2f}" for name, share in chances(stream).items() if share]
+    by_chance = [f"{name} {100 * share:.2f}" for name, share in _chances(stream).items() if share]
     console.say(f"by chance: {', '.join(by_chance).replace('_', '-')}")
     if labelled:
         console.say("purity: neighbours of the same class")
@@ -144,7 +144,7 @@ def show(stream: Stream, found: list[Geometry]) -> None:
     )
 
 
-def show_details(stream: Stream, found: list[Geometry]) -> None:
+def _show_details(stream: Stream, found: list[Geometry]) -> None:
     """The images that are neighbours of most others, and the classes of lowest purity."""
     for each in found:
         console.heading(f"{each.space}, {max(each.measures)} neighbours")

@@ -19,9 +19,9 @@ from marc.peers.registry import METHODS, list_methods
 from marc.pictures import NAMED_SETS
 from marc.sources import SOURCES
 
-LISTINGS = Registry("listing", "marc.listings", {}, lambda name, thing: thing)
+_LISTINGS = Registry("listing", "marc.listings", {}, lambda name, thing: thing)
 """What else can be listed, by packages that bring it: `f(pattern, card, json)`."""
-NEEDS = {
+_NEEDS = {
     "space": "the space of a second encoder",
     "prompts": "the embedding of every prompt",
     "shots": "labelled few-shot features",
@@ -41,34 +41,34 @@ def list_names(
     Example:  marc list encoders 'mini:pairs-*'
     """
     kinds = {
-        "methods": list_method_cards,
-        "policies": list_policies,
-        "encoders": list_encoder_cards,
-        "datasets": list_datasets,
-        "prompts": list_prompts,
-        **{name: cast(Any, LISTINGS[name]) for name in LISTINGS},
+        "methods": _list_method_cards,
+        "policies": _list_policies,
+        "encoders": _list_encoder_cards,
+        "datasets": _list_datasets,
+        "prompts": _list_prompts,
+        **{name: cast(Any, _LISTINGS[name]) for name in _LISTINGS},
     }
     kinds[one_of("kind of thing to list", what, kinds)](pattern, card, json)
 
 
-def list_method_cards(pattern: str, card: str, json: bool) -> None:
+def _list_method_cards(pattern: str, card: str, json: bool) -> None:
     """Methods, or the card of one."""
     names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
     refuse_none("method", names, pattern, METHODS)
     cards = {name: METHODS[name] for name in names}
     if json:
-        console.as_json({name: as_data(each) for name, each in cards.items()})
+        console.as_json({name: _as_data(each) for name, each in cards.items()})
     elif card:
-        show_card(cards[card])
+        _show_card(cards[card])
     else:
         rows = [
-            [name, order(each), ", ".join(each.needs) or "-", each.summary]
+            [name, _order(each), ", ".join(each.needs) or "-", each.summary]
             for name, each in cards.items()
         ]
         console.table(["method", "order", "needs", "what it is"], rows, numbers=False)
 
 
-def list_encoder_cards(pattern: str, card: str, json: bool) -> None:
+def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
     """Encoders, or the card of one."""
     names = [card] if card else list_encoders(pattern)
     refuse_none("encoder", names, pattern, list_encoders())
@@ -76,7 +76,7 @@ def list_encoder_cards(pattern: str, card: str, json: bool) -> None:
     if json:
         console.as_json(cards)
     elif card:
-        console.table(["", card], encoder_rows(cards[card]), numbers=False)
+        console.table(["", card], _encoder_rows(cards[card]), numbers=False)
     else:
         rows = [
             [name, str(each["dim"]), str(each["crop"]["size"]), each["summary"]]
@@ -85,7 +85,7 @@ def list_encoder_cards(pattern: str, card: str, json: bool) -> None:
         console.table(["encoder", "dim", "pixels", "what it is"], rows, numbers=False)
 
 
-def encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
+def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
     """A card line by line, as a person reads it."""
     crop, training = card["crop"], card["training"] or {}
     sides = "short side" if crop["resize"] == "short" else "both sides"
@@ -109,7 +109,7 @@ def encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
     return [[name, str(value)] for name, value in told.items() if value != ""]
 
 
-def list_datasets(pattern: str, card: str, json: bool) -> None:
+def _list_datasets(pattern: str, card: str, json: bool) -> None:
     """Streams that come with the program, and published sets that it knows how to read."""
     refuse_card("data sets", card)
     ours = {
@@ -141,7 +141,7 @@ def _data_set(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
     return {"images": size[0], "classes": size[1], "where": "drawn by the program"}
 
 
-def list_prompts(pattern: str, card: str, json: bool) -> None:
+def _list_prompts(pattern: str, card: str, json: bool) -> None:
     """Prompt sets, or the texts of one."""
     sets = list_prompt_sets()
     names = [one_of("prompt set", card, sets)] if card else fnmatch.filter(sets, pattern)
@@ -160,7 +160,7 @@ def list_prompts(pattern: str, card: str, json: bool) -> None:
         console.table(["prompt set", "what it is"], rows, numbers=False)
 
 
-def list_policies(pattern: str, card: str, json: bool) -> None:
+def _list_policies(pattern: str, card: str, json: bool) -> None:
     """Admission policies and what they keep."""
     refuse_card("policies", card)
     found = {p.name: p.summary for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)}
@@ -185,17 +185,17 @@ def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable
         raise MarcError(f"no {what} has such a name", got=pattern, allowed=", ".join(known))
 
 
-def show_card(card: MethodCard) -> None:
+def _show_card(card: MethodCard) -> None:
     """Everything about one method."""
     console.heading(f"{card.name}: {card.summary}")
     told = {
         "paper": card.paper,
-        "order": order(card),
+        "order": _order(card),
         "answers together": {"image": "one image", "batch": "a batch", "stream": "all images"}[
             card.sees
         ],
         "views": card.views,
-        "needs": "; ".join(NEEDS[need] for need in card.needs) or "nothing more",
+        "needs": "; ".join(_NEEDS[need] for need in card.needs) or "nothing more",
         "the paper says": card.paper_says,
         "the released code": card.released_code,
         "here": card.ours,
@@ -208,10 +208,10 @@ def show_card(card: MethodCard) -> None:
     rows = [[name, str(value)] for name, value in card.settings.items()]
     if rows:
         console.table(["setting", "default"], rows, numbers=False)
-    show_tables(card)
+    _show_tables(card)
 
 
-def show_tables(card: MethodCard) -> None:
+def _show_tables(card: MethodCard) -> None:
     """Settings by data set, and the weights that an oracle may search."""
     if card.published:
         console.say("published for single data sets, used with --published NAME")
@@ -226,14 +226,14 @@ def show_tables(card: MethodCard) -> None:
         console.say(f"chosen on labels with --oracle: {name} of {values}")
 
 
-def as_data(card: MethodCard) -> dict[str, Any]:
+def _as_data(card: MethodCard) -> dict[str, Any]:
     """A card for JSON."""
     names = [each.name for each in dataclasses.fields(card) if each.name not in ("name", "factory")]
     told = {name: getattr(card, name) for name in names}
     return {**told, "settings": card.settings}
 
 
-def order(card: MethodCard) -> str:
+def _order(card: MethodCard) -> str:
     """Whether an image is answered before it is stored, and what is answered together."""
     together = {"image": "", "batch": "in batches", "stream": "whole stream"}[card.sees]
     if card.reads_before_writes is None:

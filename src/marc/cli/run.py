@@ -55,12 +55,12 @@ def run(
     Every method on the same images:  marc run arrays/photos.npz --method all --space dinov2-b
     """
     stream = open_stream(source, views)
-    w = None if weight is None else number_or_text(weight)
+    w = None if weight is None else _number_or_text(weight)
     given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     orders = check_seeds(seed, in_order=in_order)
     if method == "all":
-        chosen = parse_settings(option, qualified=True)
+        chosen = _parse_settings(option, qualified=True)
         every = EveryMethod(source, stream, orders, settings, chosen, published)
         if oracle:
             raise MarcError(
@@ -72,7 +72,7 @@ def run(
         return
     if space is None and method in METHODS and "space" in METHODS[method].needs:
         settings["space"] = only_space(stream)
-    settings |= parse_settings(option)
+    settings |= _parse_settings(option)
     wanted = Wanted(source, stream, orders, method, settings, published, oracle)
     config = wanted.protocol()
     path = Path(output or default_folder(config))
@@ -80,7 +80,7 @@ def run(
         if json:
             console.as_json({"folder": str(path), "config": config, "would_run": [method]})
         else:
-            foresee(path, stream, config)
+            _foresee(path, stream, config)
         return
     was_done = execute(wanted, path, force=force)
     stored = read_stored(path, "run")
@@ -92,7 +92,7 @@ def run(
         show(path, config, metrics, was_done=was_done)
 
 
-def parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
+def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
     """Settings from `name=value`; true, false and numbers are read as such.
 
     `qualified` ones may name their method: `tda.alpha=1`.
@@ -107,11 +107,11 @@ def parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, An
             raise MarcError("this setting has an option of its own", got=pair, hint=hint)
         if name in settings:
             raise MarcError("a setting is given twice", got=name, hint=f"--set {pair}")
-        settings[name] = {"true": True, "false": False}.get(text.lower(), number_or_text(text))
+        settings[name] = {"true": True, "false": False}.get(text.lower(), _number_or_text(text))
     return settings
 
 
-def number_or_text(text: str) -> int | float | str:
+def _number_or_text(text: str) -> int | float | str:
     """The text as a number where it is one."""
     for kind in (int, float):
         try:
@@ -121,7 +121,7 @@ def number_or_text(text: str) -> int | float | str:
     return text
 
 
-def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+def _foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
     """What a run would do, and how much memory its memories may take."""
     console.say(f"{len(stream)} steps for each of {len(config['seeds'])} order(s), into {path}")
     if path.exists():

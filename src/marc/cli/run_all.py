@@ -74,11 +74,11 @@ class EveryMethod:
         try:
             warm_up(wanted)
         except MarcError as error:
-            return in_a_line(error).replace("--set ", f"--set {name}.")
+            return _in_a_line(error).replace("--set ", f"--set {name}.")
         return None
 
 
-def in_a_line(error: MarcError) -> str:
+def _in_a_line(error: MarcError) -> str:
     """What was wrong, and what to try."""
     return "; try ".join(filter(None, (error.problem, error.hint)))
 
@@ -93,7 +93,7 @@ def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, jso
     refused = {name: reason for name in METHODS if (reason := every.refusal(name)) is not None}
     names = [name for name in METHODS if name not in refused]
     if dry_run:
-        foresee(every, folder, names, refused, json=json)
+        _foresee(every, folder, names, refused, json=json)
         return
     for name in names:
         Folder(folder / name, every.one(name).protocol(), force=force, begin=False)  # may refuse
@@ -102,7 +102,7 @@ def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, jso
         try:
             execute(every.one(name), folder / name, force=force)
         except MarcError as error:  # of this method or its folder: the others go on
-            failed[name] = in_a_line(error)
+            failed[name] = _in_a_line(error)
     done = [name for name in names if name not in failed]
     if json:
         found = {name: read_result(folder / name, "run")[1] for name in done}
@@ -113,7 +113,7 @@ def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, jso
             told["comparison"] = {"reference": row_of(reference), "runs": rows}
         console.as_json(told)
     else:
-        tell(every, folder, done)
+        _tell(every, folder, done)
         for name, reason in refused.items():
             console.say(f"left out: {name}: {reason}")
     if failed:
@@ -121,7 +121,7 @@ def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, jso
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
 
 
-def foresee(
+def _foresee(
     every: EveryMethod, folder: Path, names: list[str], refused: dict[str, str], *, json: bool
 ) -> None:
     """What would be run, and what not."""
@@ -134,7 +134,7 @@ def foresee(
         console.say(f"left out: {name}: {reason}")
 
 
-def tell(every: EveryMethod, folder: Path, names: list[str]) -> None:
+def _tell(every: EveryMethod, folder: Path, names: list[str]) -> None:
     """The comparison, or without labels what can be said."""
     if every.stream.row_labels is None:
         for name in names:

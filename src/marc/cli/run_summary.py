@@ -35,13 +35,13 @@ def summarise(arrays: Arrays) -> dict[str, Any]:
         "gain": interval.estimate,
         "gain_interval": [interval.low, interval.high],
         "orders": [
-            {"seed": None if seed == AS_STORED else int(seed), **of_order(row, base_right, share)}
+            {"seed": None if seed == AS_STORED else int(seed), **_of_order(row, base_right, share)}
             for seed, row, share in zip(arrays["seeds"], right, changed, strict=True)
         ],
     }
 
 
-def of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float) -> dict[str, Any]:
+def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float) -> dict[str, Any]:
     """One order against the matched baseline, image by image."""
     repairs, regressions = int((right & ~base).sum()), int((~right & base).sum())
     return {

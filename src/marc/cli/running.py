@@ -22,7 +22,7 @@ from marc.results.folder import PREDICTIONS, Folder
 from marc.stream import Stream
 from marc.types import AnyMethod, Checking, Run, Step, order_name
 
-WARM = 4
+_WARM = 4
 """Images that a method answers before its time is taken."""
 
 
@@ -114,7 +114,7 @@ def execute(wanted: Wanted, path: Path, *, force: bool) -> bool:
             name = "order-stored" if seed is None else f"order-{seed}"
             done = folder.part(name)
             if done is None or "seconds" not in done:  # as parts of older versions are
-                done = by_row(*_answer(wanted, bar, seed))
+                done = _by_row(*_answer(wanted, bar, seed))
                 folder.keep_part(name, done)
             parts.append(done)
     folder.finish(*_result(wanted, parts))
@@ -156,7 +156,7 @@ def _answer(
     search = None
     if wanted.oracle:
         search = WeightSearch(METHODS[wanted.name].searched, len(stream))
-    run = with_bar(bar, wanted.method(seed), stream, search)
+    run = _with_bar(bar, wanted.method(seed), stream, search)
     if search is None or stream.labels is None:
         return run, {}, run.predictions
     return run, *search.best(stream.labels)
@@ -167,7 +167,7 @@ def warm_up(wanted: Wanted) -> None:
 
     A few images need not be enough for a method that answers many together; that is no refusal.
     """
-    few = replace(wanted.stream, order=wanted.stream.order[:WARM])
+    few = replace(wanted.stream, order=wanted.stream.order[:_WARM])
     try:
         for _ in iter_steps(wanted.method(wanted.orders[0]), few):
             pass
@@ -176,7 +176,7 @@ def warm_up(wanted: Wanted) -> None:
             raise
 
 
-def with_bar(
+def _with_bar(
     bar: Progress, method: AnyMethod, stream: Stream, search: WeightSearch | None = None
 ) -> Run:
     """One order, with running accuracy and gain where labels are known."""
@@ -202,7 +202,7 @@ def with_bar(
     return run
 
 
-def by_row(run: Run, chosen: dict[str, float], predictions: np.ndarray) -> dict[str, np.ndarray]:
+def _by_row(run: Run, chosen: dict[str, float], predictions: np.ndarray) -> dict[str, np.ndarray]:
     """A run's arrays by stored row instead of by position, so that runs can be paired."""
     place = np.argsort(run.order)
     return {

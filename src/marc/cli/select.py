@@ -32,7 +32,7 @@ from marc.spaces.selection import (
 from marc.stats import Interval
 from marc.stream import Stream
 
-Settings = Mapping[str, tuple[int, float]]
+_Settings = Mapping[str, tuple[int, float]]
 """Capacity and weight by space."""
 
 
@@ -58,21 +58,21 @@ def select(
     whole = replace(open_stream(source, 0), row_labels=None)
     labelled = read_sweep(Path(settings_from)) if settings_from else None
     spaces = check_spaces(whole, space)
-    settings: Settings = {}
+    settings: _Settings = {}
     if labelled is not None:  # a sample would hide that the sweep is of the same images
         settings = {name: transferred(whole, labelled, name) for name in spaces}
     stream = sample(whole, images)
     selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
     if json:
-        data = as_data(stream, selection, settings_from, settings)
+        data = _as_data(stream, selection, settings_from, settings)
         console.as_json({**describe("select", source, stream), **data})
         return
     show(stream, selection, settings_from, settings)
     if selection.space is not None:
-        console.say(f"next: {next_command(source, selection.space, settings)}")
+        console.say(f"next: {_next_command(source, selection.space, settings)}")
 
 
-def next_command(source: str, space: str, settings: Settings) -> str:
+def _next_command(source: str, space: str, settings: _Settings) -> str:
     """What to type once a space is chosen."""
     words = ["marc", "run", source, "--space", space]
     if space in settings:
@@ -96,8 +96,8 @@ def choose(
     return job.result(for_each(spaces, len(stream), job.space), cast(Test, test))
 
 
-def as_data(
-    stream: Stream, selection: Selection, settings_from: str, settings: Settings
+def _as_data(
+    stream: Stream, selection: Selection, settings_from: str, settings: _Settings
 ) -> dict[str, Any]:
     """A selection for JSON."""
     return {
@@ -108,21 +108,21 @@ def as_data(
         "n_replicates": selection.n_replicates,
         "chance": selection.chance,
         "agreement": {str(size): value for size, value in selection.agreement.items()},
-        "predictors_own": list(own_spaces(stream.features, names(selection))),
+        "predictors_own": list(own_spaces(stream.features, _names(selection))),
         "settings_from": settings_from or None,
         "ranking": [
-            candidate_as_data(each, selection, settings.get(each.space))
+            _candidate_as_data(each, selection, settings.get(each.space))
             for each in selection.ranking
         ],
     }
 
 
-def names(selection: Selection) -> list[str]:
+def _names(selection: Selection) -> list[str]:
     """The spaces of a ranking, best first."""
     return [each.space for each in selection.ranking]
 
 
-def candidate_as_data(
+def _candidate_as_data(
     candidate: Candidate, selection: Selection, settings: tuple[int, float] | None
 ) -> dict[str, Any]:
     """One space of the ranking for JSON."""
@@ -152,7 +152,7 @@ def show(
     stream: Stream,
     selection: Selection,
     settings_from: str = "",
-    settings: Settings = MappingProxyType({}),
+    settings: _Settings = MappingProxyType({}),
 ) -> None:
     """The selection for a person."""
     console.say(
@@ -176,32 +176,32 @@ def show(
             ]
         )
     console.table(columns, rows)
-    explain(selection, settings_from)
+    _explain(selection, settings_from)
     mind(
         {each.space: each.n_duplicates for each in selection.ranking},
         {each.space: each.recall for each in selection.ranking},
     )
-    own = own_spaces(stream.features, names(selection))
+    own = own_spaces(stream.features, _names(selection))
     if own and len(selection.ranking) > 1:
         console.say(f"{', '.join(own)}: the predictor's own; shares its mistakes and ranks high")
-    conclude(selection)
+    _conclude(selection)
 
 
-def explain(selection: Selection, settings_from: str) -> None:
+def _explain(selection: Selection, settings_from: str) -> None:
     """What the columns are."""
     console.say(f"±: 95 %, for all spaces at once; by chance: {console.percent(selection.chance)}")
     console.say("pseudo-purity: neighbours that share the predictor's answer; not yet a gain")
     if len(selection.ranking) > 1:
         needed = {"paired": "its own ±", "radii": "the sum of both ±"}[selection.test]
         console.say(f"behind: the first space, in points; it counts if above {needed}")
-        console.say(f"same first space in batches of {agreements(selection)}")
+        console.say(f"same first space in batches of {_agreements(selection)}")
     if selection.n_neighbors == HINTED_NEIGHBORS:
         console.say("try K: only a hint, learned on one stream of 7,500 images")
     if settings_from:
         console.say(f"K, w: best on the labelled stream of {settings_from}")
 
 
-def agreements(selection: Selection) -> str:
+def _agreements(selection: Selection) -> str:
     """How often smaller batches agree; those behind the errors are shown if there is no other."""
     shares = dict(selection.agreement)
     if len(shares) > 1:
@@ -209,7 +209,7 @@ def agreements(selection: Selection) -> str:
     return ", ".join(f"{size}: {100 * share:.0f} %" for size, share in shares.items())
 
 
-def conclude(selection: Selection) -> None:
+def _conclude(selection: Selection) -> None:
     """The answer in words."""
     first = selection.ranking[0].space
     if len(selection.ranking) == 1:

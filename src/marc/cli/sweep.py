@@ -19,8 +19,8 @@ from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
-REPLICATES = 2000  # draws of the images for the interval of an oracle gain
-GRID = 1  # the place of the oracle over the grid among the scores of a space
+_REPLICATES = 2000  # draws of the images for the interval of an oracle gain
+_GRID = 1  # the place of the oracle over the grid among the scores of a space
 
 
 def sweep(
@@ -48,29 +48,29 @@ def sweep(
     """
     stream = open_stream(source, views)
     job = plan_sweep(stream, capacity, weight, check_seeds(seed, in_order=in_order), policy)
-    config = protocol(source, job, check_spaces(stream, space))
+    config = _protocol(source, job, check_spaces(stream, space))
     sources = [read_sweep(Path(path)) for path in held_out]
     if sources:
         images = stream.features.images
         check_sources(sources, images, job.capacities, job.weights, config["spaces"])
-    path = Path(output or default_folder(job, config))
+    path = Path(output or _default_folder(job, config))
     if dry_run:
-        foresee(path, stream, config)
+        _foresee(path, stream, config)
         return
     folder = Folder(path, config, force=force)
     if not folder.done:
-        finish(folder, job, config["spaces"])
+        _finish(folder, job, config["spaces"])
     result = read_sweep(path)
-    scores = summarise(result, sources)
+    scores = _summarise(result, sources)
     _, metrics = read_result(path, "sweep")
-    intervals = oracle_intervals(metrics, result)
+    intervals = _oracle_intervals(metrics, result)
     if json:
-        rows = {name: [as_data(score) for score in row] for name, row in scores.items()}
+        rows = {name: [_as_data(score) for score in row] for name, row in scores.items()}
         for name, ends in intervals.items():
-            rows[name][GRID]["gain_interval"] = ends
+            rows[name][_GRID]["gain_interval"] = ends
         console.as_json({"folder": str(path), "config": config, "metrics": metrics, "scores": rows})
     else:
-        show(result, scores, intervals, config)
+        _show(result, scores, intervals, config)
         console.say(f"{'already there' if folder.done else 'written'}: {path}")
 
 
@@ -84,7 +84,7 @@ def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     return spaces
 
 
-def default_folder(job: SweepJob, config: dict[str, Any]) -> str:
+def _default_folder(job: SweepJob, config: dict[str, Any]) -> str:
     """The stream's name, with a digest of the settings where they are not the usual ones."""
     stream = job.stream
     usual = {
@@ -99,7 +99,7 @@ def default_folder(job: SweepJob, config: dict[str, Any]) -> str:
     return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
-def protocol(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
+def _protocol(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
     """Everything that decides the result, as data."""
     return {
         **describe("sweep", source, job.stream),
@@ -113,7 +113,7 @@ def protocol(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
     }
 
 
-def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+def _foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
     """What a sweep would do, and the arithmetic it takes at most."""
     spaces, size = config["spaces"], len(stream)
     cells = len(config["capacities"]) * len(config["weights"]) * len(config["seeds"])
@@ -128,7 +128,7 @@ def foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         console.say(f"  {space}: {note}")
 
 
-def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
+def _finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
     """Sweep the spaces that are not done yet, then write the result."""
     intervals = {}
     with console.progress() as bar:
@@ -144,7 +144,7 @@ def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
             intervals[space] = (done["lower"], done["upper"])
         bar.update(task, description="interval of each oracle gain", completed=len(spaces))
         result = job.result(intervals)
-        envelopes = envelope(result)
+        envelopes = _envelope(result)
     arrays = {
         "ids": np.array(job.stream.features.ids),
         "base_correct": result.base_correct,
@@ -161,7 +161,7 @@ def finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
     folder.finish(metrics, {INTERVALS: arrays})
 
 
-def envelope(sweep: Sweep) -> dict[str, Any]:
+def _envelope(sweep: Sweep) -> dict[str, Any]:
     """The oracle gain of each space over the grid, with its interval over images.
 
     The capacity is the one that is best on all images; the weight is chosen anew in each draw.
@@ -172,19 +172,19 @@ def envelope(sweep: Sweep) -> dict[str, Any]:
         place = sweep.capacities.index(best.capacity)
         lower, upper = (ends[:, place] for ends in sweep.intervals[space])
         gain, low, high = envelope_bootstrap(
-            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=REPLICATES
+            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=_REPLICATES
         )
         spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
-    return {"selection": "oracle", "n_replicates": REPLICATES, "seed": 0, "spaces": spaces}
+    return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
 
 
-def oracle_intervals(metrics: dict[str, Any], sweep: Sweep) -> dict[str, list[float]]:
+def _oracle_intervals(metrics: dict[str, Any], sweep: Sweep) -> dict[str, list[float]]:
     """The interval of each oracle gain; a folder of an older version has none stored."""
-    stored = metrics.get("envelope") or envelope(sweep)
+    stored = metrics.get("envelope") or _envelope(sweep)
     return {space: row["gain_interval"] for space, row in stored["spaces"].items()}
 
 
-def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
+def _summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
     """For each space: the paper's fixed setting, the oracles, and what was chosen elsewhere."""
     capacity = min(sweep.capacities, key=lambda k: (abs(k - 16), k))
     weight = min(sweep.weights, key=lambda w: (abs(w - 10), w))
@@ -200,7 +200,7 @@ def summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
     return scores
 
 
-def as_data(score: Score) -> dict[str, Any]:
+def _as_data(score: Score) -> dict[str, Any]:
     """A score for JSON."""
     spread = score.spread
     return {
@@ -217,7 +217,7 @@ def as_data(score: Score) -> dict[str, Any]:
     }
 
 
-def show(
+def _show(
     sweep: Sweep,
     scores: dict[str, list[Score]],
     intervals: dict[str, list[float]],
@@ -242,30 +242,30 @@ def show(
         *(["held-out", "at K, w"] if is_held_out else []),
     ]
     rows = []
-    for space, row in sorted(scores.items(), key=lambda pair: -pair[1][GRID].gain):
-        cells = [space, gain(row[0]), gain(row[1]), setting(row[1]), gain(row[2])]
+    for space, row in sorted(scores.items(), key=lambda pair: -pair[1][_GRID].gain):
+        cells = [space, _gain(row[0]), _gain(row[1]), _setting(row[1]), _gain(row[2])]
         if is_held_out:
-            cells += [gain(row[3]), setting(row[3])]
+            cells += [_gain(row[3]), _setting(row[3])]
         else:
             cells.insert(3, console.interval(intervals[space]))
         rows.append(cells)
     console.say("gain in points over no memory, mean (sd over orders)")
     console.table(columns, rows)
-    for note in notes(scores, config):
+    for note in _notes(scores, config):
         console.say(note)
 
 
-def notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
+def _notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
     """What the table cannot say."""
     found = []
-    if any("/" in setting(score) for row in scores.values() for score in row):
+    if any("/" in _setting(score) for row in scores.values() for score in row):
         found.append("several w: an oracle chooses one for each order")
     *_, last = next(iter(scores.values()))
     if last.selection == "held_out":
         found.append(f"held-out: K and w chosen on {last.chosen_on}")
     else:
         found.append(
-            f"95 % interval of the oracle at that K over images: {REPLICATES:,} draws of them,\n"
+            f"95 % interval of the oracle at that K over images: {_REPLICATES:,} draws of them,\n"
             "w chosen anew in each"
         )
     if config["transductive"]:
@@ -273,13 +273,13 @@ def notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
     return found
 
 
-def gain(score: Score) -> str:
+def _gain(score: Score) -> str:
     """A gain with its spread over orders."""
     spread = "" if math.isnan(score.spread) else f" ({100 * score.spread:.2f})"
     return console.points(score.gain) + spread
 
 
-def setting(score: Score) -> str:
+def _setting(score: Score) -> str:
     """Capacity and the weights that were chosen."""
     weights = "/".join(f"{weight:.3g}" for weight in dict.fromkeys(score.weights))
     return f"{score.capacity}, {weights}"

@@ -37,7 +37,7 @@ _SAMPLE = 64  # pictures that are read again before a store is added to
 
 
 @dataclass(frozen=True)
-class Changes:
+class _Changes:
     """What a call is going to do to a store, found out before anything is touched."""
 
     fresh: tuple[Job, ...]
@@ -53,39 +53,39 @@ class Changes:
 
 def find_changes(
     plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
-) -> Changes:
+) -> _Changes:
     """Refuse what is refused, and embed the prompts; nothing is written.
 
     With `force`, what was made otherwise is replaced; if nothing was, all is computed again.
     """
-    every, words = tuple(jobs), words_of(plan, jobs)
+    every, words = tuple(jobs), _words_of(plan, jobs)
     if not holds_list(plan.store, plan.images, chunk=plan.chunk, force=force):
-        told = embed_words(plan, jobs, on_progress)
+        told = _embed_words(plan, jobs, on_progress)
         gone = feature_arrays(FeatureStore(plan.store)) if is_store(plan.store) else set()
         lost = sorted(gone - {job.array for job in every})
-        return Changes(every, told, words, True, tuple(lost))
+        return _Changes(every, told, words, True, tuple(lost))
     store = FeatureStore(plan.store)
     there = [job for job in every if store.holds(job.array, job.made, force=force)]
     said = not words or store.holds(PROTOTYPES, words, force=force)
     again = force and said and len(there) == len(every)
     if not again:
-        check_content(store, plan.images)
+        _check_content(store, plan.images)
     fresh = every if again else tuple(job for job in every if job not in there)
-    told = None if said and not again else embed_words(plan, jobs, on_progress)
+    told = None if said and not again else _embed_words(plan, jobs, on_progress)
     all_named = {job.array for job in every} >= feature_arrays(store)
-    return Changes(fresh, told, words, again and all_named, ())
+    return _Changes(fresh, told, words, again and all_named, ())
 
 
-def make_changes(plan: EmbeddingPlan, changes: Changes) -> FeatureStore:
+def make_changes(plan: EmbeddingPlan, changes: _Changes) -> FeatureStore:
     """Make the store, room in it for every array, and write the prototypes; under the lock."""
     if changes.replaces:
-        create_store(plan.store, plan.images, chunk=plan.chunk)
+        _create_store(plan.store, plan.images, chunk=plan.chunk)
     store = FeatureStore(plan.store, write=True)
     for job in changes.fresh:  # views before prototypes: new words never stand beside old views
         card = asdict(job.encoder.card)
         store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
     if changes.prototypes is not None:
-        write_prototypes(store, changes.prototypes, changes.words)
+        _write_prototypes(store, changes.prototypes, changes.words)
     return store
 
 
@@ -95,7 +95,7 @@ def feature_arrays(store: FeatureStore) -> set[str]:
     return spaces | ({VIEWS} if store.attributes(VIEWS) else set())
 
 
-def words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
+def _words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
     """All that the prototypes depend on; empty without a predictor."""
     if jobs.text is None or jobs.predictor is None:
         return {}
@@ -107,7 +107,7 @@ def words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
     }
 
 
-def embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
+def _embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
     """The prototypes of a plan, if it has a predictor."""
     if jobs.text is None:
         return None
@@ -119,7 +119,7 @@ def embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Pro
     )
 
 
-def write_prototypes(store: FeatureStore, told: Prototypes, words: Mapping[str, Any]) -> None:
+def _write_prototypes(store: FeatureStore, told: Prototypes, words: Mapping[str, Any]) -> None:
     """Text prototypes and the embedding of every prompt; prototypes last: they say it is whole."""
     for name, values in (
         ("prompts", told.prompts),
@@ -130,7 +130,7 @@ def write_prototypes(store: FeatureStore, told: Prototypes, words: Mapping[str, 
         store.put(f"predictor/{name}", values, words)
 
 
-def check_content(store: FeatureStore, images: ImageSet) -> None:
+def _check_content(store: FeatureStore, images: ImageSet) -> None:
     """Refuse other pictures of the same names: all are read if from elsewhere, else some."""
     came_from = [store.about[name] for name in ("source", "root", "folder")]
     moved = came_from != [images.name, images.root, str(Path.cwd())]
@@ -173,7 +173,7 @@ def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool 
     return not differing
 
 
-def create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
+def _create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
     """An empty store in place of what is there, under the lock of `writing`.
 
     The mark goes first and comes last: killed in between, there is no store but a folder of ours.

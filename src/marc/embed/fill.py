@@ -98,7 +98,7 @@ def embed_by(
                 if len(store.pending(job.array)) == store.n_chunks:
                     store.drop(job.array)
             raise
-        quarantined = finish(store, jobs)
+        quarantined = _finish(store, jobs)
     told = changes.prototypes
     notes = told.notes if told else ()
     if changes.lost:
@@ -168,7 +168,7 @@ def _groups(
 ) -> Iterator[tuple[int, Prepared, bool]]:
     """Pictures as they are encoded, all of a group from one chunk, and whether it is the last."""
     cut = [
-        (chunk, group) for chunk, jobs in work.items() for group in cut_chunk(store, chunk, jobs)
+        (chunk, group) for chunk, jobs in work.items() for group in _cut_chunk(store, chunk, jobs)
     ]
     wanted = {chunk: wanted_by(list(jobs), images.upright) for chunk, jobs in work.items()}
     pieces = ((_piece(images, rows), wanted[chunk]) for chunk, group in cut for rows in group)
@@ -178,7 +178,7 @@ def _groups(
         yield chunk, join([next(ready) for _ in group]), is_last
 
 
-def cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[list[range]]:
+def _cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[list[range]]:
     """Groups of pieces of a chunk's rows: one group, or as many as make batches of views."""
     rows = store.rows(chunk)
     viewed = next((job for job in jobs if job.has_views), None)
@@ -234,7 +234,7 @@ def _write_chunk(
         store.write(name, chunk, parts)
 
 
-def finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
+def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
     """Say which arrays are whole, and write the list of pictures that could not be read."""
     for name in (STATUS, CONTENT, *(job.array for job in jobs)):
         store.finish(name)

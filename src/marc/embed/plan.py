@@ -138,17 +138,17 @@ def load_jobs(plan: EmbeddingPlan) -> Jobs:
     spaces = []
     for spec in plan.spaces:
         encoder = create_encoder(spec.name, **spec.options())
-        spaces.append(Job(f"{SPACES}/{space_name(encoder.card.name)}", encoder))
+        spaces.append(Job(f"{SPACES}/{_space_name(encoder.card.name)}", encoder))
     names = [job.array for job in spaces]
     if twice := {name for name in names if names.count(name) > 1}:
         raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
     return Jobs(tuple(spaces), predictor, text)
 
 
-def space_name(encoder: str) -> str:
+def _space_name(encoder: str) -> str:
     """What an encoder's space is called in a stream.
 
-    >>> space_name("mini:pairs-large"), space_name("dinov2-b")
+    >>> _space_name("mini:pairs-large"), space_name("dinov2-b")
     ('pairs-large', 'dinov2-b')
     """
     return encoder.removeprefix("mini:")

@@ -20,7 +20,7 @@ from marc.embed.workers import Workers
 from marc.errors import MarcError
 from marc.types import OnProgress
 
-FEW = 2  # workers where there is no GPU: each has a copy of the encoders in memory
+_FEW = 2  # workers where there is no GPU: each has a copy of the encoders in memory
 
 
 class _Filler:
@@ -59,7 +59,7 @@ def embed_with_ray(
     def fill_all(store: FeatureStore, work: Mapping[int, Sequence[Job]]) -> Timing:
         timing, total = Timing(), sum(len(store.rows(chunk)) for chunk in work)
         report("embedding", 0, total)
-        for row in _map(ray, settled(plan, jobs), list(work), n_workers) if work else ():
+        for row in _map(ray, _settled(plan, jobs), list(work), n_workers) if work else ():
             timing.images += int(row["n_images"])
             report("embedding", timing.images, total)
         return timing
@@ -68,7 +68,7 @@ def embed_with_ray(
         return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
 
 
-def settled(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:
+def _settled(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:
     """The plan with what was chosen here, so that no worker chooses otherwise."""
 
     def settle(spec: EncoderSpec, job: Job) -> EncoderSpec:
@@ -85,8 +85,8 @@ def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> An
     items = [{"chunk": chunk} for chunk in chunks]
     # a block a chunk from the start: a step that cuts blocks would want a core of its own
     data = ray.data.from_items(items, override_num_blocks=len(items))
-    gpus = int(ray.cluster_resources().get("GPU", 0)) if uses_gpus(plan) else 0
-    count = min(n_workers or gpus or FEW, gpus or n_workers or FEW, len(chunks))
+    gpus = int(ray.cluster_resources().get("GPU", 0)) if _uses_gpus(plan) else 0
+    count = min(n_workers or gpus or _FEW, gpus or n_workers or _FEW, len(chunks))
     filled = data.map_batches(
         _Filler,
         fn_constructor_args=(plan,),
@@ -97,7 +97,7 @@ def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> An
     return filled.iter_rows()
 
 
-def uses_gpus(plan: EmbeddingPlan) -> bool:
+def _uses_gpus(plan: EmbeddingPlan) -> bool:
     """Whether any encoder may run on a GPU."""
     specs = [*plan.spaces, *([plan.predictor] if plan.predictor else [])]
     return any(spec.device != "cpu" for spec in specs)

@@ -37,7 +37,7 @@ CHUNK = 256
 """Pictures in a chunk, unless someone says otherwise."""
 
 STATUS, CONTENT, IDS, LABELS = (f"images/{n}" for n in ("status", "content", "ids", "labels"))
-MARK = "marc_store"
+_MARK = "marc_store"
 
 
 class FeatureStore:
@@ -61,7 +61,7 @@ class FeatureStore:
                 hint=f"marc embed folder/DIR --encoder dinov2-b -o {path}",
             )
         self._group = zarr.open_group(path, mode="r+" if write else "r")
-        self.about = dict(self._group.attrs[MARK])  # type: ignore[arg-type]
+        self.about = dict(self._group.attrs[_MARK])  # type: ignore[arg-type]
         if self.about["format"] != FORMAT:
             raise MarcError(
                 "this store was written by another version of marc",
@@ -71,7 +71,7 @@ class FeatureStore:
 
     def mark(self) -> None:
         """Say that a store that was begun is one: its list of pictures is there."""
-        self._group.attrs[MARK] = self.about
+        self._group.attrs[_MARK] = self.about
 
     @property
     def n_images(self) -> int:
@@ -260,6 +260,6 @@ def _digest_small(values: NDArray[Any]) -> str:
 def is_store(path: Path) -> bool:
     """Whether a folder is a store of ours, with its list of pictures."""
     try:
-        return MARK in json.loads((path / "zarr.json").read_text())["attributes"]
+        return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from marc.encoders.cards import EncoderCard
 from marc.errors import MarcError, one_of
 
-PRECISIONS = ("auto", "bfloat16", "float32")
+_PRECISIONS = ("auto", "bfloat16", "float32")
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def check_device(asked: str) -> str:
 
 
 def check_precision(asked: str) -> str:
-    """One of `PRECISIONS`."""
-    return one_of("precision", asked, PRECISIONS)
+    """One of `_PRECISIONS`."""
+    return one_of("precision", asked, _PRECISIONS)
 
 
 def check_choices(card: EncoderCard, loading: Loading) -> None:

@@ -31,7 +31,7 @@ from marc.pictures.crops import Crop, Triple, check_crop, normalise
 from marc.results.files import read_json
 from marc.scores import unit
 
-BATCH = 64
+_BATCH = 64
 _NEEDED = ("name", "dim", "size", "mean", "std")
 _FREE = ("resized", "resize", "interpolation", "pooling", "licence", "paper", "summary")
 
@@ -45,7 +45,7 @@ class OnnxEncoder:
         self._session, digest = _open(card, path)
         self._input = self._session.get_inputs()[0].name
         self.card = dataclasses.replace(card, digest=digest)
-        self.batch = integer("batch", batch, at_least=0) or BATCH
+        self.batch = integer("batch", batch, at_least=0) or _BATCH
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
@@ -68,7 +68,7 @@ class OnnxEncoder:
         return rows
 
 
-def load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
+def _load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
     """The encoder of `onnx:FILE`."""
     check_choices(card, loading)
     encoder = OnnxEncoder(card, Path(card.tag), loading.batch)
@@ -77,7 +77,7 @@ def load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
     return encoder
 
 
-def onnx_card(file: str) -> EncoderCard:
+def _onnx_card(file: str) -> EncoderCard:
     """The card beside an ONNX file."""
     path = Path(file).expanduser()
     if not path.is_file():
@@ -186,4 +186,4 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
     return session, digest
 
 
-LIBRARY = Library("onnx:FILE", load_onnx, onnx_card)
+LIBRARY = Library("onnx:FILE", _load_onnx, _onnx_card)

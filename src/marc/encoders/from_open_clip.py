@@ -74,18 +74,18 @@ class OpenClipEncoder:
         return encode_tokens(self._model.encode_text, self.card, self._running, tokens)
 
 
-def load_open_clip(card: EncoderCard, loading: Loading) -> OpenClipEncoder:
+def _load_open_clip(card: EncoderCard, loading: Loading) -> OpenClipEncoder:
     """The predictor of a card, from a file, a folder, the hub's cache or the network."""
     import_libraries("open_clip")
     running = settle(loading)
     path = weights_file(card, loading, _published)
     with network(loading.offline):  # some towers and tokenizers are described on the hub
-        model, digest = fill_towers(card, path)
+        model, digest = _fill_towers(card, path)
         tokenizer = _tokenizer(card)
     return OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
 
 
-def fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
+def _fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
     """The two towers of a card with the weights of a file, all of them or none, and their digest.
 
     open_clip would read the file itself, but it does not read OpenAI's own, and on an error of one
@@ -98,13 +98,13 @@ def fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
     try:
         with without_drawing(), _without_complaint():
             model: nn.Module = open_clip.create_model(_architecture(card), pretrained_text=False)
-        model.load_state_dict(translated(state, model), strict=True)
+        model.load_state_dict(_translated(state, model), strict=True)
     except Exception as error:  # translating the file of another model fails in many ways
         raise misfit(card, path, error) from error
     return model, digest
 
 
-def translated(state: dict[str, Any], model: Any) -> dict[str, Any]:
+def _translated(state: dict[str, Any], model: Any) -> dict[str, Any]:
     """Weights under the names and in the shapes of a model, as open_clip does with its own files.
 
     They may be those of MobileCLIP's authors, from before the text tower had a name of its own, or
@@ -145,7 +145,7 @@ def _without_complaint() -> Iterator[None]:
         logger.removeFilter(other)
 
 
-def open_clip_card(name: str) -> EncoderCard:
+def _open_clip_card(name: str) -> EncoderCard:
     """The card of any model that open_clip has weights for: ARCH/TAG."""
     import_libraries("open_clip")
     import open_clip
@@ -222,4 +222,4 @@ def _published(card: EncoderCard) -> Published:
     )
 
 
-LIBRARY = Library("open_clip:ARCH/TAG", load_open_clip, open_clip_card)
+LIBRARY = Library("open_clip:ARCH/TAG", _load_open_clip, _open_clip_card)

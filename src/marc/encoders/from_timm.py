@@ -47,11 +47,11 @@ class TimmEncoder:
         return encode_images(self._model, self.card, self._running, images)
 
 
-def load_timm(card: EncoderCard, loading: Loading) -> TimmEncoder:
+def _load_timm(card: EncoderCard, loading: Loading) -> TimmEncoder:
     """The encoder of a card, from a file, a folder, timm's cache or the network."""
     import_libraries("timm")
     running = settle(loading)
-    model, digest = fill_tower(card, weights_file(card, loading, _published))
+    model, digest = _fill_tower(card, weights_file(card, loading, _published))
     return TimmEncoder(dataclasses.replace(card, digest=digest), model, running)
 
 
@@ -69,7 +69,7 @@ def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     return model
 
 
-def fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
+def _fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
     """The tower of a card with the weights of a file, all of them or none, and their digest.
 
     timm translates what it knows: files of open_clip and of a model's authors, and positions that
@@ -91,7 +91,7 @@ def fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
     return model, digest
 
 
-def timm_card(tag: str) -> EncoderCard:
+def _timm_card(tag: str) -> EncoderCard:
     """The card of any model that timm has weights for."""
     import_libraries("timm")
     import timm
@@ -105,7 +105,7 @@ def timm_card(tag: str) -> EncoderCard:
             got=tag,
             hint=f"timm:{tag.replace('_clip_', '_clip_quickgelu_')}",
         )
-    projecting = projects(tag, known.num_classes)
+    projecting = _projects(tag, known.num_classes)
     with torch.device("meta"):  # shapes alone
         model: Any = timm.create_model(tag, num_classes=known.num_classes if projecting else 0)
     pooling, dim = DEFAULT, getattr(model, "head_hidden_size", None) or model.num_features
@@ -129,7 +129,7 @@ def timm_card(tag: str) -> EncoderCard:
     )
 
 
-def projects(tag: str, n_classes: int) -> bool:
+def _projects(tag: str, n_classes: int) -> bool:
     """Whether what timm keeps where a classifier would be is the projection of a CLIP.
 
     It is not where the tower was tuned on the labels of ImageNet afterwards. PE Core is a CLIP too.
@@ -176,4 +176,4 @@ def _published(card: EncoderCard) -> Published:
     return Published(known.hf_hub_id or "", names, url or "", folder)
 
 
-LIBRARY = Library("timm:TAG", load_timm, timm_card)
+LIBRARY = Library("timm:TAG", _load_timm, _timm_card)

@@ -27,9 +27,9 @@ from marc.errors import MarcError
 from marc.pictures.crops import crop_picture
 from marc.results.files import ENCODING, cache_folder, changed, read_arrays, versions, write_arrays
 
-SHIPPED = Path(__file__).with_name("golden.npz")
+_SHIPPED = Path(__file__).with_name("golden.npz")
 
-NOISE = {"float32": (1e-5, 1e-12), "bfloat16": (3e-3, 1e-5)}
+_NOISE = {"float32": (1e-5, 1e-12), "bfloat16": (3e-3, 1e-5)}
 """What is noise, by precision: a share of the mean 1 - cosine between pictures, and a least value.
 
 An encoder that sees all pictures as nearly alike must be held to smaller differences, hence a
@@ -44,7 +44,7 @@ picture, colour order, pooling, 6e-2 and more. So bfloat16 may hide what float32
 
 _UNIT = 1e-3  # how far from 1 the length of a unit vector may be
 
-Status = Literal["same", "stored", "changed", "failed"]
+_Status = Literal["same", "stored", "changed", "failed"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Verdict:
     """What became of one encoder's golden vectors."""
 
     name: str
-    status: Status
+    status: _Status
     largest: float
     """The largest 1 - cosine between the vectors of a picture, now and as known; 0 if unknown."""
     tolerance: float
@@ -61,7 +61,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Known:
+class _Known:
     """Vectors of an earlier day, and what they came from."""
 
     vectors: NDArray[Any]
@@ -75,15 +75,15 @@ class Known:
         return {"vectors": self.vectors, "about": np.array(json.dumps(about))}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Known:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> _Known:
         """From a file."""
         return cls(arrays["vectors"], **json.loads(str(arrays["about"])))
 
 
-def golden_vectors(encoder: Encoder) -> NDArray[np.float32]:
+def _golden_vectors(encoder: Encoder) -> NDArray[np.float32]:
     """Vectors (5, dim) of the golden pictures, through the crop on the encoder's own card."""
     crop = encoder.card.crop
-    return encoder.encode(np.stack([crop_picture(each, crop) for each in golden_pictures()]))
+    return encoder.encode(np.stack([crop_picture(each, crop) for each in _golden_pictures()]))
 
 
 def check_golden(encoder: Encoder, folder: Path | None = None) -> Verdict:
@@ -94,49 +94,49 @@ def check_golden(encoder: Encoder, folder: Path | None = None) -> Verdict:
         folder: where vectors are stored; `golden` in the user's cache folder by default.
     """
     try:
-        vectors = golden_vectors(encoder)
+        vectors = _golden_vectors(encoder)
         problem = _problem(vectors, encoder.card.dim)
     except (MarcError, RuntimeError, ValueError) as error:
         problem = f"the encoder failed: {error}"
     if problem:
         return Verdict(encoder.card.name, "failed", 0.0, 0.0, problem)
     now = _describe(encoder, vectors)
-    shipped = shipped_vectors().get(_key(encoder))
+    shipped = _shipped_vectors().get(_key(encoder))
     if shipped is not None:
         hint = "install marc-clip again"
         return _compare(encoder.card.name, now, shipped, "the vectors that ship with marc", hint)
     return _compare_stored(encoder, now, folder or cache_folder() / "golden")
 
 
-def shipped_vectors(path: Path = SHIPPED) -> dict[str, Known]:
+def _shipped_vectors(path: Path = _SHIPPED) -> dict[str, _Known]:
     """Known vectors that ship with us, by encoder and digest; none of another version."""
     arrays = read_arrays(path, "a file of golden vectors")
-    if int(arrays.pop("version")) != VERSION:
+    if int(arrays.pop("version")) != _VERSION:
         return {}
     parts: dict[str, dict[str, NDArray[Any]]] = {}
     for name, array in arrays.items():
         key, _, part = name.rpartition("/")
         parts.setdefault(key, {})[part] = array
-    return {key: Known.from_arrays(each) for key, each in parts.items()}
+    return {key: _Known.from_arrays(each) for key, each in parts.items()}
 
 
-def write_shipped(path: Path = SHIPPED) -> None:
+def _write_shipped(path: Path = _SHIPPED) -> None:
     """Compute and write the vectors of all `mini:` encoders: `python -m marc.encoders.golden`."""
     from marc.encoders import create_encoder, list_encoders
 
-    arrays: dict[str, NDArray[Any]] = {"version": np.array(VERSION)}
+    arrays: dict[str, NDArray[Any]] = {"version": np.array(_VERSION)}
     for name in list_encoders("mini:*"):
         encoder = create_encoder(name)
-        half = golden_vectors(encoder).astype(np.float16)  # rounds by 1e-8 in 1 - cosine
+        half = _golden_vectors(encoder).astype(np.float16)  # rounds by 1e-8 in 1 - cosine
         known = _describe(encoder, half)
         arrays |= {f"{_key(encoder)}/{part}": each for part, each in known.as_arrays().items()}
     write_arrays(path, arrays, compressed=True)
 
 
-def distances(vectors: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+def _distances(vectors: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
     """1 - cosine row by row, as half a squared distance: exact also where it is tiny.
 
-    >>> distances(np.eye(2), np.array([[1, 1e-8], [1, 0]]))
+    >>> _distances(np.eye(2), np.array([[1, 1e-8], [1, 0]]))
     array([5.e-17, 1.e+00])
     """
     pair = [np.asarray(each, dtype=np.float64) for each in (vectors, others)]
@@ -144,18 +144,18 @@ def distances(vectors: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64
     return np.asarray(((first - second) ** 2).sum(axis=1) / 2)
 
 
-def _compare_stored(encoder: Encoder, now: Known, folder: Path) -> Verdict:
+def _compare_stored(encoder: Encoder, now: _Known, folder: Path) -> Verdict:
     name = encoder.card.name
-    path = folder / f"{_key(encoder)}-{VERSION}.npz"
+    path = folder / f"{_key(encoder)}-{_VERSION}.npz"
     try:
-        known = Known.from_arrays(read_arrays(path, "a file of golden vectors"))
+        known = _Known.from_arrays(read_arrays(path, "a file of golden vectors"))
     except (MarcError, KeyError, TypeError, ValueError):
         known = None  # not there, or not whole: it is written again
     if known is not None:
         return _compare(
             name, now, known, "the vectors of its first check", f"to accept them, rm '{path}'"
         )
-    others = sorted(folder.glob(f"{safe_name(name)}@*-{VERSION}.npz"))
+    others = sorted(folder.glob(f"{safe_name(name)}@*-{_VERSION}.npz"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_arrays(path, now.as_arrays())
@@ -168,17 +168,17 @@ def _compare_stored(encoder: Encoder, now: Known, folder: Path) -> Verdict:
     return Verdict(name, "stored", 0.0, 0.0, message)
 
 
-def _compare(name: str, now: Known, known: Known, what: str, hint: str) -> Verdict:
+def _compare(name: str, now: _Known, known: _Known, what: str, hint: str) -> Verdict:
     tolerance = max(_tolerance(each.precision, known.vectors) for each in (now, known))
     comparable = now.vectors.shape == known.vectors.shape
-    largest = float(distances(now.vectors, known.vectors).max()) if comparable else 2.0
+    largest = float(_distances(now.vectors, known.vectors).max()) if comparable else 2.0
     if largest <= tolerance:
         return Verdict(name, "same", largest, tolerance, f"gives {what}")
     message = f"does not give {what}: {_differences(now, known)}; {hint}"
     return Verdict(name, "changed", largest, tolerance, message)
 
 
-def _differences(now: Known, known: Known) -> str:
+def _differences(now: _Known, known: _Known) -> str:
     """What differs beside the vectors, in words."""
     changes = [
         f"{name} is {new!r}, was {old!r}"
@@ -196,10 +196,10 @@ def _differences(now: Known, known: Known) -> str:
     return "same card, other vectors" + ("; " + ", ".join(changes) if changes else "")
 
 
-def _describe(encoder: Encoder, vectors: NDArray[Any]) -> Known:
+def _describe(encoder: Encoder, vectors: NDArray[Any]) -> _Known:
     computed = versions(*ENCODING) | {"machine": platform.machine()}
     card = json.loads(json.dumps(dataclasses.asdict(encoder.card)))  # tuples as they are read back
-    return Known(vectors, card, encoder.precision, computed)
+    return _Known(vectors, card, encoder.precision, computed)
 
 
 def _problem(vectors: NDArray[np.float32], dim: int) -> str:
@@ -210,15 +210,15 @@ def _problem(vectors: NDArray[np.float32], dim: int) -> str:
         return "it gives vectors that are not finite"
     if np.abs(np.linalg.norm(vectors, axis=1) - 1).max() > _UNIT:
         return "its vectors do not have unit length"
-    if distances(vectors[1:], vectors[:1]).max() == 0:
+    if _distances(vectors[1:], vectors[:1]).max() == 0:
         return "it gives the same vector for all pictures"
     return ""
 
 
 def _tolerance(precision: str, vectors: NDArray[Any]) -> float:
-    share, least = NOISE.get(precision, NOISE["bfloat16"])
+    share, least = _NOISE.get(precision, _NOISE["bfloat16"])
     first, second = np.triu_indices(len(vectors), 1)
-    return max(least, share * float(distances(vectors[first], vectors[second]).mean()))
+    return max(least, share * float(_distances(vectors[first], vectors[second]).mean()))
 
 
 def _key(encoder: Encoder) -> str:
@@ -227,37 +227,37 @@ def _key(encoder: Encoder) -> str:
 
 
 def _digest_in(path: Path) -> str:
-    return path.name.rpartition("@")[2].removesuffix(f"-{VERSION}.npz")[:8]
+    return path.name.rpartition("@")[2].removesuffix(f"-{_VERSION}.npz")[:8]
 
 
 if __name__ == "__main__":
-    write_shipped()
+    _write_shipped()
 
 
-VERSION = 1
+_VERSION = 1
 """To be raised with any change of a pixel: vectors of different versions are never compared."""
 
-Whole = NDArray[np.int64]
+_Whole = NDArray[np.int64]
 
 
-def golden_pictures() -> list[Image.Image]:
+def _golden_pictures() -> list[Image.Image]:
     """Five pictures: wide, tall, small, square, and very wide.
 
-    >>> [picture.size for picture in golden_pictures()]
+    >>> [picture.size for picture in _golden_pictures()]
     [(360, 200), (170, 300), (44, 36), (256, 256), (500, 130)]
     """
     drawn = (_gradients(), _rings(), _blocks(), _frames(), _waves())
     return [Image.fromarray(np.stack(each, axis=2).astype(np.uint8)) for each in drawn]
 
 
-def _gradients() -> tuple[Whole, ...]:
+def _gradients() -> tuple[_Whole, ...]:
     """Red grows to the right, green downwards; blue is a board of checks with bright ends."""
     y, x = _pixels(200, 360)
     ends = (x < 30) | (x >= 345)
     return 255 * x // 359, 255 * y // 199, np.where(ends, 250, (x // 9 + y // 9) % 2 * 140 + 20)
 
 
-def _rings() -> tuple[Whole, ...]:
+def _rings() -> tuple[_Whole, ...]:
     """Rings around a point off the centre, on a ground that changes from top to bottom."""
     y, x = _pixels(300, 170)
     squared = (x - 50) ** 2 + (y - 170) ** 2
@@ -265,7 +265,7 @@ def _rings() -> tuple[Whole, ...]:
     return ring * 190 + 30, 255 - 200 * y // 299, np.where(squared < 4900, 220, 60 + x)
 
 
-def _blocks() -> tuple[Whole, ...]:
+def _blocks() -> tuple[_Whole, ...]:
     """Few pixels, hard edges: it must be made larger, and how that is done shows."""
     y, x = _pixels(36, 44)
     row, column = y // 4, x // 4
@@ -273,7 +273,7 @@ def _blocks() -> tuple[Whole, ...]:
                  for a, b, c in ((67, 131, 29), (151, 43, 17), (89, 211, 53)))  # fmt: skip
 
 
-def _frames() -> tuple[Whole, ...]:
+def _frames() -> tuple[_Whole, ...]:
     """Frames one in another, each with its own colour; fine stripes in the outermost."""
     y, x = _pixels(256, 256)
     depth = np.minimum(np.minimum(x, 255 - x), np.minimum(y, 255 - y))
@@ -282,14 +282,14 @@ def _frames() -> tuple[Whole, ...]:
     return frame * 97 % 160 + stripes, frame * 53 % 200, (frame * 151 + 60) % 256
 
 
-def _waves() -> tuple[Whole, ...]:
+def _waves() -> tuple[_Whole, ...]:
     """Waves that become finer from left to right and from top to bottom."""
     y, x = _pixels(130, 500)
     across, along = x * x // 12 % 256, y * y // 3 % 256
     return across, along, (across + along) // 2
 
 
-def _pixels(height: int, width: int) -> tuple[Whole, Whole]:
+def _pixels(height: int, width: int) -> tuple[_Whole, _Whole]:
     """Row and column of each pixel."""
     rows, columns = np.indices((height, width), dtype=np.int64)
     return rows, columns

@@ -21,7 +21,7 @@ from marc.encoders.cards import TextEncoder
 from marc.errors import MarcError
 from marc.scores import unit
 
-PLACE = "{}"
+_PLACE = "{}"
 """Where the class name goes in a template."""
 
 _SETS = Path(__file__).with_name("prompt_sets")
@@ -66,7 +66,7 @@ class PromptSet:
         """The prompts of each class."""
         if self.templates:
             return tuple(
-                tuple(template.replace(PLACE, name) for template in self.templates)
+                tuple(template.replace(_PLACE, name) for template in self.templates)
                 for name in class_names
             )
         said = dict(self.sentences)
@@ -93,12 +93,12 @@ class PromptSet:
 
 def _check_template(name: str, template: str) -> None:
     braces = template.count("{") + template.count("}")
-    if template.count(PLACE) != 1 or braces != 2:
+    if template.count(_PLACE) != 1 or braces != 2:
         raise MarcError(
-            f"a template of {name} must have one {PLACE} where the class name goes",
+            f"a template of {name} must have one {_PLACE} where the class name goes",
             got=repr(template),
-            allowed=f"exactly one {PLACE}, and no other braces",
-            hint=f'"a photo of a {PLACE}."',
+            allowed=f"exactly one {_PLACE}, and no other braces",
+            hint=f'"a photo of a {_PLACE}."',
         )
 
 
@@ -120,7 +120,7 @@ def _counted(names: Sequence[str]) -> str:
     return f"{len(names)} class" + ("" if len(names) == 1 else "es")
 
 
-T80 = "t80"
+_T80 = "t80"
 _T80_SUMMARY = "the 80 templates for ImageNet that were published with CLIP (needs open_clip)"
 _T80_SOURCE = "open_clip's own list; TDA on ImageNet-R and Sketch"
 _SUFFIXES = (".txt", ".json")
@@ -140,7 +140,7 @@ def list_prompt_sets() -> dict[str, str]:
     'one plain sentence'
     """
     shipped = {name: read_prompt_set(name).summary for name in _shipped_names()}
-    return dict(sorted({**shipped, T80: _T80_SUMMARY}.items()))
+    return dict(sorted({**shipped, _T80: _T80_SUMMARY}.items()))
 
 
 def read_prompt_set(spec: str) -> PromptSet:
@@ -152,7 +152,7 @@ def read_prompt_set(spec: str) -> PromptSet:
     if spec.lower().endswith(_SUFFIXES):
         return _read_file(Path(spec))
     name = spec.lower()
-    if name == T80:
+    if name == _T80:
         return _read_t80()
     if name in _shipped_names():
         return _shipped(name)
@@ -160,7 +160,7 @@ def read_prompt_set(spec: str) -> PromptSet:
     raise MarcError(
         "there is no such prompt set",
         got=repr(spec),
-        allowed=f"{', '.join(sorted([*_shipped_names(), T80]))}, or a path to {_FORMS}",
+        allowed=f"{', '.join(sorted([*_shipped_names(), _T80]))}, or a path to {_FORMS}",
         hint=general if name in _WITHOUT_THEIR_OWN else "tip-7, or ./prompts.txt",
     )
 
@@ -179,15 +179,15 @@ def _read_t80() -> PromptSet:
     if find_spec("open_clip") is None:
         raise MarcError(
             "the 80 templates come with open_clip, which is not installed",
-            got=T80,
+            got=_T80,
             hint="pip install 'marc-clip[encoders]', or the prompt set tip-7",
         )
     from marc.encoders.torch_runtime import import_libraries
 
     import_libraries("open_clip")
     published = import_module("open_clip.zero_shot_metadata").OPENAI_IMAGENET_TEMPLATES
-    templates = tuple(template(PLACE) for template in published)
-    return PromptSet(T80, "1", templates, summary=_T80_SUMMARY, source=_T80_SOURCE)
+    templates = tuple(template(_PLACE) for template in published)
+    return PromptSet(_T80, "1", templates, summary=_T80_SUMMARY, source=_T80_SOURCE)
 
 
 def _read_file(path: Path) -> PromptSet:
@@ -243,7 +243,7 @@ def _texts(texts: Any, name: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-OnProgress = Callable[[int, int], None]
+_OnProgress = Callable[[int, int], None]
 """Called with how many texts are embedded and how many there are."""
 
 _PORTION = 256  # texts that are embedded at a time
@@ -288,7 +288,7 @@ def embed_prompts(
     class_names: Sequence[str],
     sets: Sequence[PromptSet],
     *,
-    on_progress: OnProgress | None = None,
+    on_progress: _OnProgress | None = None,
 ) -> Prototypes:
     """Text prototypes of classes, and the embedding of every prompt.
 
@@ -341,7 +341,7 @@ def _check_known(encoder: TextEncoder, sets: Sequence[PromptSet]) -> None:
 
 
 def _embed(
-    encoder: TextEncoder, texts: list[str], on_progress: OnProgress | None
+    encoder: TextEncoder, texts: list[str], on_progress: _OnProgress | None
 ) -> NDArray[np.float32]:
     report = on_progress or (lambda done, total: None)
     parts = []

@@ -21,9 +21,9 @@ DEFAULT = "the library's default"
 PROJECTION = "CLS + projection"
 DEFAULT_PROJECTION = f"{DEFAULT} + projection"
 CLS = "CLS"
-AVERAGE = "average"
-AVERAGE_AND_NORM = "average + norm"
-ATTENTION = "attention"
+_AVERAGE = "average"
+_AVERAGE_AND_NORM = "average + norm"
+_ATTENTION = "attention"
 
 _SIZE = 224
 _BICUBIC = Crop(_SIZE, _SIZE, "short", "bicubic")
@@ -111,7 +111,7 @@ _SPACES = (
         "vit_base_patch16_siglip_224.webli",
         768,
         _HALF,
-        ATTENTION,
+        _ATTENTION,
         "Zhai et al. 2023, arXiv:2303.15343",
         "SigLIP ViT-B/16, captions with a sigmoid loss",
     ),
@@ -189,7 +189,7 @@ _SPACES = (
         "beit_base_patch16_224.in22k_ft_in22k",
         768,
         _HALF,
-        AVERAGE_AND_NORM,
+        _AVERAGE_AND_NORM,
         "Bao et al. 2021, arXiv:2106.08254",
         "BEiT B/16, masked pictures, then the labels of ImageNet-22k",
     ),
@@ -216,7 +216,7 @@ _SPACES = (
         "convnext_base.fb_in22k",
         1024,
         _IMAGENET,
-        AVERAGE_AND_NORM,
+        _AVERAGE_AND_NORM,
         "Liu et al. 2022, arXiv:2201.03545",
         "ConvNeXt-B, the labels of ImageNet-22k",
     ),
@@ -226,7 +226,7 @@ _SPACES = (
         "resnet50.tv_in1k",
         2048,
         _IMAGENET,
-        AVERAGE,
+        _AVERAGE,
         "He et al. 2015, arXiv:1512.03385",
         "ResNet-50, the labels of ImageNet-1k",
         licence="BSD-3-Clause",

@@ -22,8 +22,8 @@ from marc.scores import unit
 if TYPE_CHECKING:
     from torch import Tensor
 
-CPU_BATCH = 32
-CUDA_BATCH = 256
+_CPU_BATCH = 32
+_CUDA_BATCH = 256
 _OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
@@ -66,13 +66,13 @@ def import_libraries(*names: str) -> None:
 
 def settle(loading: Loading) -> Running:
     """Device, precision and batch size: as asked, or chosen by device."""
-    device = choose_device(loading.device)
-    default = CPU_BATCH if device == "cpu" else CUDA_BATCH
+    device = _choose_device(loading.device)
+    default = _CPU_BATCH if device == "cpu" else _CUDA_BATCH
     batch = integer("batch", loading.batch, at_least=0) or default
-    return Running(device, choose_precision(loading.precision, device), batch)
+    return Running(device, _choose_precision(loading.precision, device), batch)
 
 
-def choose_device(asked: str) -> str:
+def _choose_device(asked: str) -> str:
     """`cpu`, `cuda` or `cuda:N`; `auto` is a GPU where there is one."""
     import torch
 
@@ -90,7 +90,7 @@ def choose_device(asked: str) -> str:
     return asked
 
 
-def choose_precision(asked: str, device: str) -> str:
+def _choose_precision(asked: str, device: str) -> str:
     """What to compute in; `auto` is bfloat16 on a GPU that has it, float32 elsewhere."""
     import torch
 
@@ -138,7 +138,7 @@ def encode_images(
     vectors = np.empty((len(images), card.dim), dtype=np.float32)
     for start in range(0, len(images), running.batch):
         part = np.require(images[start : start + running.batch], requirements=["C", "W"])
-        with inference(running):
+        with _inference(running):
             pixels = torch.from_numpy(part).to(running.device).permute(0, 3, 1, 2)
             normal = (pixels.float().contiguous() / 255 - mean) / std
             vectors[start : start + running.batch] = _as_rows(card, encode(normal))
@@ -152,14 +152,14 @@ def encode_tokens(
     vectors = np.empty((len(tokens), card.dim), dtype=np.float32)
     exact = Running(running.device, "float32", running.batch)
     for start in range(0, len(tokens), running.batch):
-        with inference(exact):
+        with _inference(exact):
             part = tokens[start : start + running.batch].to(running.device)
             vectors[start : start + running.batch] = _as_rows(card, encode(part))
     return unit(vectors)
 
 
 @contextmanager
-def inference(running: Running) -> Iterator[None]:
+def _inference(running: Running) -> Iterator[None]:
     """No gradients, and the precision that was settled: float32 is float32 on a GPU too."""
     import torch
 

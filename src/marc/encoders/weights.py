@@ -39,12 +39,12 @@ def weights_file(
 ) -> Path:
     """The file with an encoder's weights: the one that was named, a kept one, or a download."""
     if loading.weights is not None:
-        return find_weights(card, loading.weights)
+        return _find_weights(card, loading.weights)
     place = published(card)
     with network(loading.offline):
         if place.repository:
-            return hub_file(card, place.repository, place.names, offline=loading.offline)
-        return url_file(card, place.url, place.folder, offline=loading.offline)
+            return _hub_file(card, place.repository, place.names, offline=loading.offline)
+        return _url_file(card, place.url, place.folder, offline=loading.offline)
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def network(offline: bool) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offline: bool) -> Path:
+def _hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offline: bool) -> Path:
     """The first of some files that a repository of the Hugging Face hub has.
 
     What an earlier download left is taken first, so a machine that has it never waits.
@@ -101,7 +101,7 @@ def hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offlin
     raise _no_weights(card, repository, offline, f"none of {', '.join(names)}")
 
 
-def url_file(card: EncoderCard, url: str, folder: Path, *, offline: bool) -> Path:
+def _url_file(card: EncoderCard, url: str, folder: Path, *, offline: bool) -> Path:
     """A file with an address of its own, kept in a folder."""
     target = folder / url.rsplit("/", 1)[-1]
     if target.is_file():
@@ -139,12 +139,12 @@ OPEN_CLIP_FILES = (
     "open_clip_pytorch_model.safetensors",
     "open_clip_pytorch_model.bin",
 )
-ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
+_ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 _SHOWN = 3
 
 
-def find_weights(card: EncoderCard, path: Path) -> Path:
+def _find_weights(card: EncoderCard, path: Path) -> Path:
     """The file that holds an encoder's weights: `path`, or a file in the folder `path`.
 
     In a folder it is the file that has the encoder's name, then one of the names that the hubs
@@ -159,10 +159,10 @@ def find_weights(card: EncoderCard, path: Path) -> Path:
         path = path / card.name
     usual = (TIMM_FILES, OPEN_CLIP_FILES)
     first, second = reversed(usual) if card.library == "open_clip" else usual
-    for name in (*(card.name + ending for ending in ENDINGS), *first, *second):
+    for name in (*(card.name + ending for ending in _ENDINGS), *first, *second):
         if (path / name).is_file():
             return path / name
-    files = sorted(file for file in path.iterdir() if file.suffix in ENDINGS and file.is_file())
+    files = sorted(file for file in path.iterdir() if file.suffix in _ENDINGS and file.is_file())
     if len(files) != 1:
         raise MarcError(
             f"no file in the folder is clearly that of {card.name}",

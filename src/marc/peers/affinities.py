@@ -12,20 +12,20 @@ AFFINITIES = ("knn", "linear", "rbf")
 SELF_RULES = ("first_hit", "itself")
 
 
-def similarities(keys: Float) -> NDArray[np.float64]:
+def _similarities(keys: Float) -> NDArray[np.float64]:
     """Inner products (N, N) in float64, symmetric, and bit for bit equal for equal images."""
     first, place = distinct_rows(keys)
     rows = keys[first].astype(np.float64)
     return (rows @ rows.T)[np.ix_(place, place)]
 
 
-def squared_distances(products: Float) -> NDArray[np.float64]:
+def _squared_distances(products: Float) -> NDArray[np.float64]:
     """Squared Euclidean distances (N, N) from inner products, exactly 0 between equal images."""
     lengths = np.diagonal(products)
     return np.maximum(lengths[:, np.newaxis] + lengths - 2 * products, 0)
 
 
-def nearest(squared: Float, n_neighbors: int, self_rule: str = "itself") -> NDArray[np.float64]:
+def _nearest(squared: Float, n_neighbors: int, self_rule: str = "itself") -> NDArray[np.float64]:
     """1 for the nearest others of each image, 0 elsewhere; equal distances keep the lower index.
 
     Rule `itself` leaves each image out of its own neighbours. Rule `first_hit` drops the nearest
@@ -41,7 +41,7 @@ def nearest(squared: Float, n_neighbors: int, self_rule: str = "itself") -> NDAr
     return affinity
 
 
-def radial(squared: Float, n_neighbors: int) -> NDArray[np.float64]:
+def _radial(squared: Float, n_neighbors: int) -> NDArray[np.float64]:
     """exp(-d^2 / (2 s^2)), where s is the mean distance to the k-th neighbour, oneself counted.
 
     Where s is 0 every image has copies only: the affinity is then 1 to them and 0 to others.
@@ -59,11 +59,11 @@ def affinity_of(
     """W of a batch. One image alone has no neighbours, whatever the kind."""
     if len(keys) == 1:
         return np.zeros((1, 1))
-    affinity = similarities(keys)
+    affinity = _similarities(keys)
     if kind == "knn":
-        affinity = nearest(squared_distances(affinity), n_neighbors, self_rule)
+        affinity = _nearest(_squared_distances(affinity), n_neighbors, self_rule)
     elif kind == "rbf":
-        affinity = radial(squared_distances(affinity), n_neighbors)
+        affinity = _radial(_squared_distances(affinity), n_neighbors)
     return (affinity + affinity.T) / 2 if symmetric else affinity
 
 

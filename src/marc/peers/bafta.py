@@ -35,8 +35,8 @@ from marc.peers.cards import MethodCard
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
-WEIGHTINGS = ("exponential", "inverse")
-UPDATES = ("hard", "soft")
+_WEIGHTINGS = ("exponential", "inverse")
+_UPDATES = ("hard", "soft")
 _MANY_CLASSES, _MOST_DIRECTIONS = 500, 250
 _NOTHING = 1e-12
 
@@ -74,8 +74,8 @@ class BaFTA:
             raise MarcError(
                 "prior must be above 0: a centroid starts at its text", got=0, hint="prior=1.0"
             )
-        one_of("weighting", self.weighting, WEIGHTINGS)
-        one_of("update", self.update, UPDATES)
+        one_of("weighting", self.weighting, _WEIGHTINGS)
+        one_of("update", self.update, _UPDATES)
         self.writes_first = switch("writes_first", self.writes_first)
         self.project = switch("project", self.project)
 
@@ -111,7 +111,7 @@ class BaFTA:
         return np.asarray((counts[:, np.newaxis] * posteriors).sum(axis=0) / counts.sum())
 
     def _counts(self, posteriors: Float) -> NDArray[np.float64]:
-        return view_weights(renyi_entropy(posteriors, self.order), self.weighting)
+        return _view_weights(_renyi_entropy(posteriors, self.order), self.weighting)
 
     def _memory_for(self, query: Query) -> _Centroids:
         prototypes = query.predictor.prototypes
@@ -164,7 +164,7 @@ class _Centroids:
 
     @classmethod
     def fresh(cls, prototypes: Float, prior: float, *, project: bool) -> _Centroids:
-        basis = projection(prototypes) if project else np.eye(prototypes.shape[1])
+        basis = _projection(prototypes) if project else np.eye(prototypes.shape[1])
         turned = _unit(prototypes.astype(np.float64) @ basis)
         return cls(basis, prior * turned, first_equal(prototypes))
 
@@ -188,7 +188,7 @@ class _Centroids:
         self.place[others], self.place[label] = others[:1], label
 
 
-def projection(prototypes: Float) -> NDArray[np.float64]:
+def _projection(prototypes: Float) -> NDArray[np.float64]:
     """Left singular vectors 2 to r of the prototypes (D x C), as columns.
 
     Directions of length 0 are left out, as they say nothing of the classes.
@@ -207,17 +207,17 @@ def projection(prototypes: Float) -> NDArray[np.float64]:
     return np.ascontiguousarray(rows[1:rank][kept].T)
 
 
-def renyi_entropy(posteriors: Float, order: float) -> NDArray[np.float64]:
+def _renyi_entropy(posteriors: Float, order: float) -> NDArray[np.float64]:
     """R_a(p) = ln(sum p^a) / (1 - a) over the last axis; p = 0 adds nothing.
 
-    >>> float(renyi_entropy(np.full(4, 0.25), 0.5)) == float(np.log(4))
+    >>> float(_renyi_entropy(np.full(4, 0.25), 0.5)) == float(np.log(4))
     True
     """
     powers = np.where(posteriors > 0, posteriors, 0.0) ** order * (posteriors > 0)
     return np.asarray(np.log(powers.sum(axis=-1)) / (1 - order))
 
 
-def view_weights(entropies: Float, weighting: str) -> NDArray[np.float64]:
+def _view_weights(entropies: Float, weighting: str) -> NDArray[np.float64]:
     """What predictions of these entropies count: less the higher they are."""
     if weighting == "inverse":
         return 1 / (np.maximum(entropies, 0) + 1e-6)

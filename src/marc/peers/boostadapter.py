@@ -43,12 +43,12 @@ from marc.peers.view_selection import select_views
 from marc.scores import Float, Int, kernel, softmax_entropy
 from marc.types import Query, Step
 
-PLAIN = np.zeros(1, dtype=np.int64)
+_PLAIN = np.zeros(1, dtype=np.int64)
 """The plain image among the views."""
 
 
 @dataclass(frozen=True)
-class Guests:
+class _Guests:
     """Views that vote once, best first."""
 
     keys: NDArray[np.float32]
@@ -59,13 +59,13 @@ class Guests:
     """Minus their entropies, (G,), descending."""
 
     @classmethod
-    def among(cls, query: Query, view_logits: Float, kept: Int) -> Guests:
+    def among(cls, query: Query, view_logits: Float, kept: Int) -> _Guests:
         """The views `kept`, which are in ascending order of entropy."""
         logits = view_logits[kept]
         return cls(query.views[kept], logits.argmax(axis=1), -softmax_entropy(logits))
 
 
-class RankedMemory:
+class _RankedMemory:
     """Per-class top-K by priority, each class as a block of rows, best first; ties keep arrival."""
 
     def __init__(self, keys: NDArray[np.float32], priorities: NDArray[np.float64]) -> None:
@@ -75,7 +75,7 @@ class RankedMemory:
         """(C, K), minus infinity where a place is empty."""
 
     @classmethod
-    def empty(cls, n_classes: int, capacity: int, dim: int) -> RankedMemory:
+    def empty(cls, n_classes: int, capacity: int, dim: int) -> _RankedMemory:
         """A memory that holds nothing."""
         keys = np.zeros((n_classes, capacity, dim), dtype=np.float32)
         return cls(keys, np.full((n_classes, capacity), -np.inf))
@@ -94,7 +94,7 @@ class RankedMemory:
         """Everything stored, as arrays."""
         return {"keys": self.keys.copy(), "priorities": self.priorities.copy()}
 
-    def read(self, key: Float, beta: float, guests: Guests, room: int) -> NDArray[np.float64]:
+    def read(self, key: Float, beta: float, guests: _Guests, room: int) -> NDArray[np.float64]:
         """Kernel sums (C,), where the guests' classes have `room` places for both kinds.
 
         An item's place is the number of those before it: a guest stands behind stored items of
@@ -152,7 +152,7 @@ class BoostAdapter:
     fraction: float = 0.1
     """The share of the views that boosts, those of lowest entropy."""
 
-    _positive: RankedMemory | None = field(default=None, init=False, repr=False)
+    _positive: _RankedMemory | None = field(default=None, init=False, repr=False)
     _negative: NegativeMemory | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -202,25 +202,27 @@ class BoostAdapter:
         keys, priorities = positive["keys"].copy(), positive["priorities"].copy()
         if keys.shape[:2] != priorities.shape or keys.shape[1] != method.capacity:
             raise MarcError("the stored memory is damaged: its arrays do not fit each other")
-        method._positive = RankedMemory(keys, priorities)
+        method._positive = _RankedMemory(keys, priorities)
         if negative:
             method._negative = NegativeMemory.from_state(negative, method.negative_rule)
         return method
 
-    def _look(self, query: Query) -> tuple[Seen, Guests]:
+    def _look(self, query: Query) -> tuple[Seen, _Guests]:
         """What is answered and stored, and the views that boost; a single view has none beside."""
         if len(query.views) == 1:
-            return plain_image(query), Guests.among(query, query.base.logits[np.newaxis], PLAIN[:0])
+            return plain_image(query), _Guests.among(
+                query, query.base.logits[np.newaxis], _PLAIN[:0]
+            )
         view_logits = query.view_logits
         kept = select_views(view_logits, self.fraction, method=self.name)
-        answered = kept if self.query == "aggregated" else PLAIN
+        answered = kept if self.query == "aggregated" else _PLAIN
         seen = together(query.views[answered], view_logits[answered])
-        return seen, Guests.among(query, view_logits, kept)
+        return seen, _Guests.among(query, view_logits, kept)
 
-    def _memory(self, query: Query) -> RankedMemory:
+    def _memory(self, query: Query) -> _RankedMemory:
         if self._positive is None:
             n_classes, dim = query.predictor.n_classes, len(query.clip_key)
-            self._positive = RankedMemory.empty(n_classes, self.capacity, dim)
+            self._positive = _RankedMemory.empty(n_classes, self.capacity, dim)
             if self.negative_weight:
                 self._negative = NegativeMemory(n_classes, dim, self.negative_rule)
         n_classes, _, dim = self._positive.keys.shape

@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 
 from marc.scores import Float, Int
 
-Graph = NDArray[np.bool_]
+_Graph = NDArray[np.bool_]
 """(N, N), symmetric, no node joined to itself."""
-Clique = tuple[int, ...]
+_Clique = tuple[int, ...]
 """Nodes in ascending order."""
 
-TOLERANCE = 0.01
+_TOLERANCE = 0.01
 """How far the average number of neighbours may be from the one asked for."""
-MOST_HALVINGS = 500
+_MOST_HALVINGS = 500
 
 
-def threshold_of_degree(similarity: NDArray[np.float32], degree: float) -> np.float32:
+def _threshold_of_degree(similarity: NDArray[np.float32], degree: float) -> np.float32:
     """The threshold above which pairs are joined, for `degree` neighbours on average.
 
     The interval between the smallest and the largest similarity, a node's with itself included, is
@@ -44,14 +44,14 @@ def threshold_of_degree(similarity: NDArray[np.float32], degree: float) -> np.fl
     low, high = float(similarity.min()), float(similarity.max())
     n_nodes, n_above, middle = len(similarity), 0, np.nan
     open_pairs, each = _off_diagonal(similarity), 1
-    for _ in range(MOST_HALVINGS):
+    for _ in range(_MOST_HALVINGS):
         last, middle = middle, (low + high) / 2
         if middle == last:
             break  # the interval cannot be halved any more, so the other halvings change nothing
         is_above = open_pairs > _float32_below(middle)
         n_joined = n_above + each * int(np.count_nonzero(is_above))
         average = float(np.float32(n_joined / n_nodes))
-        if abs(average - degree) <= TOLERANCE:
+        if abs(average - degree) <= _TOLERANCE:
             break
         if average > degree:
             low, open_pairs = middle, open_pairs[is_above]
@@ -73,14 +73,14 @@ def _float32_below(value: float) -> np.float32:
     return nearest if float(nearest) <= value else np.nextafter(nearest, np.float32(-np.inf))
 
 
-def graph_of_degree(similarity: NDArray[np.float32], degree: float) -> Graph:
+def _graph_of_degree(similarity: NDArray[np.float32], degree: float) -> _Graph:
     """Pairs above the threshold, less the edges whose ends share at most one neighbour."""
-    graph = np.asarray(similarity > threshold_of_degree(similarity, degree))
+    graph = np.asarray(similarity > _threshold_of_degree(similarity, degree))
     np.fill_diagonal(graph, False)
-    return supported_edges(graph)
+    return _supported_edges(graph)
 
 
-def supported_edges(graph: Graph) -> Graph:
+def _supported_edges(graph: _Graph) -> _Graph:
     """The edges whose ends share more than one neighbour."""
     first, second = np.nonzero(np.triu(graph, 1))
     neighbours = np.packbits(graph, axis=1)
@@ -91,7 +91,7 @@ def supported_edges(graph: Graph) -> Graph:
     return supported
 
 
-def maximal_cliques(graph: Graph) -> list[Clique]:
+def _maximal_cliques(graph: _Graph) -> list[_Clique]:
     """All maximal cliques; a node without neighbours is one of its own.
 
     Nodes with the same neighbours, themselves included, are in the same cliques, so that only the
@@ -110,13 +110,13 @@ def maximal_cliques(graph: Graph) -> list[Clique]:
     ]
 
 
-def _enumerated(neighbours_of: dict[int, set[int]]) -> Iterator[Clique]:
+def _enumerated(neighbours_of: dict[int, set[int]]) -> Iterator[_Clique]:
     """Maximal cliques in some order, after Bron and Kerbosch with the pivots of Tomita et al.
 
     A clique grows by its candidates, which are joined to all of it. What is done with may not
     join any more; where one of those could, the clique is not maximal or was found already.
     """
-    open_cliques: list[tuple[Clique, set[int], set[int]]] = [((), set(neighbours_of), set())]
+    open_cliques: list[tuple[_Clique, set[int], set[int]]] = [((), set(neighbours_of), set())]
     while open_cliques:
         clique, candidates, done = open_cliques.pop()
         if not candidates:
@@ -132,14 +132,14 @@ def _enumerated(neighbours_of: dict[int, set[int]]) -> Iterator[Clique]:
             done.add(node)
 
 
-def updated_cliques(before: Graph, cliques: list[Clique], graph: Graph) -> list[Clique]:
+def _updated_cliques(before: _Graph, cliques: list[_Clique], graph: _Graph) -> list[_Clique]:
     """The maximal cliques of `graph`, those of `before` being known: only what changed is new."""
     touched = (before != graph).any(axis=1)
     if not touched.any():
         return cliques
     near = np.flatnonzero(touched | graph[touched].any(axis=0))
     is_touched = set(np.flatnonzero(touched).tolist())
-    found = maximal_cliques(graph[np.ix_(near, near)])
+    found = _maximal_cliques(graph[np.ix_(near, near)])
     names = near.tolist()
     new = [tuple(names[node] for node in clique) for clique in found]
     kept = [clique for clique in cliques if is_touched.isdisjoint(clique)]
@@ -150,8 +150,8 @@ def updated_cliques(before: Graph, cliques: list[Clique], graph: Graph) -> list[
 class Cliques:
     """The maximal cliques of one graph, in lexicographic order."""
 
-    graph: Graph
-    cliques: list[Clique]
+    graph: _Graph
+    cliques: list[_Clique]
 
     members: Int
     """The nodes of all cliques, one clique after the other."""
@@ -159,7 +159,7 @@ class Cliques:
     """Where each clique begins in `members`."""
 
     @classmethod
-    def of(cls, graph: Graph, cliques: list[Clique]) -> Cliques:
+    def of(cls, graph: _Graph, cliques: list[_Clique]) -> Cliques:
         """Cliques with their arrays."""
         sizes = np.array([len(clique) for clique in cliques])
         members = np.fromiter(chain.from_iterable(cliques), dtype=np.int64, count=sizes.sum())
@@ -201,8 +201,8 @@ class Cliques:
 
 def rebuilt(before: Cliques | None, similarity: NDArray[np.float32], degree: float) -> Cliques:
     """The cliques of the graph of `similarity`; what did not change is taken from `before`."""
-    graph = graph_of_degree(similarity, degree)
+    graph = _graph_of_degree(similarity, degree)
     if before is None:
-        return Cliques.of(graph, sorted(maximal_cliques(graph)))
-    cliques = updated_cliques(before.graph, before.cliques, graph)
+        return Cliques.of(graph, sorted(_maximal_cliques(graph)))
+    cliques = _updated_cliques(before.graph, before.cliques, graph)
     return before if cliques is before.cliques else Cliques.of(graph, cliques)

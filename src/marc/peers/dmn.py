@@ -23,16 +23,16 @@ from marc.peers.view_selection import check_fraction, ridged_entropy, select_vie
 from marc.scores import Int, softmax
 from marc.types import Query, Step
 
-VIEW_RIDGE = 1e-6
+_VIEW_RIDGE = 1e-6
 """Added to probabilities inside the logarithm where views are selected."""
-POSTERIOR_RIDGE = 1e-8
+_POSTERIOR_RIDGE = 1e-8
 """The same, where the entropy of an image is measured."""
 WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """From which the authors choose a weight on evaluation labels."""
 
 
 @dataclass(frozen=True)
-class Look:
+class _Look:
     """What the predictor says of one image before any memory."""
 
     posterior: NDArray[np.float64]
@@ -47,17 +47,17 @@ class Look:
     """Of their mean posterior, in nats."""
 
 
-def look(query: Query, fraction: float, *, method: str, at_least: int = 0) -> Look:
+def look(query: Query, fraction: float, *, method: str, at_least: int = 0) -> _Look:
     """Posteriors, pseudo-label and entropy of one image."""
     logits = query.view_logits
-    kept = select_views(logits, fraction, method=method, at_least=at_least, ridge=VIEW_RIDGE)
+    kept = select_views(logits, fraction, method=method, at_least=at_least, ridge=_VIEW_RIDGE)
     mean = softmax(logits[kept]).mean(axis=0)
-    return Look(
+    return _Look(
         posterior=softmax(logits[0]),
         text_cosines=logits[0] / np.float64(query.predictor.logit_scale),
         kept=kept,
         label=int(mean.argmax()),
-        entropy=float(ridged_entropy(mean, POSTERIOR_RIDGE)),
+        entropy=float(ridged_entropy(mean, _POSTERIOR_RIDGE)),
     )
 
 

@@ -39,7 +39,7 @@ from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 from marc.types import Predictor, Query, Step
 
-STARTS = ("text", "constant")
+_STARTS = ("text", "constant")
 _CONSTANT = 0.001
 
 
@@ -90,7 +90,7 @@ class DOTA:
                 hint="epsilon=1e-4",
             )
         self.fraction = check_fraction(self.fraction)
-        one_of("start of the means", self.start, STARTS)
+        one_of("start of the means", self.start, _STARTS)
         self.refresh = integer("refresh", self.refresh, 1)
         self.half_precision = switch("half_precision", self.half_precision)
 
@@ -114,7 +114,7 @@ class DOTA:
     def _memory_for(self, query: Query) -> SharedPrecision:
         prototypes = query.predictor.prototypes
         if self._memory is None:
-            self._memory = SharedPrecision.fresh(start_means(prototypes, self.start))
+            self._memory = SharedPrecision.fresh(_start_means(prototypes, self.start))
         check_same_shape(prototypes.shape, self._memory.means.shape)
         return self._memory
 
@@ -141,7 +141,7 @@ class DOTA:
         return method
 
 
-def start_means(prototypes: Float, start: str) -> Float:
+def _start_means(prototypes: Float, start: str) -> Float:
     """Means (C, D) before anything is seen."""
     return prototypes if start == "text" else np.full_like(prototypes, _CONSTANT)
 

@@ -68,9 +68,9 @@ class ETTA:
         total = sums[label] + affinity
         means[label] = (sums[label] * means[label] + affinity * feature) / total
         sums[label] = total
-        memory = read_means(means, feature)
-        text_entropy = ridged_entropy(scale * cosines)
-        memory_entropy = ridged_entropy(scale * memory)
+        memory = _read_means(means, feature)
+        text_entropy = _ridged_entropy(scale * cosines)
+        memory_entropy = _ridged_entropy(scale * memory)
         both = text_entropy + memory_entropy  # above 0: the ridge alone gives each class a share
         return Step(
             query.item,
@@ -149,7 +149,7 @@ class _Prompts:
             raise MarcError(
                 f"etta keeps the share {share:g} of the prompts, which is none of {rows.shape[1]}",
                 got=f"{rows.shape[1]} prompts for each class",
-                allowed=f"at least {fewest_prompts(share)}",
+                allowed=f"at least {_fewest_prompts(share)}",
                 hint="a longer prompt list, or --set "
                 f"share={share_of_one(rows.shape[1]):g} to keep one",
             )
@@ -159,20 +159,20 @@ class _Prompts:
         """Unit prototypes (C, D) from the prompts of each class that lie nearest to the image."""
         C, P, D = self.rows.shape
         similarity = (self.rows.reshape(C * P, D) @ feature).reshape(C, P)
-        places = np.arange(C)[:, np.newaxis], largest(similarity, self.chosen)
+        places = np.arange(C)[:, np.newaxis], _largest(similarity, self.chosen)
         return unit(self.rows[places].mean(axis=1))
 
 
-def fewest_prompts(share: float) -> int | str:
+def _fewest_prompts(share: float) -> int | str:
     """The least P with int(share P) > 0.
 
-    >>> fewest_prompts(0.2)
+    >>> _fewest_prompts(0.2)
     5
     """
     return next((P for P in range(1, 10_000) if int(share * P)), "a larger share")
 
 
-def largest(values: Float, n: int) -> Int:
+def _largest(values: Float, n: int) -> Int:
     """Columns (C, n), ascending, of the n largest values of each row; equal ones keep the lower."""
     last = values.shape[1] - n
     enough = values >= np.partition(values, last, axis=1)[:, last, np.newaxis]
@@ -181,13 +181,13 @@ def largest(values: Float, n: int) -> Int:
     return np.sort(np.argsort(-values, axis=1, kind="stable")[:, :n], axis=1)
 
 
-def read_means(means: Float, feature: Float) -> NDArray[np.float64]:
+def _read_means(means: Float, feature: Float) -> NDArray[np.float64]:
     """Cosine-like evidence g w / (|w| + 1e-6), (C,): exactly 0 for a class never seen."""
     norms = np.sqrt(np.einsum("cd,cd->c", means, means))
     return np.asarray((means @ feature) / (norms.astype(np.float64) + _RIDGE))
 
 
-def ridged_entropy(logits: Float) -> float:
+def _ridged_entropy(logits: Float) -> float:
     """-sum q ln q with q = softmax + 1e-6, not renormalised, as released."""
     ridged = softmax(logits) + _RIDGE
     return float(-(ridged * np.log(ridged)).sum())

@@ -56,16 +56,16 @@ class OGA:
     half_precision: bool = False
     """Keep keys, entropies, means and residuals in float16, as released on a GPU."""
 
-    _memory: ConfidentMemory | None = field(default=None, init=False, repr=False)
-    _gaussians: Gaussians | None = field(default=None, init=False, repr=False)
+    _memory: _ConfidentMemory | None = field(default=None, init=False, repr=False)
+    _gaussians: _Gaussians | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.batch_size = integer("batch_size", self.batch_size, 1)
         self.capacity = integer("capacity", self.capacity, 1)
         self.means_from = integer("means_from", self.means_from, 1)
         self.weight = number("weight", self.weight)
-        one_of("shrinkage", self.shrinkage, SHRINKAGES)
-        one_of("mean_over", self.mean_over, MEANS_OVER)
+        one_of("shrinkage", self.shrinkage, _SHRINKAGES)
+        one_of("mean_over", self.mean_over, _MEANS_OVER)
         self.normalise_means = switch("normalise_means", self.normalise_means)
         self.writes_first = switch("writes_first", self.writes_first)
         self.half_precision = switch("half_precision", self.half_precision)
@@ -104,32 +104,32 @@ class OGA:
             for row, item in enumerate(batch.items)
         ]
 
-    def _read(self, batch: Batch, memory: ConfidentMemory) -> Float:
+    def _read(self, batch: Batch, memory: _ConfidentMemory) -> Float:
         """Log-likelihoods (N, C); the Gaussians are fitted only if the memory has changed."""
         if self._gaussians is None:
-            means = class_means(
+            means = _class_means(
                 memory,
                 batch.predictor.prototypes,
                 over=self.mean_over,
                 least=self.means_from,
                 normalise=self.normalise_means,
             )
-            self._gaussians = Gaussians.fitted(
-                means, shared_precision(memory, means, self.shrinkage)
+            self._gaussians = _Gaussians.fitted(
+                means, _shared_precision(memory, means, self.shrinkage)
             )
         return self._gaussians.log_likelihoods(batch.keys)
 
-    def _memory_for(self, predictor: Predictor) -> ConfidentMemory:
+    def _memory_for(self, predictor: Predictor) -> _ConfidentMemory:
         """The memory, made empty at the first batch, when C and D are known."""
         n_classes, dim = predictor.prototypes.shape
         if self._memory is None:
-            self._memory = ConfidentMemory(n_classes, self.capacity, dim, half=self.half_precision)
+            self._memory = _ConfidentMemory(n_classes, self.capacity, dim, half=self.half_precision)
         classes, _, stored_dim = self._memory.keys.shape
         check_same_shape((n_classes, dim), (classes, stored_dim))
         return self._memory
 
     @property
-    def memory(self) -> ConfidentMemory | None:
+    def memory(self) -> _ConfidentMemory | None:
         """The memory, to look into; None before the first batch."""
         return self._memory
 
@@ -147,7 +147,7 @@ class OGA:
     def from_state(cls, state: dict[str, Any]) -> OGA:
         """A method that goes on as if it had never stopped."""
         method = cls(**settings_in(state))
-        method._memory = ConfidentMemory.from_state(state["arrays"], half=method.half_precision)
+        method._memory = _ConfidentMemory.from_state(state["arrays"], half=method.half_precision)
         return method
 
 
@@ -173,15 +173,15 @@ CARD = MethodCard(
 )
 
 
-MEANS_OVER = ("capacity", "filled")
-SHRINKAGES = ("always", "auto", "never")
+_MEANS_OVER = ("capacity", "filled")
+_SHRINKAGES = ("always", "auto", "never")
 
 _PSEUDO_INVERSE_CUT = float(np.finfo(np.float32).eps)  # times D, as float32 code cuts it
 _KEPT = ("keys", "entropies", "filled", "items")
 _NO_SPREAD = 1e-20  # squared residuals of unit features that are rounding alone
 
 
-class ConfidentMemory:
+class _ConfidentMemory:
     """The images of lowest entropy of each class, in slots that start at the entropy ln C.
 
     A newcomer takes the first of the slots with the highest entropy, if its own is strictly lower.
@@ -214,7 +214,7 @@ class ConfidentMemory:
         return {name: getattr(self, name).copy() for name in _KEPT}
 
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray], *, half: bool = False) -> ConfidentMemory:
+    def from_state(cls, arrays: dict[str, NDArray], *, half: bool = False) -> _ConfidentMemory:
         """The memory that gave a state."""
         memory = cls(*arrays["keys"].shape, half=half)
         for name in _KEPT:
@@ -223,7 +223,7 @@ class ConfidentMemory:
 
 
 @dataclass(frozen=True)
-class Gaussians:
+class _Gaussians:
     """One mean per class and one precision for all, in the form that answers queries."""
 
     slopes: Float
@@ -236,7 +236,7 @@ class Gaussians:
     """P x for rows x (N, D)."""
 
     @classmethod
-    def fitted(cls, means: Float, precision: Callable[[Float], Float]) -> Gaussians:
+    def fitted(cls, means: Float, precision: Callable[[Float], Float]) -> _Gaussians:
         """Each distinct mean is multiplied once: classes that share one then tie exactly."""
         first, place = distinct_rows(means)
         distinct = means[first]
@@ -252,8 +252,8 @@ class Gaussians:
         return linear[:, self.place] - squares[:, np.newaxis] / 2
 
 
-def class_means(
-    memory: ConfidentMemory, prototypes: Float, *, over: str, least: int, normalise: bool
+def _class_means(
+    memory: _ConfidentMemory, prototypes: Float, *, over: str, least: int, normalise: bool
 ) -> NDArray[np.float64]:
     """mu_c (C, D): the mean of what is stored, or the text prototype below `least` images.
 
@@ -272,8 +272,8 @@ def class_means(
     return means
 
 
-def shared_precision(
-    memory: ConfidentMemory, means: Float, shrinkage: str
+def _shared_precision(
+    memory: _ConfidentMemory, means: Float, shrinkage: str
 ) -> Callable[[Float], Float]:
     """P as a function of rows: D times the identity until some class holds three images."""
     dim = means.shape[1]
@@ -283,11 +283,11 @@ def shared_precision(
     residuals -= residuals.mean(axis=0)
     n_stored = len(residuals)
     if shrinkage == "never" or (shrinkage == "auto" and n_stored > 4 * dim):
-        return pseudo_inverse(residuals)
-    return ridge_inverse(residuals, dual=n_stored <= dim)
+        return _pseudo_inverse(residuals)
+    return _ridge_inverse(residuals, dual=n_stored <= dim)
 
 
-def ridge_inverse(residuals: Float, *, dual: bool) -> Callable[[Float], Float]:
+def _ridge_inverse(residuals: Float, *, dual: bool) -> Callable[[Float], Float]:
     """D (R^T R + t I)^-1 for centred residuals R (n, D), where t = trace(R^T R) / (n - 1).
 
     The dual form inverts n x n instead of D x D; the results agree to rounding. t is at least a
@@ -315,7 +315,7 @@ def ridge_inverse(residuals: Float, *, dual: bool) -> Callable[[Float], Float]:
     return of_dual if dual else of_primal
 
 
-def pseudo_inverse(residuals: Float) -> Callable[[Float], Float]:
+def _pseudo_inverse(residuals: Float) -> Callable[[Float], Float]:
     """The pseudo-inverse of the covariance R^T R / (n - 1), cut where float32 would cut it."""
     values, vectors = np.linalg.eigh(residuals.T @ residuals / (len(residuals) - 1))
     kept = values > max(_NO_SPREAD, len(values) * _PSEUDO_INVERSE_CUT * values[-1])

@@ -95,7 +95,7 @@ METHODS = Registry("method", "marc.methods", _OWN, _card, "marc list methods")
 """Every method by name: ours, registered ones, and those that installed packages bring."""
 
 
-def register_method(card: MethodCard) -> None:
+def _register_method(card: MethodCard) -> None:
     """Make a method known by its name to `create_method`, `marc run`, snapshots and comparisons."""
     METHODS.register(card.name, card)
 

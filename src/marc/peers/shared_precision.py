@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 from marc.scores import Float
 
-MOST_BYTES = 8 * 2**30
+_MOST_BYTES = 8 * 2**30
 _WELL_CONDITIONED = 1e5
 
 
@@ -50,11 +50,11 @@ class SharedPrecision:
         """Nothing seen: every class counts 1."""
         n_classes, dim = means.shape
         packed = dim * (dim + 1) // 2
-        if 4 * n_classes * packed > MOST_BYTES:
+        if 4 * n_classes * packed > _MOST_BYTES:
             raise MarcError(
                 "a covariance for every class does not fit into memory",
                 got=f"{n_classes} classes x {dim} dimensions: {4 * n_classes * packed:.2g} bytes",
-                allowed=f"{MOST_BYTES:.2g} bytes",
+                allowed=f"{_MOST_BYTES:.2g} bytes",
                 hint="fewer classes, or features of fewer dimensions",
             )
         return cls(

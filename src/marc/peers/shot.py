@@ -21,7 +21,7 @@ from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_setti
 from marc.scores import Float, softmax
 from marc.types import Query, Step
 
-NO_CENTROID = -2.0
+_NO_CENTROID = -2.0
 """The score of a class that is left out: below every cosine."""
 
 
@@ -54,7 +54,7 @@ class ShotLabels:
         if not len(queries):
             return []
         batch = gather(queries, self.space)
-        cosines = centroid_cosines(batch.keys, batch.logits, self.threshold, self.rounds)
+        cosines = _centroid_cosines(batch.keys, batch.logits, self.threshold, self.rounds)
         labels = batch.logits.argmax(axis=1)
         return [
             Step(
@@ -78,7 +78,7 @@ class ShotLabels:
     from_state = classmethod(from_settings)
 
 
-def centroid_cosines(
+def _centroid_cosines(
     keys: Float, logits: Float, threshold: int, rounds: int
 ) -> NDArray[np.float64]:
     """Cosine of each image to each centroid of the last round, (T, C).
@@ -97,7 +97,7 @@ def centroid_cosines(
                 hint="threshold=0",
             )
         cosines = features @ _centroids(features, shares).T
-        cosines[:, members <= threshold] = NO_CENTROID
+        cosines[:, members <= threshold] = _NO_CENTROID
         labels = cosines.argmax(axis=1)
         shares.fill(0)
         np.put_along_axis(shares, labels[:, np.newaxis], 1, axis=1)

@@ -28,13 +28,13 @@ _ROWS = 256  # images of a block of posteriors
 _BLOCK = 2**21  # numbers of a block of views: small enough to stay in a cache
 
 
-Consumer = Callable[[Int, NDArray[np.float64]], None]
+_Consumer = Callable[[Int, NDArray[np.float64]], None]
 """Takes (items (Q,), their fused scores (Q, C)); called from several threads."""
 
 
 def replay_tda(method: TDA, stream: Stream) -> Run:
     """The same `Run` as `run(method, stream)`, up to the rounding of a sum."""
-    offers = Offers.of(method, stream)
+    offers = _Offers.of(method, stream)
     order = stream.order
     predictions = np.empty(len(order), dtype=np.int64)
 
@@ -44,7 +44,7 @@ def replay_tda(method: TDA, stream: Stream) -> Run:
     trajectory = Trajectory(
         order, offers.labels[order], -offers.entropies[order], method.varies_with
     )
-    fuse_all(method, offers, trajectory, answer)
+    _fuse_all(method, offers, trajectory, answer)
     return Run(
         method=method.config(),
         predictions=predictions[order],
@@ -55,7 +55,7 @@ def replay_tda(method: TDA, stream: Stream) -> Run:
     )
 
 
-def fuse_all(method: TDA, offers: Offers, trajectory: Trajectory, consume: Consumer) -> None:
+def _fuse_all(method: TDA, offers: _Offers, trajectory: Trajectory, consume: _Consumer) -> None:
     """Give the fused scores of every image, some images at a time."""
     n_classes = offers.logits.shape[1]
     history = History.trace(
@@ -75,7 +75,7 @@ def fuse_all(method: TDA, offers: Offers, trajectory: Trajectory, consume: Consu
     read_all(values, [replace(history, last=history.last - 1)], take)
 
 
-def _own_votes(method: TDA, offers: Offers, history: History) -> NDArray[np.float64]:
+def _own_votes(method: TDA, offers: _Offers, history: History) -> NDArray[np.float64]:
     """What each image adds to its own pseudo-class, by stored row: nothing if not admitted."""
     votes = np.zeros(len(offers.labels))
     keys = offers.keys[history.items]  # those that are ever held: the admitted
@@ -84,7 +84,7 @@ def _own_votes(method: TDA, offers: Offers, history: History) -> NDArray[np.floa
 
 
 @dataclass(frozen=True)
-class Offers:
+class _Offers:
     """What every image, by stored row, offers to the memories."""
 
     keys: NDArray[np.float32]
@@ -98,12 +98,12 @@ class Offers:
     """Which classes an image in the band votes against, (N, C)."""
 
     @classmethod
-    def of(cls, method: TDA, stream: Stream) -> Offers:
+    def of(cls, method: TDA, stream: Stream) -> _Offers:
         """The offers of a stream, the same in every order."""
         return _averaged(method, stream) if stream.n_views > 1 else _plain(method, stream)
 
 
-def _plain(method: TDA, stream: Stream) -> Offers:
+def _plain(method: TDA, stream: Stream) -> _Offers:
     """One view: the base scores are what TDA sees."""
     features, rule = stream.features, method.negative_rule
     base, entropies = features.base, features.base.entropy_as("tda")
@@ -113,10 +113,10 @@ def _plain(method: TDA, stream: Stream) -> Offers:
     for start in range(0, len(items), _ROWS):
         rows = items[start : start + _ROWS]
         against[rows] = voted_against(softmax(base.logits[rows]), rule.mask)
-    return Offers(features.clip_keys, base.logits, base.label, entropies, admitted, against)
+    return _Offers(features.clip_keys, base.logits, base.label, entropies, admitted, against)
 
 
-def _averaged(method: TDA, stream: Stream) -> Offers:
+def _averaged(method: TDA, stream: Stream) -> _Offers:
     """Several views: what the loop sees, in blocks of images."""
     n_images, n_views, dim = stream.features.views.shape
     n_classes, rule = stream.n_classes, method.negative_rule
@@ -132,7 +132,7 @@ def _averaged(method: TDA, stream: Stream) -> Offers:
         labels[rows], entropies[rows] = seen.label, seen.entropy
         against[rows] = voted_against(seen.posterior, rule.mask)
     admitted = in_band(entropies, n_classes, rule.band)
-    return Offers(keys, logits, labels, entropies, admitted, against)
+    return _Offers(keys, logits, labels, entropies, admitted, against)
 
 
 def _seen(method: TDA, views: NDArray[np.float32], predictor: Predictor) -> Seen:
@@ -160,7 +160,7 @@ class _Against:
     """What each votes against, sparse (n, C): few classes are plausible."""
 
     @classmethod
-    def trace(cls, method: TDA, offers: Offers, order: Int) -> _Against:
+    def trace(cls, method: TDA, offers: _Offers, order: Int) -> _Against:
         """From what arrived inside the band."""
         from scipy.sparse import csr_array
 

@@ -33,7 +33,7 @@ _ROWS = 1024  # images averaged at a time: their views may be larger than what i
 
 
 @dataclass(frozen=True)
-class Shots:
+class _Shots:
     """Labelled images as a memory to read."""
 
     keys: NDArray[np.float32]
@@ -53,14 +53,14 @@ class Shots:
         return sums.astype(np.float64)
 
 
-def place_of(shots: str) -> Path:
+def _place_of(shots: str) -> Path:
     """The path of a pack or store; the spelling of a source is understood as well."""
     kind, _, rest = shots.partition("/")
     path = Path(rest if kind in ("arrays", "store") and not Path(shots).exists() else shots)
     return path.expanduser()
 
 
-def read_shots(path: Path) -> Shots:
+def _read_shots(path: Path) -> _Shots:
     """The labelled images of a feature pack, or of a feature store where `path` is one."""
     stream = read_store(path) if is_store(path) else read_pack(path)
     views, n_classes = stream.features.views, stream.n_classes
@@ -71,10 +71,10 @@ def read_shots(path: Path) -> Shots:
         )
     content = hashlib.sha256(f"{digest(views)}{digest(labels)}".encode())
     plain = stream.features.clip_keys
-    return Shots(mean_keys(views), labels, plain, n_classes, end_digest(content))
+    return _Shots(_mean_keys(views), labels, plain, n_classes, end_digest(content))
 
 
-def mean_keys(views: Views) -> NDArray[np.float32]:
+def _mean_keys(views: Views) -> NDArray[np.float32]:
     """Unit keys (N, D): the mean of each image's views (N, M, D) as they are stored.
 
     Features that were stored at their own length are averaged so: longer ones count for more.
@@ -107,7 +107,7 @@ class TipAdapter:
     digest: str = ""
     """Of what is read from `shots`; filled in, and if given it must agree."""
 
-    _shots: Shots = field(init=False, repr=False)
+    _shots: _Shots = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.shots, (str, os.PathLike)) or not os.fspath(self.shots):
@@ -115,7 +115,7 @@ class TipAdapter:
         self.shots = os.fspath(self.shots)
         self.shots_weight = number("shots_weight", self.shots_weight)
         self.beta = number("beta", self.beta)
-        self._shots = read_shots(place_of(self.shots))
+        self._shots = _read_shots(_place_of(self.shots))
         if self.digest and self.digest != self._shots.digest:
             raise MarcError(
                 "the shots are not those that the digest names: the file was changed",
@@ -175,7 +175,7 @@ _START = {
 }
 """alpha before the search, from the released configurations; beta is 1 for all."""
 
-SEARCHED = {
+_SEARCHED = {
     "imagenet-val": (7, 3),
     "caltech101": (12, 5),
     "dtd": (13, 13),
@@ -192,7 +192,7 @@ SEARCHED = {
 20 of alpha, in equal steps from 0.1. On ImageNet it looks at the test labels, elsewhere at
 validation labels."""
 
-PUBLISHED: Mapping[str, Mapping[str, float]] = {
+_PUBLISHED: Mapping[str, Mapping[str, float]] = {
     name: {"shots_weight": alpha, "beta": 1.0} for name, alpha in _START.items()
 }
 
@@ -214,5 +214,5 @@ CARD = MethodCard(
     "shot's key is the mean of all its stored views. Shots that are images of the evaluated stream "
     "are refused. Tip-Adapter-F, which trains the keys, is not here",
     tuned="alpha and beta: on test labels for ImageNet, on validation labels for the other sets",
-    published=PUBLISHED,
+    published=_PUBLISHED,
 )

@@ -21,14 +21,14 @@ from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
 
-def mean_logits(view_logits: Float, kept: Int) -> NDArray[np.float32]:
+def _mean_logits(view_logits: Float, kept: Int) -> NDArray[np.float32]:
     """Mean logits (C,) of the `kept` views among (M, C); summed in float64."""
     if len(kept) == 1:
         return np.asarray(view_logits[kept[0]], dtype=np.float32)
     return view_logits[kept].mean(axis=0, dtype=np.float64).astype(np.float32)
 
 
-def mean_posterior(view_logits: Float, kept: Int) -> NDArray[np.float32]:
+def _mean_posterior(view_logits: Float, kept: Int) -> NDArray[np.float32]:
     """Mean posterior (C,) of the `kept` views among (M, C); float64 but for the result."""
     return softmax(view_logits[kept]).mean(axis=0).astype(np.float32)
 
@@ -54,7 +54,7 @@ class ViewEnsemble:
         """Answer from the views of this image."""
         logits = query.view_logits
         kept = select_views(logits, self.fraction, method=self.name, at_least=self.at_least)
-        base = mean_logits(logits, kept)
+        base = _mean_logits(logits, kept)
         return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
 
     reset, config, state = forget_nothing, config_of, empty_state
@@ -87,14 +87,14 @@ class ProbabilityEnsemble:
         kept = select_views(
             logits, self.fraction, method=self.name, at_least=self.at_least, ridge=self.ridge
         )
-        base = mean_posterior(logits, kept)
+        base = _mean_posterior(logits, kept)
         return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
 
     reset, config, state = forget_nothing, config_of, empty_state
     from_state = classmethod(from_settings)
 
 
-LOGIT_CARD = MethodCard(
+_LOGIT_CARD = MethodCard(
     "view-ensemble",
     "mean logits of the most confident views; no memory",
     ViewEnsemble,
@@ -108,7 +108,7 @@ LOGIT_CARD = MethodCard(
     "of the features gives the same logits",
 )
 
-PROBABILITY_CARD = MethodCard(
+_PROBABILITY_CARD = MethodCard(
     "probability-ensemble",
     "mean posterior of the most confident views; no memory",
     ProbabilityEnsemble,
@@ -123,4 +123,4 @@ PROBABILITY_CARD = MethodCard(
     "are probabilities, not logits",
 )
 
-CARDS = (LOGIT_CARD, PROBABILITY_CARD)
+CARDS = (_LOGIT_CARD, _PROBABILITY_CARD)

@@ -24,21 +24,21 @@ from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
-VOTES = ("exact", "released")
-FALLBACKS = ("cosine", "released")
-FLOAT16_EPSILON = float(np.finfo(np.float16).eps)
+_VOTES = ("exact", "released")
+_FALLBACKS = ("cosine", "released")
+_FLOAT16_EPSILON = float(np.finfo(np.float16).eps)
 """9.8e-4: the released temperature where logits are in half precision, as on a GPU."""
-FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
+_FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 """1.2e-7: the released temperature where logits are in single precision: all but exact votes."""
 
 
-def exact_votes(view_logits: Float) -> NDArray[np.float32]:
+def _exact_votes(view_logits: Float) -> NDArray[np.float32]:
     """Whole votes (C,): each view (M, C) has one, for its best class, the lowest on ties."""
     n_classes = view_logits.shape[1]
     return np.bincount(view_logits.argmax(axis=1), minlength=n_classes).astype(np.float32)
 
 
-def soft_votes(view_logits: Float, temperature: float) -> NDArray[np.float32]:
+def _soft_votes(view_logits: Float, temperature: float) -> NDArray[np.float32]:
     """Votes (C,) split by a softmax: logits (M, C) are divided by `temperature` first.
 
     Shares are rounded to float32 before they are added, as in the released code: a tie there is
@@ -48,24 +48,24 @@ def soft_votes(view_logits: Float, temperature: float) -> NDArray[np.float32]:
     return shares.astype(np.float32).sum(axis=0)
 
 
-def best_classes(votes: Float) -> Int:
+def _best_classes(votes: Float) -> Int:
     """The classes with the most votes; more than one is a tie."""
     return np.flatnonzero(votes == votes.max())
 
 
-def decided_by_discarded(tied: Int, discarded: Float) -> int | None:
+def _decided_by_discarded(tied: Int, discarded: Float) -> int | None:
     """The tied class that the first fitting row of `discarded` (n, C) is for; None if none fits."""
     wanted = discarded.argmax(axis=1)
     fitting = wanted[np.isin(wanted, tied)]
     return int(fitting[0]) if len(fitting) else None
 
 
-def closest_tied(tied: Int, kept: Float) -> int:
+def _closest_tied(tied: Int, kept: Float) -> int:
     """The tied class with the largest logit summed over the `kept` views, the lowest on ties."""
     return int(tied[kept[:, tied].sum(axis=0, dtype=np.float64).argmax()])
 
 
-def released_fallback(tied: Int, discarded: Float) -> int | None:
+def _released_fallback(tied: Int, discarded: Float) -> int | None:
     """The class that the released code adds a vote to where no discarded view fits.
 
     It means to look at the tied classes of the first discarded view, but counts them from the
@@ -90,7 +90,7 @@ class Zero:
     """The share of the views that vote: int(gamma M) of them."""
     votes: str = "exact"
     """`exact`: whole votes. `released`: votes split at `temperature`."""
-    temperature: float = FLOAT16_EPSILON
+    temperature: float = _FLOAT16_EPSILON
     """What cosines are divided by in released votes: the machine epsilon of their type, 9.8e-4
     for float16 and 1.2e-7 for float32. Exact votes have none."""
     fallback: str = "cosine"
@@ -100,19 +100,19 @@ class Zero:
 
     def __post_init__(self) -> None:
         self.gamma = check_fraction(self.gamma, "gamma")
-        one_of("votes", self.votes, VOTES)
+        one_of("votes", self.votes, _VOTES)
         self.temperature = number("temperature", self.temperature, 1e-12)
-        one_of("fallback", self.fallback, FALLBACKS)
+        one_of("fallback", self.fallback, _FALLBACKS)
 
     def step(self, query: Query) -> Step:
         """Answer from the views of this image."""
         logits = query.view_logits
         kept = select_views(logits, self.gamma, method=self.name, setting="gamma")
         if self.votes == "exact":
-            votes = exact_votes(logits[kept])
+            votes = _exact_votes(logits[kept])
         else:
-            votes = soft_votes(logits[kept], query.predictor.logit_scale * self.temperature)
-        tied = best_classes(votes)
+            votes = _soft_votes(logits[kept], query.predictor.logit_scale * self.temperature)
+        tied = _best_classes(votes)
         if len(tied) > 1:
             winner = self._break_tie(tied, logits, kept)
             if winner is not None:
@@ -122,12 +122,12 @@ class Zero:
     def _break_tie(self, tied: Int, logits: Float, kept: Int) -> int | None:
         ranked = select_views(logits, 1.0, method=self.name)  # by entropy, the kept ones first
         discarded = logits[ranked[len(kept) :]]
-        winner = decided_by_discarded(tied, discarded)
+        winner = _decided_by_discarded(tied, discarded)
         if winner is not None:
             return winner
         if self.fallback == "released":
-            return released_fallback(tied, discarded)
-        return closest_tied(tied, logits[kept])
+            return _released_fallback(tied, discarded)
+        return _closest_tied(tied, logits[kept])
 
     reset, config, state = forget_nothing, config_of, empty_state
     from_state = classmethod(from_settings)

@@ -28,7 +28,7 @@ def pyarrow(module: str = "pyarrow") -> Any:
 
 
 @dataclass(frozen=True)
-class ArrowRow:
+class _ArrowRow:
     """A picture in a row of an arrow file, which is mapped into memory: rows in any order."""
 
     path: str
@@ -42,7 +42,7 @@ class ArrowRow:
 
 
 @dataclass(frozen=True)
-class ParquetRow:
+class _ParquetRow:
     """A picture in a row of a parquet file. A row group is read whole: best in order."""
 
     path: str
@@ -59,7 +59,7 @@ class ParquetRow:
 
 
 @dataclass(frozen=True)
-class ArrowFile:
+class _ArrowFile:
     """An arrow file, mapped into memory."""
 
     path: str
@@ -75,9 +75,9 @@ class ArrowFile:
         """How many there are."""
         return int(self.table.num_rows)
 
-    def places(self, column: str) -> Iterator[ArrowRow]:
+    def places(self, column: str) -> Iterator[_ArrowRow]:
         """Where each picture is."""
-        return (ArrowRow(self.path, column, row) for row in range(self.n_rows))
+        return (_ArrowRow(self.path, column, row) for row in range(self.n_rows))
 
     def values(self, column: str) -> list[Any]:
         """A column of small values."""
@@ -85,7 +85,7 @@ class ArrowFile:
 
 
 @dataclass(frozen=True)
-class ParquetFile:
+class _ParquetFile:
     """A parquet file of which only the notes at its end are read."""
 
     path: str
@@ -101,31 +101,31 @@ class ParquetFile:
         """How many there are."""
         return int(self.file.metadata.num_rows)
 
-    def places(self, column: str) -> Iterator[ParquetRow]:
+    def places(self, column: str) -> Iterator[_ParquetRow]:
         """Where each picture is."""
         notes = self.file.metadata
         for group in range(notes.num_row_groups):
             for row in range(notes.row_group(group).num_rows):
-                yield ParquetRow(self.path, column, group, row)
+                yield _ParquetRow(self.path, column, group, row)
 
     def values(self, column: str) -> list[Any]:
         """A column of small values; the pictures are not touched."""
         return list(self.file.read(columns=[column]).column(column).to_pylist())
 
 
-def open_arrow(path: Path) -> ArrowFile:
+def open_arrow(path: Path) -> _ArrowFile:
     """An arrow file in either of its two forms."""
     try:
-        return ArrowFile(str(path), _arrow_table(str(path), path.stat().st_mtime_ns))
+        return _ArrowFile(str(path), _arrow_table(str(path), path.stat().st_mtime_ns))
     except (OSError, pyarrow().ArrowException) as problem:
         raise _unreadable(path, problem) from None
 
 
-def open_parquet(path: Path) -> ParquetFile:
+def open_parquet(path: Path) -> _ParquetFile:
     """A parquet file."""
     parquet = pyarrow("pyarrow.parquet")
     try:
-        return ParquetFile(str(path), parquet.ParquetFile(path, memory_map=True))
+        return _ParquetFile(str(path), parquet.ParquetFile(path, memory_map=True))
     except (OSError, pyarrow().ArrowException) as problem:
         raise _unreadable(path, problem) from None
 

@@ -36,16 +36,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
-N_CHAINS = 3
-LONGEST_CHAIN = 3
-LOWEST_LEVEL = 0.1
-FULL_LEVEL = 10.0
+_N_CHAINS = 3
+_LONGEST_CHAIN = 3
+_LOWEST_LEVEL = 0.1
+_FULL_LEVEL = 10.0
 
-Picture = Image.Image
+_Picture = Image.Image
 
 
 @dataclass(frozen=True)
-class Operation:
+class _Operation:
     """One drawn operation: its name, how strong, and in which of the two directions."""
 
     name: str
@@ -54,122 +54,122 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class _Mixture:
     """Everything that is drawn for one mixed picture."""
 
     weights: tuple[float, ...]
     """Of the chains; they sum to one."""
     kept: float
     """m: how much of the picture itself stays."""
-    chains: tuple[tuple[Operation, ...], ...]
+    chains: tuple[tuple[_Operation, ...], ...]
 
 
-def draw_mixture(names: Sequence[str], severity: float, generator: np.random.Generator) -> Mixture:
+def draw_mixture(names: Sequence[str], severity: float, generator: np.random.Generator) -> _Mixture:
     """Draw a mixture over the operations `names`.
 
     Everything comes from uniform numbers: Beta(1, 1) is uniform, and the pieces of a stick that
     is broken at two uniform places are Dirichlet(1, 1, 1).
     """
-    first, second = sorted(generator.random(N_CHAINS - 1).tolist())
+    first, second = sorted(generator.random(_N_CHAINS - 1).tolist())
     kept = float(generator.random())
     chains = []
-    for _ in range(N_CHAINS):
-        length = 1 + int(generator.random() * LONGEST_CHAIN)
+    for _ in range(_N_CHAINS):
+        length = 1 + int(generator.random() * _LONGEST_CHAIN)
         chains.append(tuple(_draw_operation(names, severity, generator) for _ in range(length)))
-    return Mixture((first, second - first, 1 - second), kept, tuple(chains))
+    return _Mixture((first, second - first, 1 - second), kept, tuple(chains))
 
 
 def _draw_operation(
     names: Sequence[str], severity: float, generator: np.random.Generator
-) -> Operation:
+) -> _Operation:
     which, strength, direction = generator.random(3).tolist()
-    level = LOWEST_LEVEL + strength * (severity - LOWEST_LEVEL)
-    return Operation(names[int(which * len(names))], level, 1 if direction < 0.5 else -1)
+    level = _LOWEST_LEVEL + strength * (severity - _LOWEST_LEVEL)
+    return _Operation(names[int(which * len(names))], level, 1 if direction < 0.5 else -1)
 
 
-def mix(picture: Picture, mixture: Mixture) -> NDArray[np.float32]:
+def mix(picture: _Picture, mixture: _Mixture) -> NDArray[np.float32]:
     """The mixed picture, (height, width, 3) with values from 0 to 255 that are not rounded."""
     mixed = np.multiply(np.asarray(picture), mixture.kept, dtype=np.float32)
     for weight, chain in zip(mixture.weights, mixture.chains, strict=True):
         copy = picture
         for operation in chain:
-            copy = operate(copy, operation)
+            copy = _operate(copy, operation)
         share = (1 - mixture.kept) * weight
         mixed += np.multiply(np.asarray(copy), share, dtype=np.float32)
     return np.clip(mixed, 0, 255, out=mixed)  # rounded weights may sum to a little over one
 
 
-def operate(picture: Picture, operation: Operation) -> Picture:
+def _operate(picture: _Picture, operation: _Operation) -> _Picture:
     """The picture after one operation; its size stays."""
-    return OPERATIONS[operation.name](picture, operation.level / FULL_LEVEL, operation.sign)
+    return _OPERATIONS[operation.name](picture, operation.level / _FULL_LEVEL, operation.sign)
 
 
-def _autocontrast(picture: Picture, strength: float, sign: int) -> Picture:
+def _autocontrast(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageOps.autocontrast(picture)
 
 
-def _equalize(picture: Picture, strength: float, sign: int) -> Picture:
+def _equalize(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageOps.equalize(picture)
 
 
-def _posterize(picture: Picture, strength: float, sign: int) -> Picture:
+def _posterize(picture: _Picture, strength: float, sign: int) -> _Picture:
     bits = max(0, 4 - int(4 * strength))
     kept = 256 - 2 ** (8 - bits)  # a mask of the top bits; PIL's own function refuses none at all
     return picture.point([value & kept for value in range(256)] * 3)
 
 
-def _rotate(picture: Picture, strength: float, sign: int) -> Picture:
+def _rotate(picture: _Picture, strength: float, sign: int) -> _Picture:
     return picture.rotate(sign * int(30 * strength), resample=Image.Resampling.BILINEAR)
 
 
-def _solarize(picture: Picture, strength: float, sign: int) -> Picture:
+def _solarize(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageOps.solarize(picture, max(0, 256 - int(256 * strength)))
 
 
-def _shear_x(picture: Picture, strength: float, sign: int) -> Picture:
+def _shear_x(picture: _Picture, strength: float, sign: int) -> _Picture:
     return _affine(picture, (1, sign * 0.3 * strength, 0, 0, 1, 0))
 
 
-def _shear_y(picture: Picture, strength: float, sign: int) -> Picture:
+def _shear_y(picture: _Picture, strength: float, sign: int) -> _Picture:
     return _affine(picture, (1, 0, 0, sign * 0.3 * strength, 1, 0))
 
 
-def _translate_x(picture: Picture, strength: float, sign: int) -> Picture:
+def _translate_x(picture: _Picture, strength: float, sign: int) -> _Picture:
     return _moved(picture, sign * int(picture.width / 3 * strength), 0)
 
 
-def _translate_y(picture: Picture, strength: float, sign: int) -> Picture:
+def _translate_y(picture: _Picture, strength: float, sign: int) -> _Picture:
     return _moved(picture, 0, sign * int(picture.height / 3 * strength))
 
 
-def _moved(picture: Picture, x: int, y: int) -> Picture:
+def _moved(picture: _Picture, x: int, y: int) -> _Picture:
     """Whole pixels need no interpolation: a crop that reaches beyond the picture is black there."""
     return picture.crop((x, y, x + picture.width, y + picture.height))
 
 
-def _affine(picture: Picture, numbers: tuple[float, ...]) -> Picture:
+def _affine(picture: _Picture, numbers: tuple[float, ...]) -> _Picture:
     """Each new pixel comes from the place (a x + b y + c, d x + e y + f); outside it is black."""
     affine, bilinear = Image.Transform.AFFINE, Image.Resampling.BILINEAR
     return picture.transform(picture.size, affine, numbers, resample=bilinear)
 
 
-def _color(picture: Picture, strength: float, sign: int) -> Picture:
+def _color(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageEnhance.Color(picture).enhance(0.1 + 1.8 * strength)
 
 
-def _contrast(picture: Picture, strength: float, sign: int) -> Picture:
+def _contrast(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageEnhance.Contrast(picture).enhance(0.1 + 1.8 * strength)
 
 
-def _brightness(picture: Picture, strength: float, sign: int) -> Picture:
+def _brightness(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageEnhance.Brightness(picture).enhance(0.1 + 1.8 * strength)
 
 
-def _sharpness(picture: Picture, strength: float, sign: int) -> Picture:
+def _sharpness(picture: _Picture, strength: float, sign: int) -> _Picture:
     return ImageEnhance.Sharpness(picture).enhance(0.1 + 1.8 * strength)
 
 
-OPERATIONS: dict[str, Callable[[Picture, float, int], Picture]] = {
+_OPERATIONS: dict[str, Callable[[_Picture, float, int], _Picture]] = {
     "autocontrast": _autocontrast,
     "equalize": _equalize,
     "posterize": _posterize,
@@ -186,6 +186,6 @@ OPERATIONS: dict[str, Callable[[Picture, float, int], Picture]] = {
 }
 """By name: a picture, the share of full strength and a direction, +1 or -1, give a picture."""
 
-THIRTEEN = tuple(OPERATIONS)
+THIRTEEN = tuple(_OPERATIONS)
 NINE = THIRTEEN[:9]
 """Without those four that are also corruptions of well-known benchmarks."""

@@ -12,7 +12,7 @@ from marc.pictures.csv_file import read_text, require_one
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.listing import made_distinct, printable, spoken
 
-PARTS = ("test", "val", "train")
+_PARTS = ("test", "val", "train")
 _LAYOUT = '{"train": [[path, label, class name], ...], "val": [...], "test": [...]}'
 
 
@@ -23,7 +23,7 @@ def open_coop(file: Path, name: str, root: Path | None = None, part: str = "test
     that has the pictures.
     """
     split = _read(file)
-    one_of("part", part, PARTS, hint=f"{name}#test")
+    one_of("part", part, _PARTS, hint=f"{name}#test")
     rows = split.get(part, [])
     if not rows:
         filled = ", ".join(key for key, value in split.items() if value)
@@ -51,11 +51,11 @@ def _read(file: Path) -> dict[str, list[tuple[str, int, str]]]:
         if isinstance(problem, MarcError):
             raise
         raise MarcError("the file is not JSON", got=f"{file}: {problem}") from None
-    if not isinstance(parsed, dict) or not set(parsed) & set(PARTS):
+    if not isinstance(parsed, dict) or not set(parsed) & set(_PARTS):
         raise MarcError("this is no split file", got=file, allowed=_LAYOUT)
     return {
         part: [_row(file, part, index, row) for index, row in enumerate(_rows(file, parsed, part))]
-        for part in PARTS
+        for part in _PARTS
         if part in parsed
     }
 

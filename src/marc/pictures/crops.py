@@ -15,12 +15,12 @@ from PIL import Image
 from marc.errors import MarcError, integer, one_of
 
 Triple = tuple[float, float, float]
-RESIZES = ("short", "squash")
-INTERPOLATIONS = {
+_RESIZES = ("short", "squash")
+_INTERPOLATIONS = {
     "bicubic": Image.Resampling.BICUBIC,
     "bilinear": Image.Resampling.BILINEAR,
 }
-LONGEST = 64
+_LONGEST = 64
 """How many times as long as wide a picture may be before its ends are cut off first: they could
 not be seen in the square, and a line of pixels would become gigabytes."""
 
@@ -50,7 +50,7 @@ def crop_picture(picture: Image.Image, crop: Crop) -> NDArray[np.uint8]:
         picture = picture.convert("RGB")
     if crop.resize == "short":
         picture = _middle(picture)
-    resized = picture.resize(_new_size(picture, crop), INTERPOLATIONS[crop.interpolation])
+    resized = picture.resize(_new_size(picture, crop), _INTERPOLATIONS[crop.interpolation])
     width, height = resized.size
     # round, not //: half a pixel goes to the even side, as in torchvision
     left, top = round((width - crop.size) / 2), round((height - crop.size) / 2)
@@ -70,8 +70,8 @@ def normalise(
 def check_crop(crop: Crop) -> Crop:
     """Refuse a crop that cannot be cut."""
     integer("size of the crop", crop.size, at_least=1)
-    one_of("way to resize", crop.resize, RESIZES)
-    one_of("interpolation", crop.interpolation, INTERPOLATIONS)
+    one_of("way to resize", crop.resize, _RESIZES)
+    one_of("interpolation", crop.interpolation, _INTERPOLATIONS)
     if integer("resized", crop.resized, at_least=1) < crop.size:
         raise MarcError(
             "a square cannot be cut from a smaller picture",
@@ -84,7 +84,7 @@ def check_crop(crop: Crop) -> Crop:
 def _middle(picture: Image.Image) -> Image.Image:
     """The middle of a picture that is a line; any other picture as it is."""
     width, height = picture.size
-    longest = LONGEST * min(width, height)
+    longest = _LONGEST * min(width, height)
     if max(width, height) <= longest:
         return picture
     left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)

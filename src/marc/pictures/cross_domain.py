@@ -13,7 +13,7 @@ from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.imagenet import count_notes
 from marc.pictures.listing import made_distinct, printable
 
-EUROSAT_NAMES = {
+_EUROSAT_NAMES = {
     "AnnualCrop": "Annual Crop Land",
     "Forest": "Forest",
     "HerbaceousVegetation": "Herbaceous Vegetation Land",
@@ -108,7 +108,7 @@ def _folder(published: CrossDomainSet, root: Path) -> Path:
 
 def _rename(images: ImageSet) -> tuple[ImageSet, str]:
     """EuroSAT's folder names as words; some split files have the words already."""
-    names = tuple(EUROSAT_NAMES.get(name, name) for name in images.class_names)
+    names = tuple(_EUROSAT_NAMES.get(name, name) for name in images.class_names)
     changed = [
         f"{old} -> {new}" for old, new in zip(images.class_names, names, strict=True) if old != new
     ]

@@ -15,20 +15,20 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 
 from marc.pictures.image_set import FileBytes, Location
 
-MOST_PIXELS = 2**27
+_MOST_PIXELS = 2**27
 """A larger picture is refused by its header, before any pixel is read: 134 million pixels."""
-LONGEST_SIDE = 2**16
+_LONGEST_SIDE = 2**16
 """A longer picture is refused too: decoders need time in the square of the length of a row."""
-MOST_BYTES = 2**30
+_MOST_BYTES = 2**30
 """A larger file is refused unread."""
 
-MISSING, EMPTY, NO_PICTURE, DAMAGED, TOO_LARGE = 1, 2, 3, 4, 5
+_MISSING, _EMPTY, _NO_PICTURE, _DAMAGED, _TOO_LARGE = 1, 2, 3, 4, 5
 REASONS: dict[int, str] = {
-    MISSING: "missing, or cannot be opened",
-    EMPTY: "empty file",
-    NO_PICTURE: "not a picture of a known format",
-    DAMAGED: "truncated or damaged",
-    TOO_LARGE: "too large: over 134 million pixels, 65536 on a side, or 1 GiB",
+    _MISSING: "missing, or cannot be opened",
+    _EMPTY: "empty file",
+    _NO_PICTURE: "not a picture of a known format",
+    _DAMAGED: "truncated or damaged",
+    _TOO_LARGE: "too large: over 134 million pixels, 65536 on a side, or 1 GiB",
 }
 """Why a picture cannot be read. Feature stores keep the codes: they never change. 0 is `fine`."""
 
@@ -79,11 +79,11 @@ def read_picture(location: Location, upright: bool) -> Image.Image:
 def read_bytes(location: Location) -> bytes:
     """The encoded picture at a location."""
     try:
-        if isinstance(location, FileBytes) and location.n_bytes() > MOST_BYTES:
-            raise Unreadable(TOO_LARGE, f"{location.n_bytes()} bytes")
+        if isinstance(location, FileBytes) and location.n_bytes() > _MOST_BYTES:
+            raise Unreadable(_TOO_LARGE, f"{location.n_bytes()} bytes")
         return location.read()
     except (OSError, ValueError) as problem:  # ValueError: a null byte in a path
-        raise Unreadable(MISSING, _first_line(problem)) from None
+        raise Unreadable(_MISSING, _first_line(problem)) from None
 
 
 def decode(data: bytes, *, upright: bool) -> Image.Image:
@@ -97,7 +97,7 @@ def decode(data: bytes, *, upright: bool) -> Image.Image:
         Unreadable: with one of the codes of `REASONS`.
     """
     if not data:
-        raise Unreadable(EMPTY)
+        raise Unreadable(_EMPTY)
     with _own_limits():
         try:
             with Image.open(io.BytesIO(data), formats=_known_formats()) as picture:
@@ -109,11 +109,11 @@ def decode(data: bytes, *, upright: bool) -> Image.Image:
         except Unreadable:
             raise
         except UnidentifiedImageError:
-            raise Unreadable(DAMAGED if _starts_well(data) else NO_PICTURE) from None
+            raise Unreadable(_DAMAGED if _starts_well(data) else _NO_PICTURE) from None
         except (Image.DecompressionBombError, MemoryError) as problem:
-            raise Unreadable(TOO_LARGE, str(problem).partition(" exceeds")[0]) from None
+            raise Unreadable(_TOO_LARGE, str(problem).partition(" exceeds")[0]) from None
         except Exception as problem:  # decoders fail on bad bytes in every way there is
-            raise Unreadable(DAMAGED, _first_line(problem)) from None
+            raise Unreadable(_DAMAGED, _first_line(problem)) from None
         return plain if turn is None else plain.transpose(turn)
 
 
@@ -123,10 +123,10 @@ def _starts_well(data: bytes) -> bool:
 
 def _check_size(picture: Image.Image) -> None:
     width, height = picture.size
-    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
-        raise Unreadable(TOO_LARGE, f"{width} x {height}")
+    if width * height > _MOST_PIXELS or max(width, height) > _LONGEST_SIDE:
+        raise Unreadable(_TOO_LARGE, f"{width} x {height}")
     if width * height == 0:
-        raise Unreadable(DAMAGED, f"{width} x {height}")
+        raise Unreadable(_DAMAGED, f"{width} x {height}")
 
 
 def _orientation(picture: Image.Image) -> int:
@@ -145,7 +145,7 @@ def _as_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode in ("I", "F"):
         return _from_grey(_guess_range(np.asarray(picture, dtype=np.float64)))
     if picture.mode == "LAB":
-        raise Unreadable(NO_PICTURE, "colours given as Lab")
+        raise Unreadable(_NO_PICTURE, "colours given as Lab")
     return picture.convert("RGB")  # alpha is dropped; CMYK is turned as PIL does
 
 
@@ -216,7 +216,7 @@ def _enter() -> None:
     _before.append((quiet, Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES))
     quiet.__enter__()
     warnings.filterwarnings("ignore", module=r"PIL\b")
-    Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # PIL warns from here and refuses at the double
+    Image.MAX_IMAGE_PIXELS = _MOST_PIXELS // 2  # PIL warns from here and refuses at the double
     ImageFile.LOAD_TRUNCATED_IMAGES = False
 
 

@@ -49,10 +49,10 @@ def open_folder(directory: Path, name: str) -> ImageSet:
     )
 
 
-def in_class_order(names: list[str]) -> list[str]:
+def _in_class_order(names: list[str]) -> list[str]:
     """Names in byte order, or in number order if all are whole numbers.
 
-    >>> in_class_order(["10", "9", "0"]), in_class_order(["10", "9", "b"])
+    >>> _in_class_order(["10", "9", "0"]), in_class_order(["10", "9", "b"])
     (['0', '9', '10'], ['10', '9', 'b'])
     """
     by_bytes = sorted(names, key=in_bytes)
@@ -66,7 +66,7 @@ def is_whole(text: str) -> bool:
 
 def _class_folders(listing: Listing) -> list[str]:
     with_pictures = {path.partition("/")[0] for path in listing.pictures if "/" in path}
-    return in_class_order([folder for folder in listing.folders if folder in with_pictures])
+    return _in_class_order([folder for folder in listing.folders if folder in with_pictures])
 
 
 def _empty(listing: Listing, classes: list[str]) -> list[str]:

@@ -35,9 +35,9 @@ def open_hf(directory: Path, name: str, part: str | None = None) -> ImageSet:
     """One part of a local data set, rows in the order of its files."""
     if not directory.is_dir():
         raise MarcError("there is no such folder", got=directory, hint=f"ls {directory.parent}")
-    table = find_metadata(directory)
+    table = _find_metadata(directory)
     if table is not None:
-        return open_metadata(table, name)
+        return _open_metadata(table, name)
     pyarrow()  # a clear error if it is not installed
     parts = _parts(directory)
     if not parts:
@@ -228,12 +228,12 @@ def _holds_bytes(kind: Any) -> bool:
 _FILES = ("metadata.csv", "metadata.jsonl")
 
 
-def find_metadata(directory: Path) -> Path | None:
+def _find_metadata(directory: Path) -> Path | None:
     """The table of a folder, if it has one."""
     return next((directory / name for name in _FILES if (directory / name).is_file()), None)
 
 
-def open_metadata(file: Path, name: str) -> ImageSet:
+def _open_metadata(file: Path, name: str) -> ImageSet:
     """The pictures of the table, in its order. With a table, folder names are no labels."""
     directory = file.parent
     rows = _csv_rows(file) if file.suffix == ".csv" else _json_rows(file)

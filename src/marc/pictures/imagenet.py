@@ -36,11 +36,11 @@ class ImageNetSet:
     @property
     def layout(self) -> str:
         """In words."""
-        example = "0 ... 999" if self.numbered else wordnet_example(self.n_classes)
+        example = "0 ... 999" if self.numbered else _wordnet_example(self.n_classes)
         return f"{self.folders[0]}/ with folders {example}"
 
 
-def wordnet_example(n_classes: int) -> str:
+def _wordnet_example(n_classes: int) -> str:
     """What class folders look like."""
     return f"{'n01440764' if n_classes == 1000 else 'n01498041'} ... ({n_classes})"
 
@@ -87,7 +87,7 @@ IMAGENET_SETS: tuple[ImageNetSet, ...] = (
 def open_imagenet(published: ImageNetSet, root: Path) -> ImageSet:
     """The pictures of a published set, every one of them, with labels in its own label order."""
     folder = _class_folder(published, root)
-    ids = wordnet_ids(published.classes)
+    ids = _wordnet_ids(published.classes)
     label = {wordnet_id: index for index, wordnet_id in enumerate(ids)}
     listing = list_pictures(folder)
     kept: list[str] = []
@@ -106,13 +106,13 @@ def open_imagenet(published: ImageNetSet, root: Path) -> ImageSet:
             got=folder,
             hint=f"ls {folder}",
         )
-    names = class_names()
+    names = _class_names()
     return ImageSet(
         published.name,
         tuple(printable(path) for path in kept),
         tuple(FileBytes(os.path.join(folder, path)) for path in kept),  # noqa: PTH118
         tuple(labels),
-        tuple(names[index] for index in labels_within_imagenet(published.classes)),
+        tuple(names[index] for index in _labels_within_imagenet(published.classes)),
         prompts=("tip-7",),
         upright=False,
         passed_over=tuple(sorted([*listing.passed_over, *strange])),
@@ -146,7 +146,7 @@ def _class_folder(published: ImageNetSet, root: Path) -> Path:
         got=f"{flat}: pictures without class folders" if flat else root,
         allowed=" or ".join(f"{root / below}/" for below in published.folders)
         + f", or {root} itself, with class folders "
-        + ("0 ... 999" if published.numbered else wordnet_example(published.n_classes)),
+        + ("0 ... 999" if published.numbered else _wordnet_example(published.n_classes)),
         hint="move the pictures into class folders, or list them in csv/FILE"
         if flat
         else "name the folder that holds it with --root; nothing is downloaded",
@@ -175,14 +175,14 @@ _SYNSETS = {
 
 
 @cache
-def wordnet_ids(classes: str) -> tuple[str, ...]:
+def _wordnet_ids(classes: str) -> tuple[str, ...]:
     """The ids of `imagenet` (1000), `imagenet-a` or `imagenet-r` (200 each), in label order."""
     file = _package_file("timm", "data", "_info", _SYNSETS[classes])
     return tuple(file.read_text(encoding="utf-8").split())
 
 
 @cache
-def class_names() -> tuple[str, ...]:
+def _class_names() -> tuple[str, ...]:
     """The 1000 names in label order, as open_clip has them."""
     file = _package_file("open_clip", "zero_shot_metadata.py")
     for statement in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -195,10 +195,10 @@ def class_names() -> tuple[str, ...]:
     )
 
 
-def labels_within_imagenet(classes: str) -> tuple[int, ...]:
+def _labels_within_imagenet(classes: str) -> tuple[int, ...]:
     """The mask: which of the 1000 labels the classes are, in label order."""
-    position = {wordnet_id: index for index, wordnet_id in enumerate(wordnet_ids("imagenet"))}
-    return tuple(position[wordnet_id] for wordnet_id in wordnet_ids(classes))
+    position = {wordnet_id: index for index, wordnet_id in enumerate(_wordnet_ids("imagenet"))}
+    return tuple(position[wordnet_id] for wordnet_id in _wordnet_ids(classes))
 
 
 def _target(statement: ast.Assign) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from marc.errors import MarcError
 from marc.pictures.listing import in_bytes, spoken
 
-MOST_CLASSES = 2**20
+_MOST_CLASSES = 2**20
 """A larger label number is taken for a mistake: every class has a row in every prototype."""
 
 
@@ -60,10 +60,10 @@ def _whole(value: str) -> int | None:
 
 
 def _check(number: int | None, place: str, source: object) -> int:
-    if number is None or not 0 <= number < MOST_CLASSES:
+    if number is None or not 0 <= number < _MOST_CLASSES:
         raise MarcError(
             "a label is out of range",
             got=f"{source}: {place} has {number}",
-            allowed=f"whole numbers from 0 to {MOST_CLASSES - 1}",
+            allowed=f"whole numbers from 0 to {_MOST_CLASSES - 1}",
         )
     return number

@@ -22,14 +22,14 @@ from marc.errors import MarcError, integer, one_of
 from marc.pictures.augmix import NINE, THIRTEEN, draw_mixture, mix
 from marc.pictures.crops import Crop, crop_picture
 
-N_TRIES = 10
+_N_TRIES = 10
 """Crops that are drawn before a picture is thought too thin for any."""
 
-Box = tuple[int, int, int, int]
+_Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class ViewRecipe:
+class _ViewRecipe:
     """How the views after the first come about."""
 
     id: str
@@ -57,19 +57,19 @@ class ViewRecipe:
 
 _WIDE, _NARROW = (0.08, 1.0), (0.5, 1.0)
 
-RECIPES: dict[str, ViewRecipe] = {
+_RECIPES: dict[str, _ViewRecipe] = {
     recipe.id: recipe
     for recipe in (
-        ViewRecipe(
+        _ViewRecipe(
             "V0", "the plain centre crop alone", "everyone with one view", None, flips=False
         ),
-        ViewRecipe(
+        _ViewRecipe(
             "VA",
             "crops of 8 to 100% of the area, mirrored or not",
             "TPT and ZERO on ImageNet-like sets, ZERO and BoostAdapter on all sets",
             _WIDE,
         ),
-        ViewRecipe(
+        _ViewRecipe(
             "VB",
             "the crops of VA in AugMix with 9 operations at severity 1",
             "TDA on ImageNet-A, V2, R and Sketch, TPT on the cross-domain sets, ETTA",
@@ -77,13 +77,13 @@ RECIPES: dict[str, ViewRecipe] = {
             operations=NINE,
             severity=1.0,
         ),
-        ViewRecipe(
+        _ViewRecipe(
             "VC",
             "crops of 50 to 100% of the area, mirrored or not",
             "DMN and COSMIC on ImageNet-like sets; MARC's default",
             _NARROW,
         ),
-        ViewRecipe(
+        _ViewRecipe(
             "VD",
             "the crops of VC in AugMix with 13 operations at severity 50",
             "COSMIC on the cross-domain sets",
@@ -95,16 +95,16 @@ RECIPES: dict[str, ViewRecipe] = {
 }
 
 
-def read_recipe(name: str) -> ViewRecipe:
+def read_recipe(name: str) -> _ViewRecipe:
     """The recipe with this name, in capitals or not."""
     if name.upper() == "VE":
         raise MarcError(
             "views that a diffusion model draws (DiffTPT's) are not built",
             got=repr(name),
-            allowed=", ".join(RECIPES),
+            allowed=", ".join(_RECIPES),
             hint="VA: the views of TPT that VE adds its pictures to",
         )
-    return RECIPES[one_of("view recipe", name.upper(), RECIPES, hint="VC, the default")]
+    return _RECIPES[one_of("view recipe", name.upper(), _RECIPES, hint="VC, the default")]
 
 
 def make_views(
@@ -133,11 +133,11 @@ def make_views(
     views = np.empty(shape, dtype=np.float32 if chosen.mixes else np.uint8)
     views[0] = crop_picture(picture, crop)
     for view in range(1, n_views):
-        views[view] = _random_view(picture, crop.size, chosen, view_generator(key, seed, view))
+        views[view] = _random_view(picture, crop.size, chosen, _view_generator(key, seed, view))
     return views
 
 
-def _check(picture: Image.Image, recipe: ViewRecipe, n_views: int) -> None:
+def _check(picture: Image.Image, recipe: _ViewRecipe, n_views: int) -> None:
     if recipe.scale is None and n_views > 1:
         raise MarcError(
             f"{recipe.id} is the plain centre crop and has one view",
@@ -150,7 +150,7 @@ def _check(picture: Image.Image, recipe: ViewRecipe, n_views: int) -> None:
         )
 
 
-def view_generator(key: str, seed: int, view: int) -> np.random.Generator:
+def _view_generator(key: str, seed: int, view: int) -> np.random.Generator:
     """The random numbers of one view of one picture: the same in every process, for ever."""
     text = json.dumps([key, int(seed), int(view)])  # escapes whatever a file name may hold
     words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
@@ -158,10 +158,10 @@ def view_generator(key: str, seed: int, view: int) -> np.random.Generator:
 
 
 def _random_view(
-    picture: Image.Image, size: int, recipe: ViewRecipe, generator: np.random.Generator
+    picture: Image.Image, size: int, recipe: _ViewRecipe, generator: np.random.Generator
 ) -> NDArray[Any]:
     assert recipe.scale is not None, "V0 has no random views"
-    box = draw_crop_box(picture.size, recipe.scale, recipe.ratio, generator)
+    box = _draw_crop_box(picture.size, recipe.scale, recipe.ratio, generator)
     # Cut first: resizing with a box would let pixels from outside the crop shine in at its edges.
     how = Image.Resampling[recipe.interpolation.upper()]
     view = picture.crop(box).resize((size, size), how)
@@ -172,12 +172,12 @@ def _random_view(
     return mix(view, draw_mixture(recipe.operations, recipe.severity, generator))
 
 
-def draw_crop_box(
+def _draw_crop_box(
     size: tuple[int, int],
     scale: tuple[float, float],
     ratio: tuple[float, float],
     generator: np.random.Generator,
-) -> Box:
+) -> _Box:
     """Left, top, right and bottom of a random crop of a picture of `size`, width and height.
 
     The share of the area is uniform in `scale`, the logarithm of width / height is uniform in
@@ -186,7 +186,7 @@ def draw_crop_box(
     """
     width, height = size
     narrowest, widest = (math.log(bound) for bound in ratio)
-    for _ in range(N_TRIES):
+    for _ in range(_N_TRIES):
         share, shape = generator.random(2).tolist()
         area = width * height * (scale[0] + share * (scale[1] - scale[0]))
         aspect = math.exp(narrowest + shape * (widest - narrowest))
@@ -198,7 +198,7 @@ def draw_crop_box(
     return _central_box(width, height, ratio)
 
 
-def _central_box(width: int, height: int, ratio: tuple[float, float]) -> Box:
+def _central_box(width: int, height: int, ratio: tuple[float, float]) -> _Box:
     across = max(1, min(width, round(height * ratio[1])))
     down = max(1, min(height, round(width / ratio[0])))
     left, top = (width - across) // 2, (height - down) // 2

@@ -69,10 +69,10 @@ def open_wds(pattern: str, name: str) -> ImageSet:
     )
 
 
-def expand_braces(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """All names that a pattern stands for.
 
-    >>> expand_braces("s-{08..10}.tar"), expand_braces("{a,b}{0..1}")
+    >>> _expand_braces("s-{08..10}.tar"), expand_braces("{a,b}{0..1}")
     (['s-08.tar', 's-09.tar', 's-10.tar'], ['a0', 'a1', 'b0', 'b1'])
     """
     found = re.search(r"\{([^{}]*)\}", pattern)
@@ -87,7 +87,7 @@ def expand_braces(pattern: str) -> list[str]:
             raise MarcError("a pattern of shards counts wrongly", got=f"{{{found[1]}}}")
         choices = [str(number).zfill(width) for number in range(low, high + 1)]
     head, tail = pattern[: found.start()], pattern[found.end() :]
-    return [head + choice + rest for choice in choices for rest in expand_braces(tail)]
+    return [head + choice + rest for choice in choices for rest in _expand_braces(tail)]
 
 
 def _shards(pattern: str) -> list[str]:
@@ -95,9 +95,9 @@ def _shards(pattern: str) -> list[str]:
         inside = sorted(str(path) for path in Path(pattern).iterdir())
         shards = [path for path in inside if re.search(r"\.(tar(\.\w+)?|tgz)$", path)]
     elif any(sign in pattern for sign in "*?["):
-        shards = sorted(path for name in expand_braces(pattern) for path in glob.glob(name))  # noqa: PTH207
+        shards = sorted(path for name in _expand_braces(pattern) for path in glob.glob(name))  # noqa: PTH207
     else:
-        shards = expand_braces(pattern)
+        shards = _expand_braces(pattern)
         missing = [path for path in shards if not Path(path).is_file()]
         if missing:
             raise MarcError(

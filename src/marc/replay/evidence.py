@@ -25,11 +25,11 @@ _BLOCK = 2**24  # numbers in one block of similarities: 64 MiB
 _STRIP = 128  # queries that one thread takes at a time, so that their sums stay in its cache
 _WINDOW = 1024  # queries of a block when every order has its own
 
-Consumer = Callable[[int, Int, NDArray[np.float32]], None]
+_Consumer = Callable[[int, Int, NDArray[np.float32]], None]
 """Takes (order, queries (Q,), evidence (capacities, C, Q)); called from several threads."""
 
 
-class PairValues(Protocol):
+class _PairValues(Protocol):
     """A value for each pair of item and query: matrix products, then something elementwise."""
 
     def to(self, items: Int) -> Callable[[Int], Float]:
@@ -65,7 +65,7 @@ class KernelValues:
         np.exp(values, out=values)
 
 
-def read_all(values: PairValues, histories: Sequence[History], consume: Consumer) -> None:
+def read_all(values: _PairValues, histories: Sequence[History], consume: _Consumer) -> None:
     """Give every query of every order the evidence of all its capacities, block by block."""
     from marc.replay._kernels import sum_readable
 
@@ -98,7 +98,7 @@ class _Task:
     """(order, row of each item of the history among the items of `products`, history)."""
 
 
-def _plan(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:
+def _plan(values: _PairValues, histories: Sequence[History]) -> Iterator[_Task]:
     """Share blocks between the orders, unless what is alive at a time is much less than all.
 
     Shared: every query against the union of all items ever held. Apart: the queries of a window of
@@ -126,7 +126,7 @@ def _by_class(histories: Sequence[History]) -> Int:
     return held[np.argsort(label[held], kind="stable")]
 
 
-def _shared(values: PairValues, histories: Sequence[History], union: Int) -> Iterator[_Task]:
+def _shared(values: _PairValues, histories: Sequence[History], union: Int) -> Iterator[_Task]:
     products = values.to(union)
     by_time = np.argsort(histories[0].time)  # in one order at least, a strip is a short time
     row = np.empty(len(by_time), dtype=np.int64)
@@ -137,7 +137,7 @@ def _shared(values: PairValues, histories: Sequence[History], union: Int) -> Ite
         yield _Task(by_time[start : start + size], products, orders)
 
 
-def _apart(values: PairValues, histories: Sequence[History]) -> Iterator[_Task]:
+def _apart(values: _PairValues, histories: Sequence[History]) -> Iterator[_Task]:
     for order, history in enumerate(histories):
         by_time = np.argsort(history.time)
         for start in range(0, len(by_time), _WINDOW):

@@ -30,7 +30,7 @@ _ROWS = 256  # images of a block of negative evidence
 
 
 @dataclass(frozen=True)
-class Admitted:
+class _Admitted:
     """What one stream order offers to the retrieval memory, and the CLIP evidence if asked for."""
 
     trajectory: Trajectory
@@ -38,7 +38,7 @@ class Admitted:
     """r^C of every stored row (N, C); kept only if the method gives it an output weight."""
 
 
-def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list[Admitted]:
+def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list[_Admitted]:
     """Labels and priorities along several orders of the same features, from one pass.
 
     `seeds` are the reservoir's, one per stream.
@@ -87,10 +87,10 @@ class _Offers:
         if self.evidence is not None:
             self.evidence[order, items] = clip
 
-    def admitted(self) -> list[Admitted]:
+    def admitted(self) -> list[_Admitted]:
         """By position instead of by item."""
         return [
-            Admitted(
+            _Admitted(
                 Trajectory(
                     stream.order, self.label[o, stream.order], self.priority[o, stream.order]
                 ),

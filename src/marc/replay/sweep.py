@@ -24,16 +24,16 @@ from marc.scores import Int
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
-Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
+_Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Lower and upper ends of the right weights, each (seeds, capacities, N), by stored row."""
 
 
-def exact(means: ArrayLike) -> NDArray[np.float64]:
+def _exact(means: ArrayLike) -> NDArray[np.float64]:
     """Means of shares without their last bits, so that means of equal counts are equal.
 
     >>> bool(np.mean([69 / 90, 70 / 90, 68 / 90]) == np.mean([69 / 90] * 3))
     False
-    >>> bool(exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == exact(np.mean([69 / 90] * 3)))
+    >>> bool(_exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == exact(np.mean([69 / 90] * 3)))
     True
     """
     return np.asarray(means, dtype=np.float64).round(12) + 0.0  # and no minus zero
@@ -59,12 +59,12 @@ class Score:
     @property
     def accuracy(self) -> float:
         """Mean over orders."""
-        return float(exact(np.mean(self.accuracies)))
+        return float(_exact(np.mean(self.accuracies)))
 
     @property
     def gain(self) -> float:
         """Mean over orders of accuracy minus the baseline's."""
-        return float(exact(np.mean(np.subtract(self.accuracies, self.base_accuracies))))
+        return float(_exact(np.mean(np.subtract(self.accuracies, self.base_accuracies))))
 
     @property
     def spread(self) -> float:
@@ -89,8 +89,8 @@ class Sweep:
     weights: tuple[float, ...]
     seeds: tuple[int | None, ...]
     """Stream orders; None is the stream's own order."""
-    intervals: Mapping[str, Intervals]
-    """By space, see `Intervals`."""
+    intervals: Mapping[str, _Intervals]
+    """By space, see `_Intervals`."""
     base_correct: NDArray[np.bool_]
     """Whether the predictor alone is right, by stored row (N,); the order does not matter."""
     stream: str
@@ -176,7 +176,7 @@ class Sweep:
         """Gain over capacity x weight, mean over orders."""
         self._known(space)
         mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
-        return exact(mean - self.base_correct.mean())
+        return _exact(mean - self.base_correct.mean())
 
     def _best(self, space: str, capacity: int, seed: int | None, over: str) -> float:
         if over == "all":
@@ -228,7 +228,7 @@ def best_setting(
     Equal gains go to the smaller capacity, then to the smaller weight.
     """
     first = sources[0]
-    curve = exact(np.mean([source.curve(space) for source in sources], axis=0))  # (K, w)
+    curve = _exact(np.mean([source.curve(space) for source in sources], axis=0))  # (K, w)
     rows = range(len(first.capacities)) if capacity is None else [first._place(capacity)]
     row, column = max(
         ((k, w) for k in rows for w in range(len(first.weights))),
@@ -357,7 +357,7 @@ class SweepJob:
         config = self.method.config()
         return {"policy": self.method.policy, **{name: config[name] for name in SETTINGS}}
 
-    def space(self, space: str) -> Intervals:
+    def space(self, space: str) -> _Intervals:
         """The right weights of every image, for every capacity and order, in one space."""
         from marc.replay._kernels import correct_weights
 
@@ -377,7 +377,7 @@ class SweepJob:
         read_all(values, self.histories, judge)
         return lower, upper
 
-    def result(self, intervals: Mapping[str, Intervals]) -> Sweep:
+    def result(self, intervals: Mapping[str, _Intervals]) -> Sweep:
         """The sweep over the spaces that are done."""
         features = self.stream.features
         return Sweep(

@@ -104,7 +104,7 @@ def winning_segments(base: Float, evidence: Float) -> list[tuple[float, int]]:
         segments.append((float(crossing[chosen]), winner))
 
 
-Places = tuple[int, Int, Int]
+_Places = tuple[int, Int, Int]
 """The length of the grid, and for each image its first weight inside and the first one after."""
 
 _BLOCK = 2**18  # images drawn at a time: a block fits the cache of a processor
@@ -124,11 +124,11 @@ def replicate_gains(
     best weight, and the mean over orders is taken.
     """
     n_images = len(base_correct)
-    orders = [places(*ends, weights) for ends in zip(lower, upper, strict=True)]
+    orders = [_places(*ends, weights) for ends in zip(lower, upper, strict=True)]
     base = base_correct.astype(np.int64)
 
     def gains(drawn: Int) -> Float:
-        best = np.mean([most_right(drawn, order) for order in orders], axis=0)
+        best = np.mean([_most_right(drawn, order) for order in orders], axis=0)
         return (best - base[drawn].sum(axis=1)) / n_images
 
     estimate = float(gains(np.arange(n_images)[np.newaxis])[0])
@@ -138,10 +138,10 @@ def replicate_gains(
     return estimate, np.concatenate(found)
 
 
-def places(lower: Float, upper: Float, weights: Sequence[float] | None) -> Places:
+def _places(lower: Float, upper: Float, weights: Sequence[float] | None) -> _Places:
     """Where the intervals (T,) of one order lie on a grid; of all w >= 0 on that of its openings.
 
-    >>> places(np.array([0.0, 2.0, 0.0]), np.array([1.0, np.inf, -np.inf]), (0, 1, 2, 3))
+    >>> _places(np.array([0.0, 2.0, 0.0]), np.array([1.0, np.inf, -np.inf]), (0, 1, 2, 3))
     (4, array([0, 2, 4]), array([2, 4, 4]))
     """
     opens = np.maximum(lower, 0.0)
@@ -153,7 +153,7 @@ def places(lower: Float, upper: Float, weights: Sequence[float] | None) -> Place
     return len(grid), np.where(never, len(grid), first), np.where(never, len(grid), after)
 
 
-def most_right(drawn: Int, order: Places) -> Int:
+def _most_right(drawn: Int, order: _Places) -> Int:
     """Right answers at the best weight of each draw (replicates, T) of the images."""
     size, first, after = order
     changes = _tally(first[drawn], size) - _tally(after[drawn], size)

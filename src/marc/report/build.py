@@ -111,18 +111,18 @@ def write_report(
     if is_there(output, digest, force=force) and figures is None:
         return Report(output, output.stat().st_size, was_there=True, story=None)
     subject = make_subject(inputs, against, progress)
-    check_held_out(subject, others)
+    _check_held_out(subject, others)
     picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
-    placed, files = place_figures(subject, others, figures, progress)
+    placed, files = _place_figures(subject, others, figures, progress)
     story = tell(subject, others)
     progress("query by query")
-    content, data = describe(subject, story, picture, n_queries)
+    content, data = _describe(subject, story, picture, n_queries)
     text = render({**content, "figures": placed}, data, digest)
     write_page(output, text)
     return Report(output, output.stat().st_size, False, story, tuple(files))
 
 
-def check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
+def _check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
     """Refuse a held-out choice that is not one, before anything is drawn."""
     sweep = subject.sweep
     if others and sweep is not None:
@@ -130,7 +130,7 @@ def check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
         check_sources(others, sweep.images, sweep.capacities, sweep.weights, [space])
 
 
-def place_figures(
+def _place_figures(
     subject: Subject, others: Sequence[Sweep], folder: str | Path | None, progress: Progress
 ) -> tuple[list[PlacedFigure], list[Path]]:
     """Every figure that the subject allows, on the page and, if asked for, as files."""
@@ -159,7 +159,7 @@ def place_figures(
         ], files
 
 
-def describe(
+def _describe(
     subject: Subject, story: Story, picture: Pictures, n_queries: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the template needs, and the data of the explorer."""
@@ -182,13 +182,13 @@ def describe(
         "queries": queries,
     }
     masks = {"all": np.ones(len(time), dtype=bool), **views.kinds}
-    kinds = [{"name": name, "total": listed_of(mask, rows)} for name, mask in masks.items()]
+    kinds = [{"name": name, "total": _listed_of(mask, rows)} for name, mask in masks.items()]
     content = {
         "story": story,
         "caveat": caveat(subject),
         "stream": subject.stream,
         "order": order_name(subject.seeds[0]),
-        "samples": sample_groups(subject, samples, images),
+        "samples": _sample_groups(subject, samples, images),
         "spaces": subject.shown_spaces,
         "rule": rule(n_queries, len(time)),
         "kinds": kinds,
@@ -202,13 +202,13 @@ def describe(
     return content, data
 
 
-def listed_of(mask: NDArray[np.bool_], rows: Int) -> str:
+def _listed_of(mask: NDArray[np.bool_], rows: Int) -> str:
     """How many images of a kind the explorer lists, and of how many."""
     listed, total = int(mask[rows].sum()), int(mask.sum())
     return f"{listed:,}" if listed == total else f"{listed:,} of {total:,}"
 
 
-def sample_groups(
+def _sample_groups(
     subject: Subject, samples: Mapping[str, Int], images: Mapping[int, str]
 ) -> list[dict[str, Any]]:
     """The samples with the words that stand under them."""

@@ -10,7 +10,7 @@ from marc.report.setting import NEIGHBORS, Subject
 from marc.report.story import SELECTIONS
 from marc.report.tables import weight_text
 
-RESERVATIONS = (
+_RESERVATIONS = (
     "A laboratory in miniature: pictures and encoders are drawn and trained for it. Nothing here "
     "is evidence about photographs or about published models. The pairs and vicreg encoders know "
     "that two frames show one object, which is more than single images tell; labels has learned "
@@ -77,7 +77,7 @@ def kinds_explained() -> str:
 
 def caveat(subject: Subject) -> str:
     """What must stand beside the numbers of a stream, if anything."""
-    return RESERVATIONS if subject.inputs.source.startswith("lab/") else ""
+    return _RESERVATIONS if subject.inputs.source.startswith("lab/") else ""
 
 
 def notes(subject: Subject) -> list[str]:

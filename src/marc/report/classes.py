@@ -11,7 +11,7 @@ from marc.report.tables import percent, points
 
 
 @dataclass(frozen=True)
-class Cell:
+class _Cell:
     """A cell as it is printed, and the value it is sorted by."""
 
     text: str
@@ -19,20 +19,20 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class ClassTable:
+class _ClassTable:
     """One row per class, the most gaining first."""
 
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[_Cell, ...], ...]
 
 
-def class_table(subject: Subject) -> ClassTable:
+def class_table(subject: Subject) -> _ClassTable:
     """Accuracy by true class; without labels, how often each class is the answer."""
     return _answers(subject) if subject.labels is None else _accuracy(subject)
 
 
-def _accuracy(subject: Subject) -> ClassTable:
+def _accuracy(subject: Subject) -> _ClassTable:
     truth, n_classes = subject.labels, subject.stream.n_classes
     assert truth is not None
     sizes = np.bincount(truth, minlength=n_classes)
@@ -46,17 +46,17 @@ def _accuracy(subject: Subject) -> ClassTable:
         rows.append(
             (
                 _name(subject, number),
-                *(Cell(percent(share), repr(float(share))) for share in shares),
-                Cell(points(shares[1] - shares[0]), repr(float(shares[1] - shares[0]))),
-                Cell(str(sizes[number]), str(sizes[number])),
+                *(_Cell(percent(share), repr(float(share))) for share in shares),
+                _Cell(points(shares[1] - shares[0]), repr(float(shares[1] - shares[0]))),
+                _Cell(str(sizes[number]), str(sizes[number])),
             )
         )
     caption = "Right answers in percent of the images of a class, and the gain in points."
     columns = ("class", "without", "with", "gain", "images")
-    return ClassTable(caption, columns, tuple(rows))
+    return _ClassTable(caption, columns, tuple(rows))
 
 
-def _answers(subject: Subject) -> ClassTable:
+def _answers(subject: Subject) -> _ClassTable:
     run, n_classes = subject.inputs.run, subject.stream.n_classes
     assert run is not None  # a sweep has labels
     base = np.bincount(subject.base_prediction, minlength=n_classes)
@@ -69,15 +69,15 @@ def _answers(subject: Subject) -> ClassTable:
         rows.append(
             (
                 _name(subject, number),
-                Cell(str(base[number]), str(base[number])),
-                Cell(f"{after[number]:.1f}", repr(float(after[number]))),
-                Cell(f"{change:+.1f}".replace("-", "−"), repr(change)),
+                _Cell(str(base[number]), str(base[number])),
+                _Cell(f"{after[number]:.1f}", repr(float(after[number]))),
+                _Cell(f"{change:+.1f}".replace("-", "−"), repr(change)),
             )
         )
     caption = "How often each class is the answer, without and with the memory, mean over orders."
-    return ClassTable(caption, ("class", "without", "with", "change"), tuple(rows))
+    return _ClassTable(caption, ("class", "without", "with", "change"), tuple(rows))
 
 
-def _name(subject: Subject, number: int) -> Cell:
+def _name(subject: Subject, number: int) -> _Cell:
     name = subject.stream.features.class_names[number]
-    return Cell(name, name)
+    return _Cell(name, name)

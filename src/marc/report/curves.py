@@ -16,11 +16,11 @@ from marc.report.tables import Table, percent, points, weight_text
 _CURVE = 121  # weights at which a curve is drawn; the marks are exact
 _PARTS = 10
 
-Curves = dict[str, NDArray[np.float64]]
+_Curves = dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
-class Measure:
+class _Measure:
     """What the figures show: gain where labels are known, and else how many answers change."""
 
     name: str
@@ -33,13 +33,13 @@ class Measure:
         return points(value) if self.sign > 0 else percent(value)
 
 
-GAIN = Measure("gain over no memory", "points", 1)
-CHANGED = Measure("answers changed", "percent", -1)
+_GAIN = _Measure("gain over no memory", "points", 1)
+_CHANGED = _Measure("answers changed", "percent", -1)
 
 
-def measure_of(subject: Subject) -> Measure:
+def _measure_of(subject: Subject) -> _Measure:
     """Gain if the labels are known."""
-    return CHANGED if subject.labels is None else GAIN
+    return _CHANGED if subject.labels is None else _GAIN
 
 
 def ordered_spaces(subject: Subject) -> tuple[str, ...]:
@@ -56,10 +56,10 @@ def ordered_spaces(subject: Subject) -> tuple[str, ...]:
 class ByWeight:
     """The measure at every weight, for one capacity."""
 
-    measure: Measure
+    measure: _Measure
     capacity: int
     weights: NDArray[np.float64]
-    curves: Curves
+    curves: _Curves
     marks: Mapping[str, Mapping[str, tuple[float, float]]]
     """By selection word, by space: the weight and the measure there."""
     table: Table
@@ -67,7 +67,7 @@ class ByWeight:
 
 def by_weight(subject: Subject, others: Sequence[Sweep]) -> ByWeight:
     """Gain against w for every space, with the fixed, the oracle and the held-out choice."""
-    sweep, measure, capacity = subject.sweep, measure_of(subject), subject.method.capacity
+    sweep, measure, capacity = subject.sweep, _measure_of(subject), subject.method.capacity
     assert sweep is not None
     spaces = ordered_spaces(subject)
     fixed = subject.weight
@@ -80,14 +80,14 @@ def by_weight(subject: Subject, others: Sequence[Sweep]) -> ByWeight:
     rows = []
     for space in spaces:
         chosen = [
-            f"{measure.text(measure.sign * row[space].gain)}{at(row[space])}"
+            f"{measure.text(measure.sign * row[space].gain)}{_at(row[space])}"
             if space in row
             else ""
             for row in scores.values()
         ]
         gains = grid[space].mean(axis=-1) - sweep.base_accuracy.mean()
         rows.append([space, *chosen, *(measure.text(measure.sign * gain) for gain in gains)])
-    curves = {space: measure.sign * mean_gain(sweep, space, place, drawn) for space in spaces}
+    curves = {space: measure.sign * _mean_gain(sweep, space, place, drawn) for space in spaces}
     marks = {
         word: {
             space: (float(np.median(score.weights)), measure.sign * score.gain)
@@ -98,7 +98,7 @@ def by_weight(subject: Subject, others: Sequence[Sweep]) -> ByWeight:
     return ByWeight(measure, capacity, drawn, curves, marks, Table.of(columns, rows))
 
 
-def mean_gain(
+def _mean_gain(
     sweep: Sweep, space: str, place: int, weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Gain at some weights and one capacity, mean over orders."""
@@ -121,7 +121,7 @@ def selections(subject: Subject, others: Sequence[Sweep]) -> dict[str, dict[str,
     return scores
 
 
-def at(score: Score) -> str:
+def _at(score: Score) -> str:
     """The weights of a score, several where an oracle chose for each order."""
     return " at w = " + "/".join(weight_text(weight) for weight in dict.fromkeys(score.weights))
 
@@ -130,16 +130,16 @@ def at(score: Score) -> str:
 class ByCapacity:
     """The measure at every capacity, for one weight."""
 
-    measure: Measure
+    measure: _Measure
     weight: float
     capacities: tuple[int, ...]
-    curves: Curves
+    curves: _Curves
     table: Table
 
 
 def by_capacity(subject: Subject) -> ByCapacity:
     """Gain against K for every space at the setting's weight."""
-    sweep, measure, weight = subject.sweep, measure_of(subject), subject.weight
+    sweep, measure, weight = subject.sweep, _measure_of(subject), subject.weight
     assert sweep is not None
     curves = {
         space: np.array(
@@ -156,7 +156,7 @@ def by_capacity(subject: Subject) -> ByCapacity:
 class ByPurity:
     """The measure of every space beside how its neighbourhoods look."""
 
-    measure: Measure
+    measure: _Measure
     spaces: tuple[str, ...]
     pseudo_purity: NDArray[np.float64]
     purity: NDArray[np.float64] | None
@@ -166,7 +166,7 @@ class ByPurity:
 
 def by_purity(subject: Subject) -> ByPurity:
     """Gain at the setting against purity and against pseudo-purity."""
-    sweep, measure = subject.sweep, measure_of(subject)
+    sweep, measure = subject.sweep, _measure_of(subject)
     assert sweep is not None
     spaces, setting = ordered_spaces(subject), (subject.method.capacity, subject.weight)
     geometry = [subject.geometry[space] for space in spaces]
@@ -191,7 +191,7 @@ class AlongStream:
     """A share in each part of the stream, mean over orders."""
 
     label: str
-    series: Curves
+    series: _Curves
     table: Table
 
 

@@ -28,7 +28,7 @@ from marc.types import WEIGHTS
 
 HUB = 3.0
 """An entry is called a hub when it is read this many times as often as equal chances would give."""
-HUB_READS = 10
+_HUB_READS = 10
 """... and at least this often: three reads instead of one are no hub."""
 HUBS_MET = 2
 """A query is listed under hubs when this many of its nearest entries are hubs."""
@@ -40,7 +40,7 @@ _NEARLY = 1e-9  # scores this close to the winner's, relatively, may win by roun
 
 
 @dataclass(frozen=True)
-class Views:
+class _Views:
     """Every image of the first order as the explorer sorts it; arrays are by stored row (N,)."""
 
     nearest: Mapping[str, Int]
@@ -61,7 +61,7 @@ class Views:
         return rows[np.lexsort(keys)]
 
 
-def look(subject: Subject) -> Views:
+def look(subject: Subject) -> _Views:
     """Sort every image by what its neighbours say and by what the memory did to its answer."""
     nearest = {
         space: nearest_entries(subject.inputs.stream.features.keys(space), subject.history)
@@ -70,7 +70,7 @@ def look(subject: Subject) -> Views:
     hubs = {}
     for space, rows in nearest.items():
         reads = np.bincount(rows[rows >= 0], minlength=len(rows))
-        hubs[space] = (hub_ratio(rows, subject.history) >= HUB) & (reads >= HUB_READS)
+        hubs[space] = (hub_ratio(rows, subject.history) >= HUB) & (reads >= _HUB_READS)
     first, last = nearest[subject.shown_spaces[0]], nearest[subject.shown_spaces[-1]]
     label = np.empty(len(first), dtype=np.int64)
     label[subject.trajectory.order] = subject.trajectory.label
@@ -81,7 +81,7 @@ def look(subject: Subject) -> Views:
         "hubs": (hubs[subject.method.space][first] & (first >= 0)).sum(axis=1) >= HUBS_MET,
     }
     changed = subject.prediction != subject.base_prediction
-    return Views(nearest, hubs, disagreement(first, last, label), kinds, changed)
+    return _Views(nearest, hubs, disagreement(first, last, label), kinds, changed)
 
 
 def outcomes(subject: Subject) -> dict[str, NDArray[np.bool_]]:
@@ -118,7 +118,7 @@ def sample_images(subject: Subject) -> dict[str, Int]:
     return samples
 
 
-def choose_queries(views: Views, samples: Mapping[str, Int], time: Int, limit: int) -> Int:
+def choose_queries(views: _Views, samples: Mapping[str, Int], time: Int, limit: int) -> Int:
     """At most `limit` rows: the samples, a share for each filter, then the most disagreeing."""
     everything = views.ranked(np.ones(len(time), dtype=bool), time)
     chosen = dict.fromkeys(int(row) for rows in samples.values() for row in rows[:limit])
@@ -131,7 +131,7 @@ def choose_queries(views: Views, samples: Mapping[str, Int], time: Int, limit: i
     return views.ranked(kept, time)
 
 
-def contenders(constant: Float, slope: Float, segments: list[tuple[float, int]]) -> set[int]:
+def _contenders(constant: Float, slope: Float, segments: list[tuple[float, int]]) -> set[int]:
     """Classes that can be the answer at some w >= 0, those that only touch the winner included.
 
     A line that stays below the envelope at each of its corners, and is no steeper than its last
@@ -145,7 +145,7 @@ def contenders(constant: Float, slope: Float, segments: list[tuple[float, int]])
     return found
 
 
-def explore(subject: Subject, views: Views, rows: Int) -> list[dict[str, Any]]:
+def explore(subject: Subject, views: _Views, rows: Int) -> list[dict[str, Any]]:
     """Everything the page shows of some queries, as plain data."""
     reads = {
         space: read_queries(space, subject.method, subject.stream, subject.history, rows)
@@ -155,7 +155,7 @@ def explore(subject: Subject, views: Views, rows: Int) -> list[dict[str, Any]]:
 
 
 def _query(
-    subject: Subject, views: Views, reads: Mapping[str, Read], row: int, place: int
+    subject: Subject, views: _Views, reads: Mapping[str, Read], row: int, place: int
 ) -> dict[str, Any]:
     constant = subject.fusion.constant[row].astype(np.float64)
     slopes = {s: read.evidence[place] * subject.fusion.scale[row] for s, read in reads.items()}
@@ -164,7 +164,7 @@ def _query(
     listed |= set() if subject.labels is None else {int(subject.labels[row])}
     for space, slope in slopes.items():
         listed |= set(np.argsort(-slope, kind="stable")[:_LEADING].tolist())
-        listed |= contenders(constant, slope, segments[space])
+        listed |= _contenders(constant, slope, segments[space])
     classes = sorted(listed)  # ascending, so that the first best is the lowest class
     first = next(iter(reads.values()))
     return {
@@ -186,7 +186,7 @@ def _query(
 
 
 def _entries(
-    subject: Subject, views: Views, space: str, read: Read, row: int, place: int
+    subject: Subject, views: _Views, space: str, read: Read, row: int, place: int
 ) -> list[dict[str, Any]]:
     """The nearest entries of one query, nearest first."""
     entries = []

@@ -16,7 +16,7 @@ from marc.sources import draws_views, load_stream
 from marc.stream import Stream
 from marc.types import Trajectory
 
-KINDS = ("run", "sweep")
+_KINDS = ("run", "sweep")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def trajectory_of_run(run: Stored, place: int) -> Trajectory:
 
 def read_inputs(folders: Sequence[Path]) -> Inputs:
     """Open one run and/or one sweep of the same stream, and that stream; refuse anything else."""
-    stored = [read_folder(Path(folder)) for folder in folders]
+    stored = [_read_folder(Path(folder)) for folder in folders]
     kinds = [folder.config["kind"] for folder in stored]
     if not stored or len(set(kinds)) < len(kinds):
         raise MarcError(
@@ -59,19 +59,19 @@ def read_inputs(folders: Sequence[Path]) -> Inputs:
             hint="marc report RUN [SWEEP] -o report.html",
         )
     by_kind = dict(zip(kinds, stored, strict=True))
-    run, sweep = (by_kind.get(kind) for kind in KINDS)
+    run, sweep = (by_kind.get(kind) for kind in _KINDS)
     if run is not None:
-        check_method(run)
+        _check_method(run)
     if run is not None and sweep is not None:
-        check_pair(run, sweep)
+        _check_pair(run, sweep)
     first = stored[0].config
-    return Inputs(open_again(stored[0]), first["source"], run, sweep)
+    return Inputs(_open_again(stored[0]), first["source"], run, sweep)
 
 
-def read_folder(path: Path) -> Stored:
+def _read_folder(path: Path) -> Stored:
     """A finished run or sweep."""
     kind = read_json(path / CONFIG).get("kind") if (path / CONFIG).is_file() else None
-    if kind not in KINDS:
+    if kind not in _KINDS:
         raise MarcError(
             "there is no finished run or sweep here",
             got=f"{path}: {kind}" if kind else path,
@@ -81,7 +81,7 @@ def read_folder(path: Path) -> Stored:
     return read_stored(path, kind)
 
 
-def check_method(run: Stored) -> None:
+def _check_method(run: Stored) -> None:
     """A page shows a memory, so there must be one."""
     method = run.config["method"]
     if method["method"] != "marc" or not method["capacity"]:
@@ -99,7 +99,7 @@ def check_method(run: Stored) -> None:
         )
 
 
-def check_pair(run: Stored, sweep: Stored) -> None:
+def _check_pair(run: Stored, sweep: Stored) -> None:
     """A run and a sweep on one page must be of the same stream and the same memory."""
     for name in ("n_views", "fingerprint"):
         if run.config[name] != sweep.config[name]:
@@ -132,7 +132,7 @@ def check_pair(run: Stored, sweep: Stored) -> None:
             )
 
 
-def open_again(stored: Stored) -> Stream:
+def _open_again(stored: Stored) -> Stream:
     """The stream of a result, if it is still the one the result was computed from."""
     config = stored.config
     # views that are no longer stored make another stream, and are told of as such below

@@ -94,12 +94,12 @@ def nearest_entries(keys: NDArray[np.float32], history: History, n: int = NEARES
         queries = by_time[start : start + _WINDOW]
         if len(alive.items):
             similarity = keys[queries] @ keys[alive.items].T
-            similarity[~readable(alive, queries)] = -np.inf
+            similarity[~_readable(alive, queries)] = -np.inf
             nearest[queries] = _top(similarity, alive.items, n)
     return nearest
 
 
-def readable(history: History, queries: Int) -> NDArray[np.bool_]:
+def _readable(history: History, queries: Int) -> NDArray[np.bool_]:
     """Which listed items each query can read, (queries, items), at the largest capacity."""
     times = history.time[queries][:, np.newaxis]
     return (history.arrivals < times) & (times <= history.last[-1])
@@ -170,7 +170,7 @@ class Read:
 def read_queries(space: str, method: MARC, stream: Stream, history: History, queries: Int) -> Read:
     """The evidence of some queries and where it came from, as `Memory.read` sums it."""
     keys = stream.features.keys(space)
-    held = readable(history, queries)
+    held = _readable(history, queries)
     similarity = keys[queries] @ keys[history.items].T
     vote = np.where(held, method.alpha * kernel(similarity, method.beta).astype(np.float64), 0.0)
     labels = np.repeat(np.arange(stream.n_classes), np.diff(history.starts))

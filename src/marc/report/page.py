@@ -16,7 +16,7 @@ from marc.report.style import ASSETS
 from marc.report.tables import Table
 from marc.results.files import write_whole
 
-GENERATOR = '<meta name="generator" content="marc report">'
+_GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
 _HEAD = 4096  # characters in which a page says what it is
 
@@ -55,14 +55,14 @@ def render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) -> 
         css=Markup((ASSETS / "page.css").read_text("utf-8")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=Markup(as_script_data(data)),
+        data=Markup(_as_script_data(data)),
         digest=digest,
         version=version("marc-clip"),
     )
     return text.replace("@@SIZE@@", f"{len(text.encode()) / 1e6:.2f} MB", 1)
 
 
-def as_script_data(data: Mapping[str, Any]) -> str:
+def _as_script_data(data: Mapping[str, Any]) -> str:
     """JSON that can stand in a script element: no text in it can end the element.
 
     Numbers are written so that they are read back as the same float64.
@@ -83,7 +83,7 @@ def is_there(path: Path, digest: str, *, force: bool) -> bool:
         raise MarcError("a report is a plain file", got=path, hint="-o report.html")
     with path.open("rb") as file:
         head = file.read(_HEAD).decode("utf-8", errors="replace")
-    if GENERATOR not in head:
+    if _GENERATOR not in head:
         raise MarcError(
             "this file is not a report of marc, so it is left alone",
             got=path,

@@ -17,22 +17,22 @@ from marc.results.folder import Stored
 
 
 @dataclass(frozen=True)
-class Made:
+class _Made:
     """A sentence, and the settings of each folder by name."""
 
     text: str
-    folders: tuple[FolderNotes, ...]
+    folders: tuple[_FolderNotes, ...]
 
 
 @dataclass(frozen=True)
-class FolderNotes:
+class _FolderNotes:
     """The record of one folder."""
 
     title: str
     settings: tuple[tuple[str, str], ...]
 
 
-def how_made(inputs: Inputs) -> Made:
+def how_made(inputs: Inputs) -> _Made:
     """Everything that decided the numbers, flat, so that it can be read and searched."""
     stream = inputs.stream
     text = (
@@ -43,14 +43,14 @@ def how_made(inputs: Inputs) -> Made:
         "the stored one."
     )
     notes = [_notes(folder) for folder in inputs.folders]
-    now = FolderNotes("Versions that made this page", tuple(versions().items()))
-    return Made(text, (*notes, now))
+    now = _FolderNotes("Versions that made this page", tuple(versions().items()))
+    return _Made(text, (*notes, now))
 
 
-def _notes(folder: Stored) -> FolderNotes:
+def _notes(folder: Stored) -> _FolderNotes:
     title = f"The {folder.config['kind']} in {folder.path}"
     settings = [(name, _text(value)) for name, value in flatten(folder.config).items()]
-    return FolderNotes(title, tuple(settings))
+    return _FolderNotes(title, tuple(settings))
 
 
 def _text(value: object) -> str:

@@ -22,14 +22,14 @@ from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory
 
 Progress = Callable[[str], None]
-FIXED_CAPACITY, FIXED_WEIGHT = 16, 10.0
+_FIXED_CAPACITY, _FIXED_WEIGHT = 16, 10.0
 """The paper's setting, which a sweep is shown at."""
 NEIGHBORS = 10
 """Neighbours by which purity is measured."""
 
 
 @dataclass(frozen=True)
-class Neighborhoods:
+class _Neighborhoods:
     """How a space groups the images: shares of the ten nearest neighbours with the same label."""
 
     pseudo_purity: float
@@ -52,7 +52,7 @@ class Subject:
     sweep: Sweep | None
     """Every space; None if this policy cannot be swept. Of agreement with the predictor's own
     answers where labels are not known."""
-    geometry: dict[str, Neighborhoods]
+    geometry: dict[str, _Neighborhoods]
     against: str | None
     """The space shown beside the method's; None if the stream has no other."""
     trajectory: Trajectory
@@ -147,12 +147,12 @@ def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Sub
     """Decide the setting and the two spaces, and compute what the folders do not hold."""
     if against is not None:
         inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
-    sweep = sweep_around(inputs, progress)
+    sweep = _sweep_around(inputs, progress)
     geometry = {}
-    for space in compared_spaces(inputs, sweep, against):
+    for space in _compared_spaces(inputs, sweep, against):
         progress(f"neighbours in {space}")
-        geometry[space] = neighborhoods(inputs.stream, space)
-    method = method_of(inputs, sweep, geometry)
+        geometry[space] = _neighborhoods(inputs.stream, space)
+    method = _method_of(inputs, sweep, geometry)
     seeds = tuple(inputs.folders[0].config["seeds"])
     return Subject(
         inputs=inputs,
@@ -161,12 +161,12 @@ def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Sub
         selection=inputs.folders[0].metrics["selection"],
         sweep=sweep,
         geometry=geometry,
-        against=space_beside(method.space, against, geometry),
-        trajectory=trajectory_of(inputs, method, seeds[0]),
+        against=_space_beside(method.space, against, geometry),
+        trajectory=_trajectory_of(inputs, method, seeds[0]),
     )
 
 
-def sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
+def _sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
     """The sweep that was given, or one of the run's own stream around the run's setting.
 
     Without labels the sweep is of agreement with the predictor's own answers: how many answers a
@@ -196,7 +196,7 @@ def sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
     return job.result(intervals)
 
 
-def compared_spaces(inputs: Inputs, sweep: Sweep | None, against: str | None) -> list[str]:
+def _compared_spaces(inputs: Inputs, sweep: Sweep | None, against: str | None) -> list[str]:
     """Every space whose neighbours are measured: at least two, where the stream has two."""
     run = [] if inputs.run is None else [inputs.run.config["method"]["space"]]
     names = dict.fromkeys([*run, *(sweep.spaces if sweep else inputs.stream.spaces)])
@@ -206,34 +206,36 @@ def compared_spaces(inputs: Inputs, sweep: Sweep | None, against: str | None) ->
     return list(names)
 
 
-def neighborhoods(stream: Stream, space: str) -> Neighborhoods:
+def _neighborhoods(stream: Stream, space: str) -> _Neighborhoods:
     """Purity of a space's neighbourhoods, by the predictor's answers and by the labels."""
     from marc.spaces.geometry import neighbors, pseudo_labels, pseudo_purity, purity
 
     count = min(NEIGHBORS, len(stream) - 1)
     table = neighbors(stream.features.keys(space), count)
     labels = stream.row_labels
-    return Neighborhoods(
+    return _Neighborhoods(
         pseudo_purity(None, pseudo_labels(stream), count, table=table),
         None if labels is None else purity(None, labels, count, table=table),
     )
 
 
-def method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, Neighborhoods]) -> MARC:
+def _method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, _Neighborhoods]) -> MARC:
     """The run's method, or the fixed setting of a sweep in the space of highest pseudo-purity."""
     if inputs.run is not None:
         return method_of_run(inputs.run)
     assert sweep is not None
     return MARC(
         max(sweep.spaces, key=lambda space: geometry[space].pseudo_purity),
-        capacity=min(sweep.capacities, key=lambda k: (abs(k - FIXED_CAPACITY), k)),
-        weight=FIXED_WEIGHT,
+        capacity=min(sweep.capacities, key=lambda k: (abs(k - _FIXED_CAPACITY), k)),
+        weight=_FIXED_WEIGHT,
         seed=sweep.seeds[0] or 0,
         **sweep.settings,
     )
 
 
-def space_beside(space: str, against: str | None, geometry: dict[str, Neighborhoods]) -> str | None:
+def _space_beside(
+    space: str, against: str | None, geometry: dict[str, _Neighborhoods]
+) -> str | None:
     """The space that was asked for, or the one of lowest pseudo-purity."""
     if against == space:
         raise MarcError(
@@ -248,7 +250,7 @@ def space_beside(space: str, against: str | None, geometry: dict[str, Neighborho
     return min(others, key=lambda name: geometry[name].pseudo_purity)
 
 
-def trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
+def _trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
     """What the memory was offered in the first order: stored with a run, replayed for a sweep."""
     if inputs.run is not None:
         return trajectory_of_run(inputs.run, 0)

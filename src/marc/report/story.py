@@ -22,7 +22,7 @@ SELECTIONS = {
 
 
 @dataclass(frozen=True)
-class Fact:
+class _Fact:
     """A number with its name, and a line that says what it is."""
 
     name: str
@@ -36,7 +36,7 @@ class Story:
 
     title: str
     sentences: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[_Fact, ...]
 
     @property
     def text(self) -> str:
@@ -46,17 +46,19 @@ class Story:
 
 def tell(subject: Subject, others: Sequence[Sweep]) -> Story:
     """The story of a subject, with or without labels."""
-    return unlabelled_story(subject) if subject.labels is None else labelled_story(subject, others)
+    return (
+        _unlabelled_story(subject) if subject.labels is None else _labelled_story(subject, others)
+    )
 
 
-def gain_of(subject: Subject) -> Interval:
+def _gain_of(subject: Subject) -> Interval:
     """The gain with its paired interval over images."""
     right = subject.right
     base = np.broadcast_to(subject.base_prediction == subject.labels, right.shape)
     return paired_difference(right, base)
 
 
-def gain_beside(subject: Subject) -> float | None:
+def _gain_beside(subject: Subject) -> float | None:
     """The gain of the same memory in the other space: over all orders if a sweep has them."""
     space, truth = subject.against, subject.labels
     if space is None or truth is None:
@@ -64,9 +66,9 @@ def gain_beside(subject: Subject) -> float | None:
     return float(subject.right_beside.mean() - (subject.base_prediction == truth).mean())
 
 
-def labelled_story(subject: Subject, others: Sequence[Sweep]) -> Story:
+def _labelled_story(subject: Subject, others: Sequence[Sweep]) -> Story:
     """Gain, interval, matched baseline and the selection word."""
-    gain, method = gain_of(subject), subject.method
+    gain, method = _gain_of(subject), subject.method
     base = float((subject.base_prediction == subject.labels).mean())
     if gain.low <= 0 <= gain.high:
         title = f"A memory read in “{method.space}” makes no clear difference"
@@ -82,23 +84,23 @@ def labelled_story(subject: Subject, others: Sequence[Sweep]) -> Story:
         f"The gain is {points(gain.estimate)} points, with a 95 % interval of {interval}, paired "
         f"over images, mean of {orders}.",
         "The baseline is matched: the same images, views, prompts and orders at weight 0.",
-        setting_sentence(subject),
-        *beside_sentences(subject),
-        *choice_sentences(subject, others),
+        _setting_sentence(subject),
+        *_beside_sentences(subject),
+        *_choice_sentences(subject, others),
     ]
     repaired = (subject.right & (subject.base_prediction != subject.labels)).sum(axis=1).mean()
     broken = (~subject.right & (subject.base_prediction == subject.labels)).sum(axis=1).mean()
     facts = (
-        Fact("without memory", f"{percent(base)} %", "matched baseline, w = 0"),
-        Fact("with memory", f"{percent(accuracy)} %", f"mean of {orders}"),
-        Fact("gain", points(gain.estimate), f"points; 95 % {interval}"),
-        Fact("repaired", f"{repaired:,.0f}", "wrong before, right now"),
-        Fact("broken", f"{broken:,.0f}", "right before, wrong now"),
+        _Fact("without memory", f"{percent(base)} %", "matched baseline, w = 0"),
+        _Fact("with memory", f"{percent(accuracy)} %", f"mean of {orders}"),
+        _Fact("gain", points(gain.estimate), f"points; 95 % {interval}"),
+        _Fact("repaired", f"{repaired:,.0f}", "wrong before, right now"),
+        _Fact("broken", f"{broken:,.0f}", "right before, wrong now"),
     )
     return Story(title, tuple(sentences), facts)
 
 
-def unlabelled_story(subject: Subject) -> Story:
+def _unlabelled_story(subject: Subject) -> Story:
     """What can be said when nobody knows the right answers."""
     run, method = subject.inputs.run, subject.method
     assert run is not None  # a sweep has labels
@@ -110,21 +112,21 @@ def unlabelled_story(subject: Subject) -> Story:
         "The labels of this stream are not known, so the page says what changes and why, and not "
         "whether it is right.",
         "The baseline is matched: the same images, views, prompts and orders at weight 0.",
-        setting_sentence(subject),
+        _setting_sentence(subject),
     ]
-    facts = [Fact("answers changed", f"{percent(changed)} %", f"mean of {orders}")]
+    facts = [_Fact("answers changed", f"{percent(changed)} %", f"mean of {orders}")]
     if subject.against is not None:
         other = subject.answers[subject.against].prediction
         share = float((other != subject.prediction).mean())
         note = f"answers that differ in {subject.against}, first order"
-        facts.append(Fact("spaces disagree", f"{percent(share)} %", note))
+        facts.append(_Fact("spaces disagree", f"{percent(share)} %", note))
     title = (
         f"A memory read in “{method.space}” changes {short_points(changed)}\u00a0% of the answers"
     )
     return Story(title, tuple(sentences), tuple(facts))
 
 
-def setting_sentence(subject: Subject) -> str:
+def _setting_sentence(subject: Subject) -> str:
     """Space, K and w, and the word that says how they were chosen."""
     method, word = subject.method, subject.selection.replace("_", "-")
     meaning = SELECTIONS.get(word, "as the run says")
@@ -137,9 +139,9 @@ def setting_sentence(subject: Subject) -> str:
     return f"The setting is {word}: space “{method.space}”, {values}, {meaning}."
 
 
-def beside_sentences(subject: Subject) -> list[str]:
+def _beside_sentences(subject: Subject) -> list[str]:
     """What the same memory does in the other space."""
-    gain = gain_beside(subject)
+    gain = _gain_beside(subject)
     if gain is None:
         return []
     verb = "gains" if gain >= 0 else "loses"
@@ -148,7 +150,7 @@ def beside_sentences(subject: Subject) -> list[str]:
     ]
 
 
-def choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
+def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
     """What other ways of choosing the weight would have given."""
     if subject.sweep is None or subject.method.space not in subject.sweep.spaces:
         return []

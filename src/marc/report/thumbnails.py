@@ -18,42 +18,42 @@ from marc.pictures.image_set import FileBytes, Location
 from marc.sources import SOURCES, Pictures, default_store, is_pictures
 from marc.stream import Stream
 
-LARGEST = 96
+_LARGEST = 96
 """Pixels of the longer side of a thumbnail."""
-BUDGET = 9_000_000
+_BUDGET = 9_000_000
 """Bytes that all thumbnails of a page may take."""
-_RUNGS = ((LARGEST, 80), (LARGEST, 60), (72, 50), (48, 45), (32, 40))  # pixels, WebP quality
+_RUNGS = ((_LARGEST, 80), (_LARGEST, 60), (72, 50), (48, 45), (32, 40))  # pixels, WebP quality
 
 
 def pictures_of(stream: Stream, source: str) -> Pictures:
     """Where the pictures of a source are found, by the source's type."""
     if is_pictures(source):
-        return pictures_of_store(stream, str(default_store(source)))
+        return _pictures_of_store(stream, str(default_store(source)))
     kind, _, name = source.partition("/")
     own = SOURCES[kind].pictures if kind in SOURCES else None
-    return own(name) if own is not None else _BY_TYPE.get(kind, no_pictures)(stream, name)
+    return own(name) if own is not None else _BY_TYPE.get(kind, _no_pictures)(stream, name)
 
 
-def no_pictures(stream: Stream, name: str) -> Pictures:
+def _no_pictures(stream: Stream, name: str) -> Pictures:
     """A source of features alone."""
     del stream, name
     return lambda row: None
 
 
-def pictures_of_files(stream: Stream, name: str) -> Pictures:
+def _pictures_of_files(stream: Stream, name: str) -> Pictures:
     """A feature pack: its ids are paths, relative to the pack or as they are."""
     ids, beside = stream.features.ids, Path(name).parent
 
     def picture(row: int) -> NDArray[np.uint8] | None:
         for path in (beside / ids[row], Path(ids[row])):
             if _is_file(path):
-                return read_picture(FileBytes(str(path)))
+                return _read_picture(FileBytes(str(path)))
         return None
 
     return picture
 
 
-def pictures_of_store(stream: Stream, name: str) -> Pictures:
+def _pictures_of_store(stream: Stream, name: str) -> Pictures:
     """A feature store: the pictures lie where they were embedded from, if they still do."""
     about = FeatureStore(Path(name).expanduser()).about
     kind, slash, path = about["source"].partition("/")
@@ -63,23 +63,23 @@ def pictures_of_store(stream: Stream, name: str) -> Pictures:
             source, Path(about["folder"], about["root"]) if about["root"] else None
         )
     except MarcError:
-        return no_pictures(stream, name)
+        return _no_pictures(stream, name)
     places = dict(zip(images.ids, images.locations, strict=True))
 
     def picture(row: int) -> NDArray[np.uint8] | None:
         place = places.get(stream.features.ids[row])
-        return None if place is None else read_picture(place, upright=about["upright"])
+        return None if place is None else _read_picture(place, upright=about["upright"])
 
     return picture
 
 
 _BY_TYPE: Mapping[str, Callable[[Stream, str], Pictures]] = {
-    "arrays": pictures_of_files,
-    "store": pictures_of_store,
+    "arrays": _pictures_of_files,
+    "store": _pictures_of_store,
 }
 
 
-def read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] | None:
+def _read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] | None:
     """A small copy of a picture; None if it cannot be read."""
     from marc.pictures import decoding
 
@@ -87,11 +87,11 @@ def read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] 
         picture = decoding.read_picture(place, upright=upright)
     except decoding.Unreadable:
         return None
-    picture.thumbnail((LARGEST, LARGEST))
+    picture.thumbnail((_LARGEST, _LARGEST))
     return np.asarray(picture)
 
 
-def thumbnails(pictures: Pictures, rows: Iterable[int], budget: int = BUDGET) -> dict[int, str]:
+def thumbnails(pictures: Pictures, rows: Iterable[int], budget: int = _BUDGET) -> dict[int, str]:
     """Pictures of some rows as data addresses, as large as the budget lets all of them be.
 
     Rows without a picture are left out.
@@ -103,7 +103,7 @@ def thumbnails(pictures: Pictures, rows: Iterable[int], budget: int = BUDGET) ->
         pixels = pictures(row)
         if pixels is not None:
             image = Image.fromarray(np.asarray(pixels, dtype=np.uint8))
-            image.thumbnail((LARGEST, LARGEST))
+            image.thumbnail((_LARGEST, _LARGEST))
             small[row] = image
     sample = list(small.values())[:: max(1, len(small) // 64)]
     for size, quality in _RUNGS:

@@ -10,7 +10,7 @@ from typing import Any
 
 from marc.report.style import INK, LINE, MUTED
 
-FORMATS = ("svg", "pdf", "png")
+_FORMATS = ("svg", "pdf", "png")
 _PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
 
 
@@ -44,7 +44,7 @@ def save_figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, figure in figures.items():
-        for kind in FORMATS:
+        for kind in _FORMATS:
             path = folder / f"{name}.{kind}"
             partial = path.with_name(path.name + ".new")
             date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})

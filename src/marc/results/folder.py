@@ -27,7 +27,7 @@ from marc.results.files import (
     write_json,
 )
 
-CONFIG, METRICS, LOG, TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
+CONFIG, _METRICS, LOG, _TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
 PREDICTIONS, INTERVALS = "predictions.npz", "intervals.npz"  # of a run, of a sweep
 _PART = ".part.npz"
 _NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
@@ -87,9 +87,9 @@ class Folder:
         """Write the result, put the folder in its place and drop the parts."""
         for name, arrays in files.items():
             write_arrays(self.work / name, arrays, compressed=True)
-        write_json(self.work / METRICS, metrics)
+        write_json(self.work / _METRICS, metrics)
         if timing is not None:  # apart: metrics are the same whenever they are computed again
-            write_json(self.work / TIMING, timing)
+            write_json(self.work / _TIMING, timing)
         self.log("finished")
         _remove(self._old)
         if self.path.exists():
@@ -100,7 +100,7 @@ class Folder:
             part.unlink()
 
     def _holds_this(self) -> bool:
-        if self._same(self.path) and (self.path / METRICS).is_file():
+        if self._same(self.path) and (self.path / _METRICS).is_file():
             return True
         stored = read_json(self.path / CONFIG)
         names = [n for n in {**stored, **self.config} if stored.get(n) != self.config.get(n)]
@@ -176,7 +176,7 @@ def _remove(path: Path) -> None:
 def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
     partial = path.name.endswith(".partial")
-    if partial or not (path / CONFIG).is_file() or not (path / METRICS).is_file():
+    if partial or not (path / CONFIG).is_file() or not (path / _METRICS).is_file():
         begun = partial or path.with_name(path.name + ".partial").exists()
         raise MarcError(
             f"there is no finished {kind} here",
@@ -186,7 +186,7 @@ def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
     config = read_json(path / CONFIG)
     if config.get("kind") != kind:
         raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
-    return config, read_json(path / METRICS)
+    return config, read_json(path / _METRICS)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def read_stored(path: Path, kind: str) -> Stored:
     config, metrics = read_result(path, kind)
     name = {"run": PREDICTIONS, "sweep": INTERVALS}[kind]
     arrays = read_arrays(path / name, f"the arrays of a {kind}")
-    return Stored(path, config, metrics, arrays, _read_timing(path / TIMING))
+    return Stored(path, config, metrics, arrays, _read_timing(path / _TIMING))
 
 
 def _read_timing(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from marc.sources.store import read_store
 from marc.stream import Stream
 from marc.types import OnProgress
 
-Opener = Callable[[str, OnProgress | None, int | None], Stream]
+_Opener = Callable[[str, OnProgress | None, int | None], Stream]
 """Takes what follows `kind/`, whom to tell how far it is, and the views asked for, or None."""
 Pictures = Callable[[int], NDArray[np.uint8] | None]
 """From a stored row to its picture (height, width, 3), or None if there is none to show."""
@@ -34,7 +34,7 @@ class SourceKind:
 
     spelling: str
     """How a source of this type is written."""
-    open: Opener
+    open: _Opener
     names: Callable[[], Mapping[str, tuple[int, int]]] = dict
     """The sources that there are, and the images and classes of each; empty if that is open."""
     pictures: Callable[[str], Pictures] | None = None
@@ -43,7 +43,7 @@ class SourceKind:
     """Whether it has as many views as are asked for."""
 
 
-STORES = Path("stores")
+_STORES = Path("stores")
 """Where `marc embed` puts a store unless told otherwise."""
 
 
@@ -73,7 +73,7 @@ SOURCES = Registry(
 """Types of sources by name: ours, registered ones, and those that installed packages bring."""
 
 
-def register_source(kind: str, opener: Opener | SourceKind) -> None:
+def _register_source(kind: str, opener: _Opener | SourceKind) -> None:
     """Make `kind/NAME` a source: `opener(name, on_progress, n_views)` gives its stream."""
     SOURCES.register(kind, _kind(kind, opener))
 
@@ -136,7 +136,7 @@ def default_store(source: str) -> Path:
     name = safe_name(source)
     if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
         name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
-    return STORES / name
+    return _STORES / name
 
 
 def _open_embedded(source: str) -> Stream:
@@ -145,26 +145,26 @@ def _open_embedded(source: str) -> Stream:
         raise MarcError(
             "these pictures are not embedded yet",
             got=f"{source}: no store in {path}",
-            hint=f"{embed_again(source)} --encoder dinov2-b, or store/DIR if it is elsewhere",
+            hint=f"{_embed_again(source)} --encoder dinov2-b, or store/DIR if it is elsewhere",
         )
     about = FeatureStore(path).about
     if about["source"] != source:
         raise MarcError(
             "the store of that name is of another source",
             got=f"{path}: {about['source']}",
-            hint=f"{embed_again(source)} --encoder dinov2-b -o DIR, then store/DIR",
+            hint=f"{_embed_again(source)} --encoder dinov2-b -o DIR, then store/DIR",
         )
     images = open_images(source, Path(about["root"]) if about["root"] else None)
     if images.digest != about["list"]:
         raise MarcError(
             "the pictures of this source are not those that were embedded: some came or went",
             got=f"{source}, {path}",
-            hint=f"store/{path} for the old ones, or {embed_again(source)} ... --force",
+            hint=f"store/{path} for the old ones, or {_embed_again(source)} ... --force",
         )
     return read_store(path)
 
 
-def embed_again(source: str) -> str:
+def _embed_again(source: str) -> str:
     """The beginning of the command that embeds a source, as it can be typed."""
     return f"marc embed {quote(source)}" + (" --root DIR" if source in NAMED_SETS else "")
 

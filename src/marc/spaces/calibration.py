@@ -37,7 +37,7 @@ REPLICATES = 300
 _WIDEST = 512  # columns of a table to thin; a batch that needs more is measured directly
 _NUMBERS = 2**24  # in such a table, unless the error needs more: 64 MiB
 
-Statistic = Callable[[Table, Int], ArrayLike]
+_Statistic = Callable[[Table, Int], ArrayLike]
 """Takes the neighbour table (m, k) of a batch and its images (m,), ascending; gives numbers."""
 
 
@@ -109,7 +109,7 @@ def usable_sizes(sizes: Sequence[int], n_neighbors: int, n_images: int) -> list[
 def calibrate(
     keys: Keys,
     table: Table,
-    statistic: Statistic,
+    statistic: _Statistic,
     n_neighbors: int,
     sizes: Sequence[int],
     n_replicates: int = REPLICATES,
@@ -154,7 +154,7 @@ def calibrate(
     return np.array(values, dtype=np.float64)
 
 
-def standard_errors(batches: NDArray[np.float64], n_images: int) -> NDArray[np.float64]:
+def _standard_errors(batches: NDArray[np.float64], n_images: int) -> NDArray[np.float64]:
     """The standard error of a measure on all images from batches of `error_size` (B, ...)."""
     size = error_size(n_images)
     return batches.std(axis=0, ddof=1) * math.sqrt(size / (n_images - size))
@@ -162,7 +162,7 @@ def standard_errors(batches: NDArray[np.float64], n_images: int) -> NDArray[np.f
 
 def interval_of(estimate: float, batches: NDArray[np.float64], n_images: int) -> Interval:
     """A share with its 95 % interval from batches of `error_size` (B,)."""
-    error = Z_95 * float(standard_errors(batches, n_images))
+    error = Z_95 * float(_standard_errors(batches, n_images))
     return Interval(estimate, max(0.0, estimate - error), min(1.0, estimate + error))
 
 
@@ -178,7 +178,7 @@ def simultaneous_radii(batches: NDArray[np.float64], n_images: int) -> NDArray[n
     Each is a multiple of its own standard error. The multiple is the 95 % quantile of the largest
     standardised deviation over the measures, which vary together, so it is below Bonferroni's.
     """
-    errors = standard_errors(batches, n_images)
+    errors = _standard_errors(batches, n_images)
     deviations = np.abs(batches - batches.mean(axis=0))
     spread = batches.std(axis=0, ddof=1)
     standardised = np.divide(deviations, spread, out=np.zeros_like(deviations), where=spread > 0)

@@ -53,12 +53,12 @@ def neighbors(features: ArrayLike, n_neighbors: int = 10) -> Table:
            [1, 0],
            [2, 1]], dtype=int32)
     """
-    keys = as_keys(features)
-    check_n_neighbors(n_neighbors, len(keys))
+    keys = _as_keys(features)
+    _check_n_neighbors(n_neighbors, len(keys))
     return nearest(keys, np.arange(len(keys)), n_neighbors)
 
 
-def as_keys(features: ArrayLike) -> Keys:
+def _as_keys(features: ArrayLike) -> Keys:
     """Features (n, D), checked and of unit length."""
     features = np.asarray(features)
     check_features("features", features, ndim=2)
@@ -70,7 +70,7 @@ def count_duplicates(keys: Keys) -> int:
     return len(keys) - len({hashlib.sha256(row.tobytes()).digest() for row in keys})
 
 
-def check_n_neighbors(n_neighbors: int, n_points: int) -> int:
+def _check_n_neighbors(n_neighbors: int, n_points: int) -> int:
     """`n_neighbors`, refused unless every point has that many others."""
     if integer("n_neighbors", n_neighbors, 1) >= n_points:
         raise MarcError(
@@ -84,7 +84,7 @@ def check_n_neighbors(n_neighbors: int, n_points: int) -> int:
 
 def check_kappas(n_neighbors: Sequence[int], n_images: int) -> tuple[int, ...]:
     """Several kappa, ascending and distinct."""
-    kappas = sorted({check_n_neighbors(kappa, n_images) for kappa in n_neighbors})
+    kappas = sorted({_check_n_neighbors(kappa, n_images) for kappa in n_neighbors})
     if not kappas:
         raise MarcError("geometry needs a number of neighbours", got="none", hint="n_neighbors=10")
     return tuple(kappas)
@@ -188,7 +188,7 @@ def thinned(keys: Keys, table: Table, chosen: NDArray[np.integer], n_neighbors: 
     return result
 
 
-class Found(NamedTuple):
+class _Found(NamedTuple):
     """A table, and the share of the true neighbours that is in it."""
 
     table: Table
@@ -196,17 +196,17 @@ class Found(NamedTuple):
     """1 for an exact table; for any other, measured on a sample of the points."""
 
 
-def wide_table(keys: Keys, width: int, on_progress: OnProgress | None = None) -> Found:
+def wide_table(keys: Keys, width: int, on_progress: OnProgress | None = None) -> _Found:
     """The table of unit keys: exact, unless there are very many and faiss is installed."""
     if len(keys) > EXACT_UP_TO and has_index():
         return _indexed(keys, width, on_progress)
-    return Found(nearest(keys, np.arange(len(keys)), width, on_progress), 1.0)
+    return _Found(nearest(keys, np.arange(len(keys)), width, on_progress), 1.0)
 
 
-def known_table(keys: Keys, n_neighbors: int, table: ArrayLike) -> Found:
+def known_table(keys: Keys, n_neighbors: int, table: ArrayLike) -> _Found:
     """A given table of unit keys, whole, with the recall of its first columns."""
     whole = as_table(keys, np.shape(table)[-1] or 1, table)
-    return Found(whole, measured_recall(keys, as_table(keys, n_neighbors, whole)))
+    return _Found(whole, _measured_recall(keys, as_table(keys, n_neighbors, whole)))
 
 
 def has_index() -> bool:
@@ -216,13 +216,13 @@ def has_index() -> bool:
 
 def approximate_neighbors(
     features: ArrayLike, n_neighbors: int = 10, *, on_progress: OnProgress | None = None
-) -> Found:
+) -> _Found:
     """A table from a graph index (faiss, HNSW) for millions of points, with its measured recall.
 
     The index is built by several threads, so it differs a little from one time to the next.
     """
-    keys = as_keys(features)
-    check_n_neighbors(n_neighbors, len(keys))
+    keys = _as_keys(features)
+    _check_n_neighbors(n_neighbors, len(keys))
     if not has_index():
         raise MarcError(
             "approximate neighbours need faiss, which is not installed",
@@ -231,7 +231,7 @@ def approximate_neighbors(
     return _indexed(keys, n_neighbors, on_progress)
 
 
-def _indexed(keys: Keys, n_neighbors: int, on_progress: OnProgress | None) -> Found:
+def _indexed(keys: Keys, n_neighbors: int, on_progress: OnProgress | None) -> _Found:
     faiss = importlib.import_module("faiss")
     index = faiss.IndexHNSWFlat(keys.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction, index.hnsw.efSearch = 80, max(256, 8 * n_neighbors)
@@ -249,10 +249,10 @@ def _indexed(keys: Keys, n_neighbors: int, on_progress: OnProgress | None) -> Fo
         tell("neighbours", number, len(parts))
     lost = np.flatnonzero((table < 0).any(axis=1))  # the index left places empty
     table[lost] = nearest(keys, lost, n_neighbors)
-    return Found(table, measured_recall(keys, table))
+    return _Found(table, _measured_recall(keys, table))
 
 
-def measured_recall(keys: Keys, table: Table, n_measured: int = 1000, seed: int = 0) -> float:
+def _measured_recall(keys: Keys, table: Table, n_measured: int = 1000, seed: int = 0) -> float:
     """The share of the true neighbours that is in a table of unit keys, on a sample of its rows."""
     draw = np.random.default_rng(seed)
     rows = np.sort(draw.choice(len(keys), min(n_measured, len(keys)), replace=False))

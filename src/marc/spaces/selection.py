@@ -45,8 +45,8 @@ TESTS: tuple[Test, ...] = get_args(Test)
 TEST: Test = "paired"
 """The test of a lead unless another is asked for; docs/results/leads.md compares them."""
 HINTED_NEIGHBORS = 10
-"""The kappa for which `capacity_hint` holds."""
-Draws = Mapping[int, NDArray[np.float64]]
+"""The kappa for which `_capacity_hint` holds."""
+_Draws = Mapping[int, NDArray[np.float64]]
 """A measure on calibration batches, by their size: (replicates, spaces), higher is better."""
 
 
@@ -233,8 +233,8 @@ class Candidate:
 
     @property
     def capacity_hint(self) -> tuple[int, int]:
-        """Capacities that are worth trying first; see `capacity_hint`."""
-        return capacity_hint(self.antihub_fraction)
+        """Capacities that are worth trying first; see `_capacity_hint`."""
+        return _capacity_hint(self.antihub_fraction)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Selection:
     """How a lead is told from error, see `marc.spaces.selection`."""
     chance: float
     """Pseudo-purity of neighbours drawn at random."""
-    draws: Draws = field(repr=False, compare=False)
+    draws: _Draws = field(repr=False, compare=False)
     """Pseudo-purity of batches; columns in the order of `ranking`."""
 
     @property
@@ -297,7 +297,7 @@ class Selection:
 
         Gains are measured with labels, for example by a sweep: this judges the rule afterwards.
         """
-        return zero_regret(self.draws, gains_of(gains, [each.space for each in self.ranking]))
+        return zero_regret(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
 
     def rank_correlation(self, gains: Mapping[str, float]) -> dict[int, Interval]:
         """By size: Spearman's correlation of a batch's pseudo-purity with gains over the spaces.
@@ -305,20 +305,20 @@ class Selection:
         The mean over batches and their central 95 %; gains as in `zero_regret`.
         `marc_paper.analysis.regrets` has the same for purity and anti-hubs.
         """
-        return rank_correlation(self.draws, gains_of(gains, [each.space for each in self.ranking]))
+        return rank_correlation(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
 
     def __str__(self) -> str:
         return self.space or f"too close to call: {', '.join(self.tied)}"
 
 
-def capacity_hint(antihubs: float) -> tuple[int, int]:
+def _capacity_hint(antihubs: float) -> tuple[int, int]:
     """A range of capacities to try first, from the anti-hub fraction at kappa 10; only a hint.
 
     From one table of the paper (7,500 images): 0.7 to 2 % of anti-hubs went with a best capacity
     of 8 to 16, 3.4 % and more with 1 or 2. Another of its tables has a space with 1.9 % and a best
     capacity of 1. The fraction itself depends on the number of images.
 
-    >>> capacity_hint(0.012), capacity_hint(0.063)
+    >>> _capacity_hint(0.012), capacity_hint(0.063)
     ((8, 16), (1, 2))
     """
     if antihubs <= 0.02:
@@ -326,7 +326,7 @@ def capacity_hint(antihubs: float) -> tuple[int, int]:
     return (2, 8) if antihubs < 0.034 else (1, 2)
 
 
-def zero_regret(draws: Draws, gains: Sequence[float]) -> dict[int, float]:
+def zero_regret(draws: _Draws, gains: Sequence[float]) -> dict[int, float]:
     """By size: how often the space that a batch puts first, or one of those, has the most gain.
 
     Of several first places the first column counts.
@@ -335,7 +335,7 @@ def zero_regret(draws: Draws, gains: Sequence[float]) -> dict[int, float]:
     return {size: float(best[rows.argmax(axis=1)].mean()) for size, rows in draws.items()}
 
 
-def rank_correlation(draws: Draws, gains: Sequence[float]) -> dict[int, Interval]:
+def rank_correlation(draws: _Draws, gains: Sequence[float]) -> dict[int, Interval]:
     """By size: Spearman's correlation of batches with gains, the mean and the central 95 %.
 
     A batch on which all spaces are equal has none and is left out; not a number if all are.
@@ -352,7 +352,7 @@ def rank_correlation(draws: Draws, gains: Sequence[float]) -> dict[int, Interval
     return found
 
 
-def gains_of(gains: Mapping[str, float], spaces: Sequence[str]) -> list[float]:
+def _gains_of(gains: Mapping[str, float], spaces: Sequence[str]) -> list[float]:
     """The gains of some spaces, in their order."""
     missing = [space for space in spaces if space not in gains]
     if missing:

@@ -136,7 +136,7 @@ def batch_values(
     n_replicates: int = REPLICATES,
     seed: int = 0,
 ) -> BatchValues:
-    """Measure rules on small batches of a stream; arguments as in `batch_regret`."""
+    """Measure rules on small batches of a stream; arguments as in `_batch_regret`."""
     n_images = len(stream.features.ids)
     kappa = check_kappas([parse_rule(rule)[1] for rule in rules], n_images)[-1]
     usable = usable_sizes(sizes, kappa, n_images)

@@ -4,7 +4,7 @@ A rule is a measure of geometry at one kappa, written `purity@5`; the space of t
 chosen, or of the lowest for skewness and anti-hubs. Gains are oracle gains of stored sweeps, so
 labels judge the rule here, and a rule without labels stays one.
 
-`regret` judges a rule over many streams, `batch_regrets.py` over small batches of one.
+`_regret` judges a rule over many streams, `batch_regrets.py` over small batches of one.
 """
 
 from __future__ import annotations

@@ -40,28 +40,28 @@ class Asked:
 
 def study_as_asked(options: Asked) -> int:
     """Make a study, or say what it would take; gives the exit status."""
-    path = chosen_plan(options)
+    path = _chosen_plan(options)
     read = read_plan(path)
-    asked = chosen_experiments(options.only)
+    asked = _chosen_experiments(options.only)
     place = Path(options.output or f"studies/{path.stem}")
     folder = StudyFolder(place, read.as_data(), force=options.force)
     if options.dry_run:
         names = [each.name for each in asked if folder.record(each.name)]
         with console.notes():
             expected = foresee(read, asked, [] if options.force else names)
-        tell_foreseen(read, folder, expected, json=options.json)
+        _tell_foreseen(read, folder, expected, json=options.json)
         return 0
     started = time.monotonic()
-    outcomes = make(read, folder, asked, force=options.force, quiet=options.json)
+    outcomes = _make(read, folder, asked, force=options.force, quiet=options.json)
     seconds = time.monotonic() - started
     if options.json:
-        console.as_json(as_data(place, outcomes, seconds))
+        console.as_json(_as_data(place, outcomes, seconds))
     else:
-        conclude(place, outcomes, seconds)
+        _conclude(place, outcomes, seconds)
     return int(any(outcome.status == FAILED for outcome in outcomes))
 
 
-def chosen_plan(options: Asked) -> Path:
+def _chosen_plan(options: Asked) -> Path:
     """The file of the plan: the one that is named, or one that comes with the package."""
     ways = ((options.plan, options.plan), ("--lab", options.lab), ("--paper", options.paper))
     given = [name for name, is_given in ways if is_given]
@@ -80,7 +80,7 @@ def chosen_plan(options: Asked) -> Path:
     return PLANS / "paper.toml" if options.paper else Path(options.plan)
 
 
-def chosen_experiments(only: Sequence[str]) -> list[Experiment]:
+def _chosen_experiments(only: Sequence[str]) -> list[Experiment]:
     """Those that are named, in the order of the paper."""
     names = [experiment.name for experiment in EXPERIMENTS]
     for name in only:
@@ -88,7 +88,7 @@ def chosen_experiments(only: Sequence[str]) -> list[Experiment]:
     return [each for each in EXPERIMENTS if not only or each.name in only]
 
 
-def make(
+def _make(
     plan: Plan,
     folder: StudyFolder,
     asked: Sequence[Experiment],
@@ -109,14 +109,14 @@ def make(
             place = asked.index(outcome.experiment) + 1
             bar.update(task, description=asked[min(place, len(asked) - 1)].name, note="")
             if not quiet:
-                console.say(line(outcome))
+                console.say(_line(outcome))
 
         return make_study(
             plan, folder, asked, EXPERIMENTS, force=force, on_progress=tell, on_outcome=finished
         )
 
 
-def line(outcome: Outcome) -> str:
+def _line(outcome: Outcome) -> str:
     """One experiment for a person."""
     name = f"{outcome.experiment.name:<20}"
     if outcome.status in (MISSING, FAILED):
@@ -126,7 +126,7 @@ def line(outcome: Outcome) -> str:
     return f"{name} {outcome.seconds:6.1f} s  {outcome.experiment.title}"
 
 
-def conclude(place: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
+def _conclude(place: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
     """What was done, how long it took, and where to look."""
     told = console.tally(outcome.status for outcome in outcomes)
     console.say(f"{console.count(len(outcomes), 'experiment')}: {told}; this took {seconds:.0f} s")
@@ -135,7 +135,7 @@ def conclude(place: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
     console.say(f"open {place / INDEX} in a browser")
 
 
-def as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
+def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
     """The same for a machine."""
     return {
         "folder": str(place),
@@ -155,7 +155,7 @@ def as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[st
     }
 
 
-def tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: bool) -> None:
+def _tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: bool) -> None:
     """What would be made, and about how long it would take."""
     place, rows = folder.path, expected.rows
     if json:

@@ -26,16 +26,16 @@ def verify_and_tell(study: Path, *, everything: bool, json: bool) -> int:
     compared = [each for each in findings if each.status != "no match"]
     differing = [each for each in compared if each.status == "differs"]
     if json:
-        console.as_json(as_data(study, findings, everything=everything))
+        console.as_json(_as_data(study, findings, everything=everything))
     else:
-        show_summary(findings, everything=everything)
-        show_values([*differing, *(each for each in compared if each.status == "meets")])
-        show_reasons(findings, everything=everything)
-        console.say(conclusion(findings))
+        _show_summary(findings, everything=everything)
+        _show_values([*differing, *(each for each in compared if each.status == "meets")])
+        _show_reasons(findings, everything=everything)
+        console.say(_conclusion(findings))
     return int(bool(differing) or not compared)
 
 
-def conclusion(findings: Sequence[Finding]) -> str:
+def _conclusion(findings: Sequence[Finding]) -> str:
     """What came out, in one line; deviations, which three orders hardly fix, count apart."""
     values = [each for each in findings if not each.expected.is_deviation]
     counts = Counter(each.status for each in values)
@@ -54,7 +54,7 @@ def conclusion(findings: Sequence[Finding]) -> str:
     )
 
 
-def place_of(expected: Expected) -> str:
+def _place_of(expected: Expected) -> str:
     """The table that prints a value; the text is one place, deviations are another."""
     if expected.is_deviation:
         return _DEVIATIONS
@@ -62,11 +62,11 @@ def place_of(expected: Expected) -> str:
     return expected.label if is_table else _TEXT
 
 
-def summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each printed table, how many values it has and what became of them; deviations last."""
     rows: dict[str, Counter[str]] = {}
     for each in sorted(findings, key=lambda each: each.expected.is_deviation):
-        rows.setdefault(place_of(each.expected), Counter())[each.status] += 1
+        rows.setdefault(_place_of(each.expected), Counter())[each.status] += 1
     return [
         {
             "label": label,
@@ -80,22 +80,22 @@ def summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def show_summary(findings: Sequence[Finding], *, everything: bool) -> None:
+def _show_summary(findings: Sequence[Finding], *, everything: bool) -> None:
     """A line for each printed table of which something was compared, or for each."""
-    rows = [row for row in summary(findings) if row["compared"] or everything]
+    rows = [row for row in _summary(findings) if row["compared"] or everything]
     if rows:
         heads = ["printed in", "values", "compared", "met", "differ", "no match"]
         console.table(heads, [[str(cell) for cell in row.values()] for row in rows])
 
 
-def show_values(compared: Sequence[Finding]) -> None:
+def _show_values(compared: Sequence[Finding]) -> None:
     """Every compared value, what differs first, and what the paper says in two ways."""
     if not compared:
         return
     console.say("")
     console.table(
         ["", "printed in", "value", "printed", "got", "difference", "allowed", "kind", "setting"],
-        [row_of(each) for each in compared],
+        [_row_of(each) for each in compared],
         numbers=False,
     )
     for note in dict.fromkeys(each.expected.place.note for each in compared):
@@ -104,7 +104,7 @@ def show_values(compared: Sequence[Finding]) -> None:
             console.say(f"note on {', '.join(labels)}: {note}")
 
 
-def row_of(finding: Finding) -> list[str]:
+def _row_of(finding: Finding) -> list[str]:
     """A compared value for a person."""
     expected, tolerance = finding.expected, finding.expected.place.tolerance
     assert tolerance is not None
@@ -130,11 +130,11 @@ def row_of(finding: Finding) -> list[str]:
     return [
         *("" if finding.status == "meets" else "differs", expected.label, expected.where),
         *(f"{bound}{expected.printed.text}", got, difference, allowed),
-        *(tolerance.name, setting(expected)),
+        *(tolerance.name, _setting(expected)),
     ]
 
 
-def setting(expected: Expected) -> str:
+def _setting(expected: Expected) -> str:
     """Under what a value was compared."""
     place = expected.place
     data = place.dataset or f"{len(place.datasets)} streams"
@@ -142,7 +142,7 @@ def setting(expected: Expected) -> str:
     return ", ".join(said)
 
 
-def show_reasons(findings: Sequence[Finding], *, everything: bool) -> None:
+def _show_reasons(findings: Sequence[Finding], *, everything: bool) -> None:
     """Why the rest has no match: the reasons with their counts, or each value."""
     left_out = [each for each in findings if each.status == "no match"]
     if not left_out:
@@ -164,7 +164,7 @@ def show_reasons(findings: Sequence[Finding], *, everything: bool) -> None:
         )
 
 
-def as_data(study: Path, findings: Sequence[Finding], *, everything: bool) -> dict[str, Any]:
+def _as_data(study: Path, findings: Sequence[Finding], *, everything: bool) -> dict[str, Any]:
     """The same as plain data."""
     counts = Counter(each.status for each in findings)
     reasons = Counter(each.reason for each in findings if each.reason).most_common()
@@ -175,16 +175,16 @@ def as_data(study: Path, findings: Sequence[Finding], *, everything: bool) -> di
         "meets": counts["meets"],
         "differs": counts["differs"],
         "no_match": counts["no match"],
-        "conclusion": conclusion(findings),
-        "tables": summary(findings),
+        "conclusion": _conclusion(findings),
+        "tables": _summary(findings),
         "values": [
-            value_data(each) for each in findings if everything or each.status != "no match"
+            _value_data(each) for each in findings if everything or each.status != "no match"
         ],
         "reasons": [{"reason": reason, "values": number} for reason, number in reasons],
     }
 
 
-def value_data(finding: Finding) -> dict[str, Any]:
+def _value_data(finding: Finding) -> dict[str, Any]:
     """One printed value; got, difference and allowed are in its unit, steps of a grid or log10."""
     expected, place = finding.expected, finding.expected.place
     return {

@@ -55,7 +55,7 @@ class Sheet:
 @cache
 def sheet(name: str) -> Sheet:
     """The table of a file, by its name without the ending."""
-    return sheet_of(_read(name))
+    return _sheet_of(_read(name))
 
 
 def table_sheets() -> list[Sheet]:
@@ -66,7 +66,7 @@ def table_sheets() -> list[Sheet]:
 @cache
 def statement_sheets() -> tuple[Sheet, ...]:
     """The statements under each label, in the order of the paper."""
-    return tuple(statements_of(_read("statements")))
+    return tuple(_statements_of(_read("statements")))
 
 
 @cache
@@ -76,10 +76,10 @@ def common() -> Mapping[str, Any]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return parse((files(__package__) / f"{name}.toml").read_text("utf-8"))
+    return _parse((files(__package__) / f"{name}.toml").read_text("utf-8"))
 
 
-def parse(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     """The data of a file."""
     try:
         return tomllib.loads(text)
@@ -87,7 +87,7 @@ def parse(text: str) -> dict[str, Any]:
         raise MarcError("a file of printed values is not TOML", got=str(problem)) from problem
 
 
-def sheet_of(data: Mapping[str, Any]) -> Sheet:
+def _sheet_of(data: Mapping[str, Any]) -> Sheet:
     """A printed table of the data of its file."""
     label = _text(data, "label", "a printed table")
     unknown(label, data, ("label", PRINTED, *_ADDRESSES))
@@ -109,7 +109,7 @@ def sheet_of(data: Mapping[str, Any]) -> Sheet:
     )
 
 
-def statements_of(data: Mapping[str, Any]) -> list[Sheet]:
+def _statements_of(data: Mapping[str, Any]) -> list[Sheet]:
     """The statements under each label: a row says what is printed and its address."""
     found = []
     for label, rows in data.items():

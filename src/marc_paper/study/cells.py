@@ -8,7 +8,7 @@ from collections.abc import Callable
 from marc.report.text import p_value, percent, points
 from marc_paper.study.artifacts import Cell, Column, Estimate, Unit
 
-EMPTY = "–"
+_EMPTY = "–"
 
 _SCALE = {"percent": 100.0, "points": 100.0}
 _PRINT: dict[Unit, Callable[[float], str]] = {
@@ -23,7 +23,7 @@ _PRINT: dict[Unit, Callable[[float], str]] = {
 }
 
 
-def is_empty(cell: Cell) -> bool:
+def _is_empty(cell: Cell) -> bool:
     """Whether there is nothing to print."""
     value = cell.value if isinstance(cell, Estimate) else cell
     return value is None or (isinstance(value, float) and math.isnan(value))
@@ -37,8 +37,8 @@ def cell_text(cell: Cell, unit: Unit) -> str:
     >>> cell_text(Estimate(0.6014, sd=0.0038), "percent"), cell_text(None, "points")
     ('60.14 ± 0.38', '–')
     """
-    if is_empty(cell):
-        return EMPTY
+    if _is_empty(cell):
+        return _EMPTY
     if isinstance(cell, str) or unit == "text":
         return str(cell)
     number = _PRINT[unit]
@@ -58,7 +58,7 @@ def cell_latex(cell: Cell, unit: Unit) -> str:
     >>> cell_latex(Estimate(0.6014, sd=0.0038), "percent"), cell_latex("50 % & more", "text")
     ('$60.14_{\\pm 0.38}$', '50 \\% \\& more')
     """
-    if is_empty(cell):
+    if _is_empty(cell):
         return "---"
     if isinstance(cell, str) or unit == "text":
         return latex_text(str(cell))
@@ -115,7 +115,7 @@ def plain_values(cell: Cell, unit: Unit) -> list[str]:
     """A cell as plain values in the printed unit: the number, its deviation, its interval."""
     if unit == "text":
         return ["" if cell is None else str(cell)]
-    if is_empty(cell):
+    if _is_empty(cell):
         return [""] * 4
     if isinstance(cell, str):
         return [cell, "", "", ""]

@@ -51,15 +51,15 @@ def purities(geometry: Mapping[str, Geometry], measure: str, kappa: int) -> dict
     return {space: getattr(each.measures[kappa], measure) for space, each in geometry.items()}
 
 
-def rivals(values: Mapping[str, Interval]) -> list[str]:
+def _rivals(values: Mapping[str, Interval]) -> list[str]:
     """Spaces from which the lead of the highest value is not resolved.
 
     A lead is resolved where it is above the sum of both half-widths; an interval that is not known
     resolves nothing.
 
-    >>> rivals({"a": Interval(0.9, 0.8, 1.0), "b": Interval(0.7, 0.6, 0.8)})
+    >>> _rivals({"a": Interval(0.9, 0.8, 1.0), "b": Interval(0.7, 0.6, 0.8)})
     ['b']
-    >>> rivals({"a": Interval(0.9, 0.85, 0.95), "b": Interval(0.7, 0.6, 0.8)})
+    >>> _rivals({"a": Interval(0.9, 0.85, 0.95), "b": Interval(0.7, 0.6, 0.8)})
     []
     """
     leader = max(values, key=lambda space: values[space].estimate)
@@ -73,7 +73,7 @@ def rivals(values: Mapping[str, Interval]) -> list[str]:
 
 def lead_text(values: Mapping[str, Interval]) -> str:
     """Whether the highest value stands apart, and from which spaces it does not."""
-    close = rivals(values)
+    close = _rivals(values)
     return f"no: {', '.join(close)}" if close else "yes"
 
 

@@ -38,7 +38,7 @@ _DRAWN, _EMBEDDED = 5e-3, 7e-4  # seconds of a picture of the lab, and of one en
 
 @final
 @dataclass(frozen=True)
-class Size:
+class _Size:
     """What of a stream decides the cost of work over it."""
 
     n_images: int
@@ -50,7 +50,7 @@ class Size:
 
 @final
 @dataclass(frozen=True)
-class ForeseenExperiment:
+class _ForeseenExperiment:
     """One experiment before it is made."""
 
     name: str
@@ -66,7 +66,7 @@ class ForeseenExperiment:
 class Foreseen:
     """A study before it is made."""
 
-    rows: tuple[ForeseenExperiment, ...]
+    rows: tuple[_ForeseenExperiment, ...]
     seconds_of_features: float
     """To make the features of its streams."""
 
@@ -78,8 +78,8 @@ class Foreseen:
 
 def foresee(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> Foreseen:
     """What making some experiments would take where `made` are there already."""
-    sizes = {name: size_of(entry, plan.spaces.all) for name, entry in plan.streams.items()}
-    speed, rows = measure_speed(), []
+    sizes = {name: _size_of(entry, plan.spaces.all) for name, entry in plan.streams.items()}
+    speed, rows = _measure_speed(), []
     seen: set[Piece] = set()
     for experiment in asked:
         reason = experiment.missing(plan)
@@ -88,15 +88,15 @@ def foresee(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> F
         is_left = not reason and experiment.name not in made
         fresh = set(experiment.pieces(plan)) - seen if is_left else set()
         seen |= fresh
-        seconds = sum(seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
+        seconds = sum(_seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
         rows.append(
-            ForeseenExperiment(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
+            _ForeseenExperiment(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
         )
     opened = {piece.stream for piece in seen}
     return Foreseen(tuple(rows), sum(sizes[name].seconds for name in opened))
 
 
-def size_of(entry: StreamEntry, spaces: Iterable[str]) -> Size:
+def _size_of(entry: StreamEntry, spaces: Iterable[str]) -> _Size:
     """The size of a stream; the lab's are not drawn for it, and a published one need not be there.
 
     A published set that is not embedded yet has the size that it was published with.
@@ -107,18 +107,18 @@ def size_of(entry: StreamEntry, spaces: Iterable[str]) -> Size:
         dims = {space: encoder_card(PREFIX + space).dim for space in spaces}
         looks = len(dims) + entry.views - 1
         seconds = len(drawn) * (_DRAWN + looks * _EMBEDDED)
-        return Size(len(drawn), len(drawn.classes), dims, seconds)
+        return _Size(len(drawn), len(drawn.classes), dims, seconds)
     store = store_of(entry.source)
     if store is not None and not is_store(store) and entry.dataset in NAMED_SETS:
         published = NAMED_SETS[entry.dataset]
         dims = {space: encoder_card(space).dim for space in spaces}
-        return Size(published.images, published.classes, dims, 0.0)
+        return _Size(published.images, published.classes, dims, 0.0)
     stream = load_stream(entry.source)
     dims = {space: stream.features.dim(space) for space in spaces}
-    return Size(len(stream), stream.n_classes, dims, 0.0)
+    return _Size(len(stream), stream.n_classes, dims, 0.0)
 
 
-def seconds_of(piece: Piece, size: Size, plan: Plan, speed: float) -> float:
+def _seconds_of(piece: Piece, size: _Size, plan: Plan, speed: float) -> float:
     """About how long a piece takes, where `speed` products are added up in a second."""
     settings, entries = dict(piece.settings), size.n_images**2
     dim = size.dims.get(piece.space.partition("+")[0], max(size.dims.values()))
@@ -136,7 +136,7 @@ def seconds_of(piece: Piece, size: Size, plan: Plan, speed: float) -> float:
     return products + entries * _ENTRY + plan.draws.batches * images * _BATCH
 
 
-def measure_speed() -> float:
+def _measure_speed() -> float:
     """Products that this machine adds up in a second, in matrices of the size of a block."""
     rows = np.ones((1024, 512), dtype=np.float32)
     rows @ rows.T

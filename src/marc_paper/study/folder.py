@@ -44,7 +44,7 @@ class StudyFolder:
     """A study on disk, finished or not. Nothing is written before `begin`."""
 
     def __init__(self, path: Path, plan: Mapping[str, Any], *, force: bool = False) -> None:
-        refuse_foreign(path)
+        _refuse_foreign(path)
         refuse_inside_another(path)
         self.path = path
         self._config = json.loads(json.dumps({"kind": "study", "plan": plan}))
@@ -99,7 +99,7 @@ class StudyFolder:
 
     def record(self, experiment: str) -> dict[str, Any] | None:
         """What is recorded of an experiment that this plan has finished, if it still counts."""
-        plan = plan_digest(self._config["plan"])
+        plan = _plan_digest(self._config["plan"])
         return _record(self.path, experiment, plan, self.streams)
 
     def finish(
@@ -112,7 +112,7 @@ class StudyFolder:
             write_whole(self.path / name, content)
         known = self.streams
         of = {
-            "plan": plan_digest(self._config["plan"]),
+            "plan": _plan_digest(self._config["plan"]),
             "streams": {name: known[name]["digest"] for name in streams},
             "files": {name: _digest(content) for name, content in sorted(files.items())},
         }
@@ -129,7 +129,7 @@ class StudyFolder:
         return self.path / _WORK / f"{name}.npz"
 
 
-def plan_digest(plan: Mapping[str, Any]) -> str:
+def _plan_digest(plan: Mapping[str, Any]) -> str:
     """By which a record knows the plan it was made for."""
     decisive = {name: value for name, value in plan.items() if name not in _NOT_IDENTITY}
     return _digest(json.dumps(decisive, sort_keys=True).encode())
@@ -153,7 +153,7 @@ def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
     config = _damaged_is_none(path / CONFIG) or {}
     if config.get("kind") != "study" or "plan" not in config:
         raise MarcError("there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}")
-    plan, streams = plan_digest(config["plan"]), _read_streams(path)
+    plan, streams = _plan_digest(config["plan"]), _read_streams(path)
     found = {name: _record(path, name, plan, streams) for name in experiments}
     records = {name: record for name, record in found.items() if record is not None}
     tables = {
@@ -165,7 +165,7 @@ def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
     return StoredStudy(path, config, records, tables, streams)
 
 
-def refuse_foreign(path: Path) -> None:
+def _refuse_foreign(path: Path) -> None:
     """Refuse a path that holds something else than a study of ours."""
     if not path.name:
         raise MarcError("a study needs a folder of its own", got=path, hint="-o FOLDER")

@@ -34,16 +34,16 @@ def files_of(artifact: Artifact, about: Mapping[str, Any]) -> Files:
         return {
             f"{place_of(artifact)}.{end}": text.encode()
             for end, text in (
-                ("json", as_json(artifact, about)),
-                ("csv", as_csv(artifact)),
-                ("tex", as_latex(artifact)),
-                ("html", as_html(artifact)),
+                ("json", _as_json(artifact, about)),
+                ("csv", _as_csv(artifact)),
+                ("tex", _as_latex(artifact)),
+                ("html", _as_html(artifact)),
             )
         }
     return _drawn(artifact, about)
 
 
-def as_json(table: Table, about: Mapping[str, Any]) -> str:
+def _as_json(table: Table, about: Mapping[str, Any]) -> str:
     """The table with all its digits; percent and points are fractions of the images."""
     data = {
         **{name: getattr(table, name) for name in ("name", "title", "caption", "answers")},
@@ -59,7 +59,7 @@ def as_json(table: Table, about: Mapping[str, Any]) -> str:
     return json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def as_csv(table: Table) -> str:
+def _as_csv(table: Table) -> str:
     """One line a row, in the printed units."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -78,7 +78,7 @@ def as_csv(table: Table) -> str:
     return text.getvalue()
 
 
-def as_latex(table: Table) -> str:
+def _as_latex(table: Table) -> str:
     """A table environment that needs booktabs alone."""
     sides = "".join(_latex_side(table, place) for place in range(len(table.columns)))
     head = " & ".join(latex_text(plain_headings(column)[0]) for column in table.columns)
@@ -115,7 +115,7 @@ def _latex_side(table: Table, place: int) -> str:
     return "l" if longest <= _SENTENCE else "p{4cm}"
 
 
-def as_html(table: Table) -> str:
+def _as_html(table: Table) -> str:
     """The table element alone; a page puts words around it."""
 
     def line(tag: str, texts: list[tuple[str, bool]]) -> str:

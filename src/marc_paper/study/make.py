@@ -57,7 +57,7 @@ def study(
     """
     streams = OpenStreams(plan, {}, on_progress)
     possible = [each for each in experiments if not each.missing(plan)]
-    names = list(dict.fromkeys(name for each in possible for name in streams_of(plan, each)))
+    names = list(dict.fromkeys(name for each in possible for name in _streams_of(plan, each)))
     facts = {name: streams.facts(name) for name in names}
     streams.refuse_repeated(names)
     outcomes = []
@@ -71,7 +71,7 @@ def study(
     return outcomes
 
 
-def streams_of(plan: Plan, experiment: Experiment) -> list[str]:
+def _streams_of(plan: Plan, experiment: Experiment) -> list[str]:
     """The streams that an experiment reads, in the order of the plan."""
     read = {piece.stream for piece in experiment.pieces(plan)}
     return [name for name in plan.streams if name in read]
@@ -99,7 +99,7 @@ def _one(
     folder.finish(
         experiment.name,
         files,
-        streams_of(plan, experiment),
+        _streams_of(plan, experiment),
         {
             "seconds": seconds,
             "artifacts": [place_of(artifact) for artifact in artifacts],

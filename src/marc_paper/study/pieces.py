@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 from marc_paper.study.plan import Plan
 
-Kind = Literal["sweep", "geometry", "batches", "run"]
+_Kind = Literal["sweep", "geometry", "batches", "run"]
 
 
 @final
@@ -16,7 +16,7 @@ Kind = Literal["sweep", "geometry", "batches", "run"]
 class Piece:
     """One piece of shared work over one stream; a sweep of several spaces is several pieces."""
 
-    kind: Kind
+    kind: _Kind
     stream: str
     space: str = ""
     views: int = 1

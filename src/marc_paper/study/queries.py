@@ -24,7 +24,7 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-ALPHA, BETA = MARC.alpha, MARC.beta
+_ALPHA, _BETA = MARC.alpha, MARC.beta
 """The kernel of every sweep that does not say otherwise."""
 
 
@@ -55,7 +55,7 @@ class Reading:
         )
 
 
-def read_at(
+def _read_at(
     keys: NDArray[np.float32], trajectory: Trajectory, position: int, capacity: int
 ) -> Reading:
     """What the query at a position reads in the space of `keys` (N, D); equal cosines by row."""
@@ -65,7 +65,7 @@ def read_at(
     cosines = keys[items].astype(np.float64) @ keys[trajectory.order[position]]
     nearest = np.lexsort((items, -cosines))
     cosines = cosines[nearest]
-    weights = np.asarray(ALPHA * kernel(cosines, BETA), dtype=np.float64)
+    weights = np.asarray(_ALPHA * kernel(cosines, _BETA), dtype=np.float64)
     return Reading(items[nearest], stored[nearest], cosines, weights)
 
 
@@ -98,7 +98,8 @@ def query_at(
         true=int(labels[row]),
         predicted=int(features.base.label[row]),
         readings={
-            space: read_at(features.keys(space), trajectory, position, capacity) for space in spaces
+            space: _read_at(features.keys(space), trajectory, position, capacity)
+            for space in spaces
         },
     )
 

@@ -43,7 +43,7 @@ class OpenStreams:
             return self._given[name]
         stream = self._open.pop(name, None) or self._load(name)
         self._open[name] = stream  # the newest comes last
-        while len(self._open) > 1 and sum(map(n_bytes, self._open.values())) > _BYTES:
+        while len(self._open) > 1 and sum(map(_n_bytes, self._open.values())) > _BYTES:
             del self._open[next(iter(self._open))]
         return stream
 
@@ -104,7 +104,7 @@ class OpenStreams:
 
     def _checked(self, name: str) -> Stream:
         entry = self._plan.streams[name]
-        check_declared(self._plan, name)
+        _check_declared(self._plan, name)
         stream = load_stream(entry.source, self._tell, n_views=entry.views)
         if stream.row_labels is None:
             raise MarcError(
@@ -123,7 +123,7 @@ class OpenStreams:
         return stream
 
 
-def n_bytes(stream: Stream) -> int:
+def _n_bytes(stream: Stream) -> int:
     """What a stream takes once all of it is read."""
     features = stream.features
     _, n_views, dim = features.views.shape
@@ -131,7 +131,7 @@ def n_bytes(stream: Stream) -> int:
     return 4 * len(features.ids) * (n_views * dim + dims)
 
 
-def check_declared(plan: Plan, name: str) -> None:
+def _check_declared(plan: Plan, name: str) -> None:
     """Refuse a stream whose store was made with another predictor or other prompts."""
     entry = plan.streams[name]
     path = store_of(entry.source)
@@ -148,7 +148,7 @@ def check_declared(plan: Plan, name: str) -> None:
             hint=f'predictor = "{words["encoder"]["name"]}" in the plan',
         )
     stored = [str(row[0]) for row in words["prompts"]]
-    if prompts and not same_prompts(prompts, stored):
+    if prompts and not _same_prompts(prompts, stored):
         raise MarcError(
             "the plan names other prompts than the store has",
             got=f"{prompts}; {path} has {'+'.join(stored)}",
@@ -164,10 +164,10 @@ def store_of(source: str) -> Path | None:
     return default_store(source) if is_pictures(source) else None
 
 
-def same_prompts(declared: str, stored: list[str]) -> bool:
+def _same_prompts(declared: str, stored: list[str]) -> bool:
     """Whether as many sets are declared as stored, and those that have a name here are the same.
 
-    >>> same_prompts("tip-7+cupl", ["tip-7", "imagenet"]), same_prompts("tip-7+cupl", ["tip-7"])
+    >>> _same_prompts("tip-7+cupl", ["tip-7", "imagenet"]), same_prompts("tip-7+cupl", ["tip-7"])
     (True, False)
     """
     names, known = declared.split("+"), list_prompt_sets()

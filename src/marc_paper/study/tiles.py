@@ -16,7 +16,7 @@ from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc_paper.study.drawing import SMALL, WIDTH
 from marc_paper.study.queries import short
 
-Pictures = Mapping[int, NDArray[np.uint8]]
+_Pictures = Mapping[int, NDArray[np.uint8]]
 
 _Dash = str | tuple[int, tuple[float, ...]]
 _SOLID, _DASHED = "-", (0, (4, 2))
@@ -53,7 +53,7 @@ class _Rect(NamedTuple):
         return self.left + self.width / 2, self.bottom + self.height / 2
 
 
-def draw(queries: Sequence[Mapping[str, Any]], pictures: Pictures) -> Any:
+def draw(queries: Sequence[Mapping[str, Any]], pictures: _Pictures) -> Any:
     """Two rows a query, one for each space; see `marc_paper.study.figures.neighbours.shown`."""
     n_rows = sum(len(query["spaces"]) for query in queries)
     height = n_rows * _ROW + (len(queries) - 1) * _GAP + _LEGEND + 0.05
@@ -93,7 +93,7 @@ def _board(height: float) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _query(axes: Any, query: Mapping[str, Any], top: float, pictures: Pictures) -> None:
+def _query(axes: Any, query: Mapping[str, Any], top: float, pictures: _Pictures) -> None:
     at = _Rect(0.05, top - _QUERY, _QUERY, _QUERY)
     _picture(axes, at, pictures.get(query["row"]), query["id"].rpartition("/")[2])
     _frame(axes, at, INK, _SOLID, 1.0)
@@ -112,7 +112,7 @@ def _key(
     keys: Mapping[str, Any],
     place: int,
     largest: float,
-    pictures: Pictures,
+    pictures: _Pictures,
 ) -> None:
     same, stored = keys["of the true class"][place], keys["stored as"][place]
     _picture(axes, at, pictures.get(keys["rows"][place]), keys["true labels"][place])

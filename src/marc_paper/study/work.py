@@ -28,7 +28,7 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.shelf import geometry_from, geometry_to
 from marc_paper.study.streams import OpenStreams
 
-RULES = (
+_RULES = (
     "purity@5",
     "purity@10",
     "pseudo_purity@10",
@@ -40,7 +40,7 @@ RULES = (
 _HELD = 2  # streams and sweeps whose views and base scores are held at a time
 
 
-class Shelf(Protocol):
+class _Shelf(Protocol):
     """Where finished pieces are kept."""
 
     def get(self, name: str) -> Mapping[str, Any] | None:
@@ -52,7 +52,7 @@ class Shelf(Protocol):
         ...
 
 
-class Held(dict[str, Any]):
+class _Held(dict[str, Any]):
     """A shelf in memory, for studies that are not written anywhere."""
 
     def put(self, name: str, arrays: Arrays) -> None:
@@ -66,7 +66,7 @@ class Work:
     def __init__(
         self,
         plan: Plan,
-        shelf: Shelf,
+        shelf: _Shelf,
         streams: OpenStreams | Mapping[str, Stream],
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -113,11 +113,11 @@ class Work:
         return found
 
     def batches(self, name: str, spaces: Sequence[str]) -> BatchValues:
-        """The measures `RULES` of some spaces, on all images and on calibration batches."""
+        """The measures `_RULES` of some spaces, on all images and on calibration batches."""
         parts = []
         for space in spaces:
             found = self._piece(Piece("batches", name, space), partial(self._draw, name, space))
-            parts.append(BatchValues.from_arrays(found, (space,), RULES))
+            parts.append(BatchValues.from_arrays(found, (space,), _RULES))
         return BatchValues.joined(parts)
 
     def run(self, name: str, method: str, seed: int, views: int = 1, **settings: Any) -> Answers:
@@ -173,7 +173,7 @@ class Work:
         if piece.kind == "geometry":
             return {"grids": [plan.grids.neighbors, plan.draws.batches, plan.seeds.draws]}
         if piece.kind == "batches":
-            return {"grids": [plan.draws.sizes, plan.draws.batches, plan.seeds.draws, RULES]}
+            return {"grids": [plan.draws.sizes, plan.draws.batches, plan.seeds.draws, _RULES]}
         return {}
 
     @cached_property
@@ -191,10 +191,10 @@ class Work:
 
     def _draw(self, name: str, space: str) -> Arrays:
         draws, stream = self.plan.draws, self.stream(name)
-        widest = max(parse_rule(rule)[1] for rule in RULES)
+        widest = max(parse_rule(rule)[1] for rule in _RULES)
         usable = usable_sizes(draws.sizes, widest, len(stream))
         return batch_values(
-            *(stream, [space], RULES),
+            *(stream, [space], _RULES),
             sizes=usable or [len(stream) // 2],  # a small stream has batches of half of it
             n_replicates=draws.batches,
             seed=self.plan.seeds.draws,

@@ -24,7 +24,7 @@ _TOLERANCES = {kind.name: kind for kind in KINDS}
 _KEYS = {*(each.name for each in fields(Place)), "unanswered", "like"}
 
 
-def expected_of(sheet: Sheet) -> list[Expected]:
+def _expected_of(sheet: Sheet) -> list[Expected]:
     """Every number of a printed table with its place."""
     read = _Reader(sheet.table.label, {**common()["addresses"], **sheet.named})
     return declare(
@@ -109,6 +109,6 @@ def _frozen(value: Any) -> Any:
 
 
 EXPECTED: tuple[Expected, ...] = tuple(
-    expected for sheet in (*table_sheets(), *statement_sheets()) for expected in expected_of(sheet)
+    expected for sheet in (*table_sheets(), *statement_sheets()) for expected in _expected_of(sheet)
 )
 """Each printed number once, in the order of the tables and then of the text."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from marc_paper.printed.sheets import common
 
-DATASETS: dict[str, str] = common()["datasets"]
-A, V2 = DATASETS["A"], DATASETS["V2"]
+_DATASETS: dict[str, str] = common()["datasets"]
+_A, _V2 = _DATASETS["A"], _DATASETS["V2"]
 
 _STREAMS: dict[str, tuple[str, ...]] = {
     name: tuple(several) for name, several in common()["streams"].items()
 }
-FAMILY, ADDED, SIX = _STREAMS["family"], _STREAMS["added"], _STREAMS["six"]
-CROSS_DOMAIN = _STREAMS["six and added"]
+_FAMILY, _ADDED, _SIX = _STREAMS["family"], _STREAMS["added"], _STREAMS["six"]
+_CROSS_DOMAIN = _STREAMS["six and added"]
 
-SPACES: dict[str, str] = common()["spaces"]
-SIXTEEN = tuple(SPACES.values())
-FIVE = tuple(common()["plans"]["five"]["spaces.controls"])
-EIGHT = tuple(common()["plans"]["eight"]["spaces.all"])
+_SPACES: dict[str, str] = common()["spaces"]
+_SIXTEEN = tuple(_SPACES.values())
+_FIVE = tuple(common()["plans"]["five"]["spaces.controls"])
+_EIGHT = tuple(common()["plans"]["eight"]["spaces.all"])
 
-VIT, RN50 = "clip-b16", "clip-rn50"
+VIT, _RN50 = "clip-b16", "clip-rn50"
 """The two predictors."""
 
 

@@ -13,7 +13,7 @@ from marc_paper.study.tables.over_orders import averages
 from marc_paper.verify.expected import MEAN, STREAM, Expected, Place
 from marc_paper.verify.names import plain_predictor, plain_prompts, prompts_of
 
-About = Mapping[str, str]
+_About = Mapping[str, str]
 """What a table says of a stream: its data set, predictor, prompts and group."""
 
 
@@ -27,7 +27,7 @@ class Streams:
     """The streams of a plan."""
 
     plan: Plan
-    about: Mapping[str, About]
+    about: Mapping[str, _About]
     """What each stream is."""
 
     found: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

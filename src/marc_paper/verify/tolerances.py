@@ -44,7 +44,7 @@ class Tolerance:
         if self.grid:
             return self.amount
         if self.errors:
-            return shift_of_log10_p(log10_of(printed), self.errors)
+            return _shift_of_log10_p(log10_of(printed), self.errors)
         if self.factor:
             value = max(float(printed), self.floor)
             return math.log10(self.factor * (value + half) / value)
@@ -57,7 +57,7 @@ class Tolerance:
     def distance(self, printed: float, got: float) -> float:
         """How far apart two values are, with its sign; in steps where there is a grid.
 
-        >>> CAPACITY.distance(8, 16), GEOMETRY.distance(48.9, 49.0) > 0
+        >>> _CAPACITY.distance(8, 16), _GEOMETRY.distance(48.9, 49.0) > 0
         (1.0, True)
         >>> round(DEVIATION.distance(0.2, 0.4), 3), DEVIATION.distance(0.02, 0.0)
         (0.301, 0.0)
@@ -79,12 +79,12 @@ def log10_of(printed: Printed) -> float:
     return math.log10(value.numerator) - math.log10(value.denominator)
 
 
-def shift_of_log10_p(log10_p: float, errors: float) -> float:
+def _shift_of_log10_p(log10_p: float, errors: float) -> float:
     """How far log10 p moves where its effect grows by some standard errors.
 
     The tail of a normal distribution falls as exp(-z^2 / 2), and z grows by `errors`.
 
-    >>> round(shift_of_log10_p(-97.4, 2.0), 1)
+    >>> round(_shift_of_log10_p(-97.4, 2.0), 1)
     19.3
     """
     return errors * math.sqrt(2 * abs(log10_p) / math.log(10)) + errors**2 / (2 * math.log(10))
@@ -100,24 +100,24 @@ def _place(grid: tuple[float, ...], value: float) -> float:
     return float(below) if value in grid else below - 0.5
 
 
-GEOMETRY = Tolerance(
+_GEOMETRY = Tolerance(
     "geometry",
     "nothing is drawn, but libraries resize and round in their own way",
     0.3,
 )
-BASE = Tolerance(
+_BASE = Tolerance(
     "one view, no memory",
     "no order and no view enters; libraries resize and round in their own way",
     0.3,
 )
-ORDER = Tolerance(
+_ORDER = Tolerance(
     "order",
     "the paper's orders cannot be drawn again: three of its deviations, else one point",
     1.0,
     deviations=3.0,
     least=0.5,
 )
-ORACLE = Tolerance(
+_ORACLE = Tolerance(
     "oracle gain",
     "as for orders; the deviations that the paper prints for small oracle gains are small",
     0.3,
@@ -126,21 +126,21 @@ ORACLE = Tolerance(
     share=0.15,
     most=1.0,
 )
-VIEWS = Tolerance(
+_VIEWS = Tolerance(
     "views",
     "the paper does not say how its views are drawn",
     1.5,
     deviations=3.0,
     least=1.5,
 )
-CHANGE = Tolerance(
+_CHANGE = Tolerance(
     "change",
     "two accuracies of one order are paired, so most of what an order does cancels",
     0.5,
     deviations=3.0,
     least=0.5,
 )
-CHANGE_OF_VIEWS = Tolerance(
+_CHANGE_OF_VIEWS = Tolerance(
     "change under views",
     "both sides see the same order and the same views, so most of what these do cancels; of the "
     "other sign no more than half of it",
@@ -150,7 +150,7 @@ CHANGE_OF_VIEWS = Tolerance(
     share=0.2,
     keeps_sign=True,
 )
-ADVANTAGE = Tolerance(
+_ADVANTAGE = Tolerance(
     "advantage of one order",
     "the paper's own three orders lie 1.4 points apart; of the other sign no more than half of it",
     1.4,
@@ -162,24 +162,24 @@ DEVIATION = Tolerance(
     factor=6.0,
     floor=0.05,
 )
-RANKS = Tolerance("ranks", "neighbours in rank trade places when gains move by a little", 0.05)
-FEW_RANKS = Tolerance("ranks of five", "one trade of places among five spaces is 0.1", 0.1)
-CAPACITY_RANKS = Tolerance(
+_RANKS = Tolerance("ranks", "neighbours in rank trade places when gains move by a little", 0.05)
+_FEW_RANKS = Tolerance("ranks of five", "one trade of places among five spaces is 0.1", 0.1)
+_CAPACITY_RANKS = Tolerance(
     "ranks of capacities",
     "K* of five spaces has ties: a neighbouring K* of one space moves it that much",
     0.35,
 )
-REGRET = Tolerance("regret", "the difference of two gains that depend on the order", 1.0)
-FRACTION = Tolerance("share of batches", "a share of 300 draws, of gains that move", 0.1)
-SHARE = Tolerance("share", "a ratio of two numbers that depend on the order", 5.0)
-IMAGES = Tolerance(
+_REGRET = Tolerance("regret", "the difference of two gains that depend on the order", 1.0)
+_FRACTION = Tolerance("share of batches", "a share of 300 draws, of gains that move", 0.1)
+_SHARE = Tolerance("share", "a ratio of two numbers that depend on the order", 5.0)
+_IMAGES = Tolerance(
     "images",
     "as for orders, of 7,500 images: three printed deviations and half a point at least, else one",
     75.0,
     deviations=3.0,
     least=37.5,
 )
-SEEN_IMAGES = Tolerance(
+_SEEN_IMAGES = Tolerance(
     "images under views",
     "other views change which images are repaired: three printed deviations, 25 images (three "
     "counting deviations of the smallest set, 80) or 15 % of the set; 1.5 points at most",
@@ -189,27 +189,27 @@ SEEN_IMAGES = Tolerance(
     share=0.15,
     most=112.5,
 )
-RANGE = Tolerance(
+_RANGE = Tolerance(
     "range", "the lowest or highest of three orders that lie several points apart", 4.0
 )
-TENTHS = Tolerance("tenths", "a tenth of the stream has 750 images: two standard errors", 5.0)
-CAPACITY = Tolerance(
+_TENTHS = Tolerance("tenths", "a tenth of the stream has 750 images: two standard errors", 5.0)
+_CAPACITY = Tolerance(
     "capacity",
     "the same or a neighbouring value of the grid, where the gain is nearly flat",
     1.0,
     grid=tuple(map(float, CAPACITIES)),
 )
-WEIGHT = Tolerance(
+_WEIGHT = Tolerance(
     "weight", "up to two places of the grid, where the gain is nearly flat", 2.0, grid=WEIGHTS
 )
-COUNT = Tolerance("count", "one space or stream may tip over", 1.0)
-EXACT = Tolerance("exact", "a number of things, not a measurement")
+_COUNT = Tolerance("count", "one space or stream may tip over", 1.0)
+_EXACT = Tolerance("exact", "a number of things, not a measurement")
 LOG10_P = Tolerance(
     "p",
     "what its effect is allowed, one point with an order, is up to three of its standard errors",
     errors=3.0,
 )
-RATIO = Tolerance(
+_RATIO = Tolerance(
     "ratio of deviations",
     "divided by two pooled deviations of three orders: up to a factor of three; near zero up to 2",
     factor=3.0,
@@ -217,8 +217,18 @@ RATIO = Tolerance(
 )
 
 KINDS: tuple[Tolerance, ...] = (
-    *(GEOMETRY, BASE, ORDER, ORACLE, VIEWS, CHANGE, CHANGE_OF_VIEWS, ADVANTAGE, DEVIATION),
-    *(RANKS, FEW_RANKS, CAPACITY_RANKS, REGRET, FRACTION, SHARE, IMAGES, SEEN_IMAGES, RANGE),
-    *(TENTHS, CAPACITY, WEIGHT, COUNT, EXACT, LOG10_P, RATIO),
+    *(_GEOMETRY, _BASE, _ORDER, _ORACLE, _VIEWS, _CHANGE, _CHANGE_OF_VIEWS, _ADVANTAGE, DEVIATION),
+    *(
+        _RANKS,
+        _FEW_RANKS,
+        _CAPACITY_RANKS,
+        _REGRET,
+        _FRACTION,
+        _SHARE,
+        _IMAGES,
+        _SEEN_IMAGES,
+        _RANGE,
+    ),
+    *(_TENTHS, _CAPACITY, _WEIGHT, _COUNT, _EXACT, LOG10_P, _RATIO),
 )
 """All kinds."""

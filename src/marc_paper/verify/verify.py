@@ -20,9 +20,9 @@ from marc_paper.verify.expected import MEAN, Expected, Place
 from marc_paper.verify.streams import NoMatch, Streams
 from marc_paper.verify.tolerances import DEVIATION
 
-Status = Literal["meets", "differs", "no match"]
+_Status = Literal["meets", "differs", "no match"]
 
-StoredTable = Mapping[str, Any]
+_StoredTable = Mapping[str, Any]
 """A table as a study writes it."""
 
 _SCALES = {"percent": 100.0, "points": 100.0}
@@ -36,7 +36,7 @@ class Finding:
     """What a study says to one printed number."""
 
     expected: Expected
-    status: Status
+    status: _Status
     reason: str = ""
     """Why there is no match."""
     got: float | None = None
@@ -68,7 +68,7 @@ def _judge(
         got = _value(expected, streams, study, experiments)
     except NoMatch as reason:
         return Finding(expected, "no match", str(reason))
-    status: Status = "meets" if expected.meets(got) else "differs"
+    status: _Status = "meets" if expected.meets(got) else "differs"
     return Finding(expected, status, "", got, expected.distance(got))
 
 
@@ -83,12 +83,12 @@ def _value(
     if place.never:
         raise NoMatch(place.never.reason)
     table = _table(place, streams, study, experiments)
-    row = find_row(table, place, streams)
+    row = _find_row(table, place, streams)
     _check_protocol(table, place, streams)
     value = _number(table, row, place)
     if place.less:
         other = replace(place, row={**place.row, **place.less})
-        value -= _number(table, find_row(table, other, streams), place)
+        value -= _number(table, _find_row(table, other, streams), place)
     if expected.is_deviation and value == 0 and expected.value > DEVIATION.floor:
         raise NoMatch("no deviation at all: orders share one draw of views")
     return value
@@ -96,8 +96,8 @@ def _value(
 
 def _table(
     place: Place, streams: Streams, study: StoredStudy, experiments: Sequence[Experiment]
-) -> StoredTable:
-    name = experiment_of(place.table, experiments)
+) -> _StoredTable:
+    name = _experiment_of(place.table, experiments)
     if name not in study.records:
         reasons = [each.missing(streams.plan) for each in experiments if each.name == name]
         if any(reasons):
@@ -105,13 +105,13 @@ def _table(
         raise NoMatch(f"the experiment {name} was not made")
     if place.table not in study.tables:
         raise NoMatch(f"the experiment {name} made no table {place.table} of this plan")
-    table: StoredTable = study.tables[place.table]
+    table: _StoredTable = study.tables[place.table]
     if dict(table.get("streams", {})) != streams.about:
         raise NoMatch(f"the table {place.table} was made with other streams than the plan has")
     return table
 
 
-def experiment_of(table: str, experiments: Sequence[Experiment]) -> str:
+def _experiment_of(table: str, experiments: Sequence[Experiment]) -> str:
     """The experiment that makes a table: the one whose name it begins with."""
     for begin, name in _OTHER_NAMES.items():
         if table.startswith(begin):
@@ -120,7 +120,7 @@ def experiment_of(table: str, experiments: Sequence[Experiment]) -> str:
     return max(names, key=len, default=table)
 
 
-def find_row(table: StoredTable, place: Place, streams: Streams) -> Sequence[Any]:
+def _find_row(table: _StoredTable, place: Place, streams: Streams) -> Sequence[Any]:
     """The only row of a place."""
     names = [column["name"] for column in table["columns"]]
     wanted = streams.row(place)
@@ -145,7 +145,7 @@ def _same(cell: Any, wanted: Any) -> bool:
     return bool(cell == wanted) or (None not in (cell, wanted) and str(cell) == str(wanted))
 
 
-def _check_protocol(table: StoredTable, place: Place, streams: Streams) -> None:
+def _check_protocol(table: _StoredTable, place: Place, streams: Streams) -> None:
     settings = table["settings"]
     if place.dataset and "stream" in settings:
         name = streams.named(place.dataset, place.predictor)
@@ -176,7 +176,7 @@ def _check_plan(plan: Plan, path: str, wanted: Any) -> None:
         raise NoMatch(f"the protocol differs: {path} is {given}, not {wanted}")
 
 
-def _number(table: StoredTable, row: Sequence[Any], place: Place) -> float:
+def _number(table: _StoredTable, row: Sequence[Any], place: Place) -> float:
     names = [column["name"] for column in table["columns"]]
     if place.column not in names:
         raise NoMatch(f"the table {table['name']} has no column {place.column}")

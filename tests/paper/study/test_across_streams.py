@@ -24,7 +24,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return across_streams.make(work)
+    return across_streams._make(work)
 
 
 @pytest.mark.parametrize("stream", VIEWS)
@@ -60,7 +60,7 @@ def test_correlations_follow_from_the_values(tables):
 def test_images_of_another_predictor_do_not_count_twice():
     plan = tiny_plan(streams={"third": {"source": "x", "group": "predictor"}})
     work = tiny_work(plan)
-    tables = across_streams.make(work)
+    tables = across_streams._make(work)
     assert "third" not in column(table_of(tables, "across-streams-values"), "stream")
     assert set(work.used) == set(across_streams.EXPERIMENT.pieces(plan))
 
@@ -68,7 +68,7 @@ def test_images_of_another_predictor_do_not_count_twice():
 def test_its_pieces_are_those_it_uses_and_two_streams_are_too_few():
     plan = tiny_plan(seeds={"orders": [0]})
     work = tiny_work(plan)
-    tables = across_streams.make(work)
+    tables = across_streams._make(work)
     assert set(work.used) == set(across_streams.EXPERIMENT.pieces(plan))
     assert {each.sd for each in column(table_of(tables, "across-streams-values"), "gain")} == {None}
     two = without(plan, "third", "fourth", "fifth", "sixth")

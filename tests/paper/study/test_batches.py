@@ -18,7 +18,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def table(work):
-    return batches.make(work)[0]
+    return batches._make(work)[0]
 
 
 def measured(stream, kind, rows):
@@ -28,7 +28,7 @@ def measured(stream, kind, rows):
 
 
 @pytest.mark.parametrize("stream", ["first", "second"])
-@pytest.mark.parametrize("measure", batches.MEASURES)
+@pytest.mark.parametrize("measure", batches._MEASURES)
 def test_rows_are_what_single_batches_give(work, table, stream, measure):
     gains = [best_gains(work, stream, space)[0] for space in SPACES]
     features = work.stream(stream)
@@ -59,28 +59,28 @@ def test_notes_say_what_is_chosen_on_all_images(table):
 
 def test_sizes_that_are_too_large_are_named():
     plan = without(tiny_plan(draws={"sizes": [20, 500]}, seeds={"orders": [0]}), "second")
-    [table] = batches.make(tiny_work(plan))
+    [table] = batches._make(tiny_work(plan))
     assert set(column(table, "n")) == {"20", "all"}
     assert "first is too small for batches of 500." in table.notes
 
 
 def test_a_stream_that_is_too_small_for_every_size_has_batches_of_half_of_it():
     plan = without(tiny_plan(draws={"sizes": [500, 900]}, seeds={"orders": [0]}), "second")
-    [table] = batches.make(tiny_work(plan))
+    [table] = batches._make(tiny_work(plan))
     assert set(column(table, "n")) == {"45", "all"}
     assert "first is too small for batches of 500, 900; batches of 45 are drawn." in table.notes
 
 
 def test_gains_are_those_of_the_first_order_alone(work, table):
     alone = tiny_plan(seeds={"orders": [0]})
-    [same] = batches.make(tiny_work(alone))
+    [same] = batches._make(tiny_work(alone))
     assert same.rows == table.rows
     assert table.settings["seeds"] == same.settings["seeds"] == (0,)
-    [other] = batches.make(tiny_work(tiny_plan(seeds={"orders": [1]})))
+    [other] = batches._make(tiny_work(tiny_plan(seeds={"orders": [1]})))
     assert other.rows != table.rows
 
 
 def test_its_pieces_are_those_it_uses():
     work = tiny_work()
-    batches.make(work)
+    batches._make(work)
     assert set(work.used) == set(batches.EXPERIMENT.pieces(work.plan))

@@ -21,7 +21,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return benchmark.make(work)
+    return benchmark._make(work)
 
 
 def _runs(work, stream, method, views, **settings):
@@ -112,7 +112,7 @@ def test_what_methods_use_comes_from_their_cards(tables):
 def test_published_settings_are_used_and_told():
     plan = tiny_plan(benchmark={"methods": ["tda", "dmn-zs"], "published": "imagenet-r"})
     work = tiny_work(plan, n_images=40)
-    tables = benchmark.make(work)
+    tables = benchmark._make(work)
     methods = table_of(tables, "benchmark-methods")
     assert cell(methods, "settings here", method="tda") == "published for imagenet-r"
     assert cell(methods, "settings here", method="dmn-zs") == "its defaults"
@@ -128,7 +128,7 @@ def test_an_unknown_method_is_an_error():
     plan = replace(plan, benchmark=replace(plan.benchmark, methods=("tad",)))
     work = tiny_work(plan, n_images=30)
     with pytest.raises(MarcError, match="unknown method"):
-        benchmark.make(work)
+        benchmark._make(work)
     with pytest.raises(MarcError, match="unknown method"):
         benchmark.EXPERIMENT.pieces(work.plan)
 
@@ -138,7 +138,7 @@ def test_it_declares_its_work_and_takes_an_odd_plan():
     assert declares_its_work(benchmark.EXPERIMENT, tiny_work(plan, n_images=30))
     odd = odd_work(benchmark={"methods": ["tda", "zero"]})
     assert declares_its_work(benchmark.EXPERIMENT, odd)
-    tables = benchmark.make(odd)
+    tables = benchmark._make(odd)
     assert [each.name for each in tables] == ["benchmark", "benchmark-methods"]
     assert column(tables[0], "method") == ["tda", "zero", "marc", "marc"]
     assert column(tables[0], "stream") == ["first"] * 4

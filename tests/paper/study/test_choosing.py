@@ -12,13 +12,13 @@ from helpers.studies import tiny_plan, tiny_work
 from marc.stats import Interval
 from marc_paper.analysis.batch_regrets import BatchValues
 from marc_paper.study.choosing import (
+    _rivals,
     batch_notes,
     ceilings,
     first_ceilings,
     lead_text,
     mean_known,
     paired_gain,
-    rivals,
     sources_of,
     usual_views,
 )
@@ -38,19 +38,19 @@ def test_only_streams_of_other_classes_have_few_views():
 
 def test_a_lead_is_resolved_above_the_sum_of_both_errors():
     wide = {"a": Interval(0.5, 0.4, 0.6), "b": Interval(0.8, 0.7, 0.9), "c": Interval(0.1, 0, 0.2)}
-    assert rivals(wide) == []
-    assert rivals(wide | {"a": Interval(0.5, 0.29, 0.71)}) == ["a"]
+    assert _rivals(wide) == []
+    assert _rivals(wide | {"a": Interval(0.5, 0.29, 0.71)}) == ["a"]
     assert lead_text(wide) == "yes"
     assert lead_text(wide | {"a": Interval(0.5, 0.29, 0.71)}) == "no: a"
 
 
 def test_an_unknown_error_resolves_nothing():
-    assert rivals({"a": Interval(0.9, NAN, NAN), "b": Interval(0.1, NAN, NAN)}) == ["b"]
+    assert _rivals({"a": Interval(0.9, NAN, NAN), "b": Interval(0.1, NAN, NAN)}) == ["b"]
 
 
 def test_an_interval_that_is_cut_at_one_counts_with_its_whole_side():
     values = {"a": Interval(1.0, 0.8, 1.0), "b": Interval(0.85, 0.8, 0.9)}
-    assert rivals(values) == ["b"]
+    assert _rivals(values) == ["b"]
 
 
 def test_a_mean_leaves_out_what_is_not_a_number():

@@ -6,12 +6,12 @@ from helpers.studies import tiny_plan, tiny_work
 
 from marc.memory import Memory
 from marc_paper.study.queries import (
+    _read_at,
     first_order,
     in_stream,
     needs_two_spaces,
     none_chosen,
     query_at,
-    read_at,
     spread_evenly,
 )
 
@@ -35,7 +35,7 @@ def test_a_reading_is_what_the_online_memory_gives(ordered, space, capacity):
     keys = stream.features.keys(space)
     memory = Memory(stream.n_classes, capacity, keys.shape[1])
     for position, item in enumerate(trajectory.order.tolist()):
-        found = read_at(keys, trajectory, position, capacity)
+        found = _read_at(keys, trajectory, position, capacity)
         wanted = memory.neighbors(keys[item], len(memory))
         assert found.items.tolist() == [each.item for each in wanted]
         assert found.stored.tolist() == [each.label for each in wanted]
@@ -52,7 +52,7 @@ def test_a_reading_is_what_the_online_memory_gives(ordered, space, capacity):
 def test_equal_cosines_stand_by_row(ordered):
     stream, trajectory = ordered
     same = np.tile(np.float32([1, 0]), (len(stream), 1))
-    assert read_at(same, trajectory, 60, 8).items.tolist() == sorted(
+    assert _read_at(same, trajectory, 60, 8).items.tolist() == sorted(
         item for items in trajectory.retained(60, 8).values() for item in items
     )
 
@@ -68,7 +68,7 @@ def test_a_query_knows_its_image(ordered):
     ours, theirs = query.readings.values()
     assert sorted(ours.items) == sorted(theirs.items)
     np.testing.assert_array_equal(
-        theirs.items, read_at(stream.features.keys("best"), trajectory, 40, 8).items
+        theirs.items, _read_at(stream.features.keys("best"), trajectory, 40, 8).items
     )
 
 

@@ -9,7 +9,7 @@ from helpers.studies import cell, column, tiny_plan, tiny_stream, tiny_work
 
 from marc import MARC, run
 from marc_paper.study.tables import components
-from marc_paper.study.work import Held, Work
+from marc_paper.study.work import Work, _Held
 
 USUAL = {"space": "good", "capacity": 4, "weight": 10.0}
 STEPS = {
@@ -29,7 +29,7 @@ def work():
         name: _unsure(tiny_stream(name, seed)).with_views(entry.views)
         for seed, (name, entry) in enumerate(plan.streams.items())
     }
-    return Work(plan, Held(), streams)
+    return Work(plan, _Held(), streams)
 
 
 def _unsure(stream):
@@ -39,7 +39,7 @@ def _unsure(stream):
 
 @pytest.fixture(scope="module")
 def table(work):
-    [found] = components.make(work)
+    [found] = components._make(work)
     return found
 
 
@@ -98,6 +98,6 @@ def test_it_declares_its_work_and_takes_an_odd_plan(work):
     assert declares_its_work(components.EXPERIMENT, tiny_work(n_images=30))
     odd = odd_work()
     assert declares_its_work(components.EXPERIMENT, odd)
-    [table] = components.make(odd)
+    [table] = components._make(odd)
     assert column(table, "component") == list(STEPS)
     assert all(each.sd is None for each in column(table, "accuracy"))

@@ -10,7 +10,7 @@ from marc import MARC, run
 from marc.spaces.geometry import antihub_fraction, purity
 from marc.stats import paired_difference
 from marc_paper.study.tables import controls
-from marc_paper.study.work import Held, Work
+from marc_paper.study.work import Work, _Held
 
 GRIDS = {"capacities": [1, 4, 8, 16], "weights": [0, 1, 10, 30], "dims": [2, 4]}
 SPACES = {"controls": ["own", "weak", "best"]}
@@ -28,7 +28,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return controls.make(work)
+    return controls._make(work)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_parallel_memories_are_an_online_run_with_clip_evidence(work, tables, ri
 
 def test_one_stream_and_one_order_have_no_held_out_gain():
     work = tiny_work(without(small_plan(seeds={"orders": [3]}), "second"))
-    table = controls.make(work)[0]
+    table = controls._make(work)[0]
     assert column(table, "G^tr at K") == [None] * 4
     assert table.notes
     for found in column(table, "G* at K*")[:-1]:
@@ -179,7 +179,7 @@ def test_one_stream_and_one_order_have_no_held_out_gain():
 def test_a_weight_is_never_chosen_on_the_same_images():
     plan = small_plan()
     stream = tiny_stream("twice", 5).with_views(4)
-    table = controls.make(Work(plan, Held(), {"first": stream, "second": stream}))[0]
+    table = controls._make(Work(plan, _Held(), {"first": stream, "second": stream}))[0]
     assert column(table, "G^tr at K") == [None] * 8
 
 

@@ -7,9 +7,9 @@ from scipy.stats import spearmanr
 
 from marc import MARC, run
 from marc.spaces.geometry import purity
-from marc_paper.analysis.batch_regrets import batch_regret
+from marc_paper.analysis.batch_regrets import _batch_regret
 from marc_paper.study.tables import correlations
-from marc_paper.study.tables.correlations import parts_by_gain
+from marc_paper.study.tables.correlations import _parts_by_gain
 
 # purity@10 and G* of sixteen spaces on ImageNet-A, as published
 PUBLISHED = {
@@ -45,7 +45,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return correlations.make(work)
+    return correlations._make(work)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_controls_are_ranked_by_ceilings_and_best_capacities(work, tables, gains
         ceilings[space] = totals[capacities[space]]
     where = {"stream": "first", "measure": measure}
     for name, outcomes in (("with ceiling", ceilings), ("with K*", capacities)):
-        judged = batch_regret(
+        judged = _batch_regret(
             work.stream("first"), outcomes, ["purity@10", measure], sizes=(20, 40), n_replicates=8
         )[measure]
         found = cell(tables[0], f"{name}, all images", **where)
@@ -133,14 +133,14 @@ def test_the_leader_is_not_what_a_wrong_measure_chooses(work, gains):
     geometry = work.geometry("first", work.plan.spaces.all)
     wrong = geometry | {"noise": geometry["best"], "best": geometry["noise"]}
     sweep = work.sweep("first", work.plan.spaces.all)
-    row, *_ = correlations.order_rows("first", sweep, wrong, 8)
+    row, *_ = correlations._order_rows("first", sweep, wrong, 8)
     assert row[4:7] == ("best", pytest.approx(found["best"]), "noise")
     assert row[7] == pytest.approx(found["best"] - found["noise"])
     assert row[7] > 0
 
 
 def test_published_gains_have_the_published_parts_and_ranks():
-    sets = parts_by_gain({space: gain / 100 for space, (_, gain) in PUBLISHED.items()})
+    sets = _parts_by_gain({space: gain / 100 for space, (_, gain) in PUBLISHED.items()})
     assert {name: len(part) for name, part in sets.items()} == {
         "all": 16,
         "positive gain": 15,
@@ -153,8 +153,8 @@ def test_published_gains_have_the_published_parts_and_ranks():
 
 
 def test_small_parts_are_left_out():
-    assert list(parts_by_gain({"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0})) == ["all"]
-    assert list(parts_by_gain({"a": 0.2, "b": 0.1, "c": 0.1, "d": 0.0})) == [
+    assert list(_parts_by_gain({"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0})) == ["all"]
+    assert list(_parts_by_gain({"a": 0.2, "b": 0.1, "c": 0.1, "d": 0.0})) == [
         "all",
         "positive gain",
     ]
@@ -185,7 +185,7 @@ def test_checks_rank_parts_with_every_predictor(work, tables, gains, stream):
 @pytest.mark.parametrize("stream", ["first", "second"])
 def test_all_spaces_are_ranked_on_batches(work, tables, gains, stream):
     table = table_of(tables, "correlations-batches")
-    judged = batch_regret(
+    judged = _batch_regret(
         work.stream(stream), outcome(work, gains, stream, 0), sizes=(20, 40), n_replicates=8
     )
     for rule, wanted in judged.items():
@@ -203,7 +203,7 @@ def test_all_spaces_are_ranked_on_batches(work, tables, gains, stream):
 def test_one_stream_and_one_order_are_enough():
     plan = plan_with_predictor(seeds={"orders": [1]})
     work = tiny_work(without(plan, "second", "seen-by-other"))
-    made = correlations.make(work)
+    made = correlations._make(work)
     orders = table_of(made, "correlations-orders")
     assert column(orders, "order") == ["1", "mean"]
     assert cell(orders, "G* of leader", order="mean").sd is None
@@ -212,7 +212,7 @@ def test_one_stream_and_one_order_are_enough():
 
 def test_a_stream_that_is_too_small_says_the_size_of_its_batches():
     plan = plan_with_predictor(seeds={"orders": [1]}, draws={"sizes": [500]})
-    made = correlations.make(tiny_work(without(plan, "second", "seen-by-other")))
+    made = correlations._make(tiny_work(without(plan, "second", "seen-by-other")))
     for name in ("correlations", "correlations-batches"):
         table = table_of(made, name)
         assert set(column(table, "images of a batch")) == {45}

@@ -13,11 +13,11 @@ from marc.report.style import drawing
 from marc.stats import ratio_interval
 from marc_paper.study.tables import cost
 from marc_paper.study.tables.system_times import (
-    Part,
     Times,
+    _memory_seconds,
+    _Part,
     beginning,
     configurations,
-    memory_seconds,
 )
 
 
@@ -28,7 +28,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def artifacts(work):
-    return cost.make(work)
+    return cost._make(work)
 
 
 def test_the_front_against_brute_force():
@@ -39,7 +39,7 @@ def test_the_front_against_brute_force():
         for s, a in zip(seconds, accuracies, strict=True):
             better = ((seconds < s) & (accuracies >= a)) | ((seconds <= s) & (accuracies > a))
             wanted.append(not better.any())
-        assert cost.on_front(seconds.tolist(), accuracies.tolist()) == wanted
+        assert cost._on_front(seconds.tolist(), accuracies.tolist()) == wanted
 
 
 def test_every_system_stands_with_its_accuracy(work, artifacts):
@@ -77,7 +77,7 @@ def test_times_are_above_zero_and_add_up(work, artifacts):
 
 def test_the_front_of_the_table_follows_from_its_rows(artifacts):
     table = table_of(artifacts, "cost")
-    wanted = cost.on_front(column(table, "total"), column(table, "accuracy"))
+    wanted = cost._on_front(column(table, "total"), column(table, "accuracy"))
     assert [each == "yes" for each in column(table, "on the front")] == wanted
 
 
@@ -152,7 +152,7 @@ def test_only_images_after_the_warm_up_are_timed(work, monkeypatch):
 
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
     # one tick an image and one for reading the clock: 20 images and the end
-    assert memory_seconds(Slow(), part) == pytest.approx(21 / 20)
+    assert _memory_seconds(Slow(), part) == pytest.approx(21 / 20)
     assert seen == part.stream.order.tolist()
 
 
@@ -180,9 +180,9 @@ def test_it_declares_its_work_and_takes_an_odd_plan():
     assert declares_its_work(cost.EXPERIMENT, tiny_work(n_images=30))
     odd = odd_work()
     assert declares_its_work(cost.EXPERIMENT, odd)
-    *tables, figure = cost.make(odd)
+    *tables, figure = cost._make(odd)
     assert column(table_of(tables, "cost"), "views") == ["1"] * 5
     assert len(table_of(tables, "cost-ratios").rows) == 1
     with drawing():
         figure.draw()
-    assert isinstance(beginning(odd.stream("first"), odd.plan.timing), Part)
+    assert isinstance(beginning(odd.stream("first"), odd.plan.timing), _Part)

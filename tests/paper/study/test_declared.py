@@ -5,7 +5,7 @@ from helpers.embedding_trees import draw_lab_folder, embed_plan, make_plan
 from helpers.studies import PLAN, tiny_plan
 
 from marc.errors import MarcError
-from marc_paper.study.streams import check_declared, store_of
+from marc_paper.study.streams import _check_declared, store_of
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def plan_of(source, **said):
 
 
 def test_what_is_true_is_let_pass(store):
-    check_declared(plan_of(f"store/{store}"), "first")
-    check_declared(plan_of(f"store/{store}", predictor="mini:captions", prompts="lab"), "first")
+    _check_declared(plan_of(f"store/{store}"), "first")
+    _check_declared(plan_of(f"store/{store}", predictor="mini:captions", prompts="lab"), "first")
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def test_what_is_true_is_let_pass(store):
 )
 def test_what_the_store_knows_better_is_refused(store, said, words):
     with pytest.raises(MarcError, match=words):
-        check_declared(plan_of(f"store/{store}", **said), "first")
+        _check_declared(plan_of(f"store/{store}", **said), "first")
 
 
 def test_what_cannot_be_asked_is_believed(tmp_path):
     for source in ("arrays/a.npz", "lab/sketch", f"store/{tmp_path / 'none'}"):
-        check_declared(plan_of(source, predictor="anything"), "first")
+        _check_declared(plan_of(source, predictor="anything"), "first")
 
 
 def test_sources_that_have_stores():

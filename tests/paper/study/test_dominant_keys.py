@@ -10,8 +10,8 @@ from marc import MARC, run
 from marc.report.style import drawing
 from marc.stats import wilson
 from marc_paper.study.figures import dominant_keys
-from marc_paper.study.figures.dominant_keys import BANDS, EXPERIMENT, votes_of
-from marc_paper.study.work import Held, Work
+from marc_paper.study.figures.dominant_keys import _BANDS, EXPERIMENT, _votes_of
+from marc_paper.study.work import Work, _Held
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def made(work):
-    return dominant_keys.make(work)
+    return dominant_keys._make(work)
 
 
 def looked_up(stream, space, capacity):
@@ -76,19 +76,19 @@ def test_the_first_image_has_no_strongest_key():
     stream = tiny_work().stream("first")
     wrong = stream.features.base.label != stream.row_labels
     seed = next(seed for seed in range(99) if wrong[stream.shuffled(seed).order[0]])
-    figure, table = dominant_keys.make(tiny_work(tiny_plan(seeds={"orders": [seed]})))
+    figure, table = dominant_keys._make(tiny_work(tiny_plan(seeds={"orders": [seed]})))
     assert figure.data["images"] == wrong.sum() - 1
     assert set(column(table, "base errors")) == {wrong.sum() - 1}
 
 
 def test_bands_take_the_first_name_that_holds():
     stored, labels = np.array([0, 0, 1, 2]), np.array([0, 1, 0, 2])
-    votes = votes_of(np.array([[0, 1, 2, 3, 2]]), stored, labels, true=0, predicted=1)
+    votes = _votes_of(np.array([[0, 1, 2, 3, 2]]), stored, labels, true=0, predicted=1)
     assert votes.stored_true.tolist() == [[True, True, False, False, False]]
     assert votes.shows_true.tolist() == [[True, False, True, False, True]]
     assert votes.stored_predicted.tolist() == [[False, False, True, False, True]]
     assert votes.bands.tolist() == [[0.4, 0.4, 0.0, 0.2]]
-    assert len(BANDS) == votes.bands.shape[1]
+    assert len(_BANDS) == votes.bands.shape[1]
 
 
 def test_the_words_of_the_accuracy_and_of_the_order(made):
@@ -110,7 +110,7 @@ def test_the_figure_draws_both_spaces(made):
 
 def test_pieces_are_those_that_are_used():
     work = tiny_work(n_images=40)
-    dominant_keys.make(work)
+    dominant_keys._make(work)
     assert set(work.used) == set(EXPERIMENT.pieces(work.plan))
 
 
@@ -122,7 +122,7 @@ def test_one_order_one_stream_one_capacity_one_space():
     )
     plan = without(plan, *(name for name in plan.streams if name != "first"))
     work = tiny_work(plan, n_images=30)
-    figure, table = dominant_keys.make(work)
+    figure, table = dominant_keys._make(work)
     assert set(work.used) == set(EXPERIMENT.pieces(plan))
     assert len(table.rows) == 1
     with drawing():
@@ -135,5 +135,5 @@ def test_a_stream_without_base_errors_is_told():
     known = type(stream)(
         stream.features, stream.order, stream.with_views(1).features.base.label, name="first"
     )
-    [table] = dominant_keys.make(Work(plan, Held(), {"first": known}))
+    [table] = dominant_keys._make(Work(plan, _Held(), {"first": known}))
     assert table.rows == (("first", "base prediction wrong", 0),)

@@ -10,7 +10,7 @@ from marc_paper.printed import TABLES
 from marc_paper.study.artifacts import Estimate, Figure, Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.formats import files_of, place_of
-from marc_paper.study.work import Held, Work
+from marc_paper.study.work import Work, _Held
 
 NAMES = [each.name for each in EXPERIMENTS]
 FIGURES = {
@@ -56,7 +56,7 @@ ODD = {
 def shelves():
     """For each odd plan a shelf, whose pieces all experiments share, and its streams."""
     plans = {name: change(tiny_plan()) for name, change in ODD.items()}
-    return {name: (plan, Held(), tiny_streams(plan)) for name, plan in plans.items()}
+    return {name: (plan, _Held(), tiny_streams(plan)) for name, plan in plans.items()}
 
 
 @pytest.mark.parametrize("odd", ODD)

@@ -10,7 +10,7 @@ import pytest
 
 from marc_paper.study.artifacts import Column, Estimate, Figure, Table
 from marc_paper.study.cells import cell_latex, cell_text, latex_text
-from marc_paper.study.formats import as_csv, as_html, as_json, as_latex, files_of
+from marc_paper.study.formats import _as_csv, _as_html, _as_json, _as_latex, files_of
 
 TABLE = Table(
     name="example",
@@ -33,7 +33,7 @@ TABLE = Table(
 
 
 def test_json_has_every_digit_and_no_nan():
-    data = json.loads(as_json(TABLE, {"experiment": "x"}), parse_constant=pytest.fail)
+    data = json.loads(_as_json(TABLE, {"experiment": "x"}), parse_constant=pytest.fail)
     assert data["rows"][0][2] == {"value": 0.0931, "low": 0.0843, "high": 0.1018, "sd": 0.0038}
     assert data["rows"][1][1:] == [
         None,
@@ -46,7 +46,7 @@ def test_json_has_every_digit_and_no_nan():
 
 
 def test_csv_has_one_plain_number_a_cell_in_printed_units():
-    rows = list(csv.DictReader(io.StringIO(as_csv(TABLE))))
+    rows = list(csv.DictReader(io.StringIO(_as_csv(TABLE))))
     assert rows[0]["space"] == "a<b>&"
     assert float(rows[0]["gain (fixed), points"]) == pytest.approx(9.31)
     assert float(rows[0]["gain (fixed), points: low"]) == pytest.approx(8.43)
@@ -56,14 +56,14 @@ def test_csv_has_one_plain_number_a_cell_in_printed_units():
 
 
 def test_html_escapes_and_marks_numbers():
-    text = as_html(TABLE)
+    text = _as_html(TABLE)
     assert "<td>a&lt;b&gt;&amp;</td>" in text
     assert "<td class=number>+9.31 ± 0.38 [+8.43, +10.18]</td>" in text
     assert "nan" not in text
 
 
 def test_latex_escapes_and_has_as_many_cells_as_columns():
-    text = as_latex(TABLE)
+    text = _as_latex(TABLE)
     body = text.split("\\midrule\n")[1].split("\\bottomrule")[0].strip().split("\\\\\n")
     assert [len(re.findall(r"(?<!\\)&", row)) for row in body] == [3, 3]
     assert "An example \\& more. 100 \\% made up\\_ a note" in text
@@ -106,8 +106,8 @@ def test_latex_text_writes_out_commands():
 
 def test_long_text_is_broken_into_lines_in_latex():
     long = Table(**{**vars(TABLE), "rows": (("word " * 20, 1, 0.1, -1.0),)})
-    assert "\\begin{tabular}{p{4cm}rrr}" in as_latex(long)
-    assert "gain (fixed), points" in as_latex(TABLE)
+    assert "\\begin{tabular}{p{4cm}rrr}" in _as_latex(long)
+    assert "gain (fixed), points" in _as_latex(TABLE)
 
 
 def test_an_interval_of_counts_is_two_numbers_in_latex():

@@ -15,7 +15,7 @@ from marc.spaces.geometry import antihub_fraction, hub_skewness, pseudo_purity, 
 from marc_paper.study.artifacts import plain
 from marc_paper.study.drawing import looks_of
 from marc_paper.study.figures import geometry
-from marc_paper.study.figures.geometry_panels import class_looks, draw, letter_mark
+from marc_paper.study.figures.geometry_panels import _class_looks, _letter_mark, draw
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def artifacts(work):
-    return geometry.make(work)
+    return geometry._make(work)
 
 
 def rendered(figure):
@@ -85,13 +85,13 @@ def test_every_main_stream_has_its_rows(artifacts):
 
 def test_the_same_images_of_the_largest_classes_are_shown():
     labels = np.repeat([9, 3, 7, 5], [4, 6, 6, 1])
-    rows = geometry.shown_rows(labels, n_classes=2, n_images=10)
+    rows = geometry._shown_rows(labels, n_classes=2, n_images=10)
     assert labels[rows].tolist() == [3] * 5 + [7] * 5
     assert rows.tolist() == [4, 5, 6, 7, 8, 10, 11, 12, 13, 14]
-    one = geometry.shown_rows(labels, n_classes=1, n_images=3)  # of two equal ones the lower
+    one = geometry._shown_rows(labels, n_classes=1, n_images=3)  # of two equal ones the lower
     assert one.tolist() == [4, 5, 6]
-    assert len(geometry.shown_rows(labels)) == 17
-    assert len(geometry.shown_rows(np.repeat(np.arange(10), 150))) == 800
+    assert len(geometry._shown_rows(labels)) == 17
+    assert len(geometry._shown_rows(np.repeat(np.arange(10), 150))) == 800
 
 
 def test_planes_are_of_the_shown_images_in_both_spaces(work, artifacts):
@@ -103,7 +103,7 @@ def test_planes_are_of_the_shown_images_in_both_spaces(work, artifacts):
     for space, shown in data["planes"].items():
         keys = features.keys(space)[rows]
         assert shown["purity"] == pytest.approx(purity(keys, labels[rows], 10))
-        np.testing.assert_array_equal(shown["positions"], geometry.plane(keys))
+        np.testing.assert_array_equal(shown["positions"], geometry._plane(keys))
 
 
 def clusters(n_each=20, apart=8.0):
@@ -113,7 +113,7 @@ def clusters(n_each=20, apart=8.0):
 
 
 def test_neighbours_stay_together_on_a_plane():
-    positions = geometry.plane(clusters())
+    positions = geometry._plane(clusters())
     distances = np.linalg.norm(positions[:, np.newaxis] - positions, axis=2)
     inside, across = distances[:20, :20], distances[:20, 20:]
     assert across.min() > np.median(inside[~np.eye(20, dtype=bool)])
@@ -123,8 +123,8 @@ def test_neighbours_stay_together_on_a_plane():
 
 def test_the_same_points_give_the_same_plane():
     points = clusters()
-    np.testing.assert_array_equal(geometry.plane(points), geometry.plane(points.copy()))
-    assert geometry.plane(points[:2]).shape == (2, 2)
+    np.testing.assert_array_equal(geometry._plane(points), geometry._plane(points.copy()))
+    assert geometry._plane(points[:2]).shape == (2, 2)
 
 
 def test_without_scikit_learn_it_is_not_possible_and_says_what_to_install(work, monkeypatch):
@@ -132,7 +132,7 @@ def test_without_scikit_learn_it_is_not_possible_and_says_what_to_install(work, 
     monkeypatch.setattr(geometry, "find_spec", lambda name: None)
     assert "pip install 'marc-clip[paper]'" in geometry.EXPERIMENT.missing(work.plan)
     with pytest.raises(MarcError, match=r"pip install 'marc-clip\[paper\]'"):
-        geometry.plane(clusters())
+        geometry._plane(clusters())
 
 
 def test_what_is_drawn_are_the_numbers(artifacts):
@@ -173,7 +173,7 @@ def test_spaces_stand_by_their_anti_hubs_with_the_best_capacity_beside():
 
 
 def test_no_two_classes_look_alike():
-    looks = class_looks(range(8))
+    looks = _class_looks(range(8))
     assert len(set(looks.values())) == 8
     assert len({color for color, _ in looks.values()}) == 8
     assert "".join(letter for _, letter in looks.values()) == "ABCDEFGH"
@@ -181,7 +181,7 @@ def test_no_two_classes_look_alike():
 
 @pytest.mark.parametrize("letter", "ABH")
 def test_the_mark_of_a_class_is_its_letter_about_its_middle(letter):
-    mark = letter_mark(letter)
+    mark = _letter_mark(letter)
     box = mark.get_extents()
     assert (box.x0 + box.x1, box.y0 + box.y1) == pytest.approx((0, 0))
     assert box.width > 0 < box.height
@@ -199,7 +199,7 @@ def test_classes_and_spaces_share_no_mark(artifacts):
 
 def test_it_uses_what_it_declares():
     work = tiny_work()
-    geometry.make(work)
+    geometry._make(work)
     assert set(work.used) == set(geometry.EXPERIMENT.pieces(work.plan))
 
 
@@ -214,7 +214,7 @@ def test_an_odd_plan():
         *("second", "third", "fourth", "fifth", "sixth"),
     )
     work = tiny_work(plan, n_images=13, n_classes=3)
-    figure, curves, hubs = geometry.make(work)
+    figure, curves, hubs = geometry._make(work)
     assert column(curves, "neighbors", space="own") == ["5", "10"]
     assert column(hubs, "G* at K*", space="own")[0].sd is None
     assert list(figure.data["planes"]) == ["own"]

@@ -22,7 +22,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def artifacts(work):
-    return hazard.make(work)
+    return hazard._make(work)
 
 
 @pytest.mark.parametrize("stream", VIEWS)
@@ -67,7 +67,7 @@ def test_a_weight_is_safe_only_if_no_smaller_one_loses(work):
     crafted = replace(sweep, intervals={"weak": (lower, upper)})
     found = [round(90 * crafted.fixed("weak", 8, weight).gain) for weight in sweep.weights]
     assert found == [0, 0, -2, 4, 4, 4]
-    assert hazard.safe_weight(crafted, "weak", 8) == 0.1
+    assert hazard._safe_weight(crafted, "weak", 8) == 0.1
 
 
 def test_losing_streams_are_named(artifacts):
@@ -98,7 +98,7 @@ def test_its_pieces_are_those_it_uses():
     one = without(tiny_plan(seeds={"orders": [0]}), "second", "third", "fourth", "fifth", "sixth")
     for plan in (tiny_plan(), one):
         work = tiny_work(plan)
-        artifacts = hazard.make(work)
+        artifacts = hazard._make(work)
         assert set(work.used) == set(hazard.EXPERIMENT.pieces(plan))
         with drawing():
             artifacts[0].draw()

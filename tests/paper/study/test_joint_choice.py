@@ -19,7 +19,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def table(work):
-    return joint_choice.make(work)[0]
+    return joint_choice._make(work)[0]
 
 
 def grid(work, stream, space):
@@ -28,14 +28,14 @@ def grid(work, stream, space):
 
 
 @pytest.mark.parametrize("stream", ["first", "second"])
-@pytest.mark.parametrize("named", [joint_choice.ALL, joint_choice.WITHOUT_OWN])
+@pytest.mark.parametrize("named", [joint_choice._ALL, joint_choice._WITHOUT_OWN])
 def test_a_row_is_what_online_runs_give(work, table, stream, named):
     where = {"stream": stream, "candidates": named}
     features = work.stream(stream)
     agreed = {
         space: pseudo_purity(features.features.keys(space), pseudo_labels(features), 10)
         for space in SPACES
-        if named == joint_choice.ALL or space != "own"
+        if named == joint_choice._ALL or space != "own"
     }
     space = max(agreed, key=agreed.get)
     assert cell(table, "chosen", **where) == space
@@ -67,7 +67,7 @@ def test_the_oracle_is_over_all_spaces_even_where_one_is_left_out(work, table, s
     no_memory = run(MARC("own", 1, 0.0), base).base_accuracy
     top = max(values.mean() for values in by_order.values())
     first = max(values[0] for values in by_order.values())
-    for named in (joint_choice.ALL, joint_choice.WITHOUT_OWN):
+    for named in (joint_choice._ALL, joint_choice._WITHOUT_OWN):
         where = {"stream": stream, "candidates": named}
         assert cell(table, "oracle", **where).value == pytest.approx(no_memory + top)
         assert cell(table, "oracle, first order", **where) == pytest.approx(no_memory + first)
@@ -86,15 +86,15 @@ def test_the_oracle_is_over_all_spaces_even_where_one_is_left_out(work, table, s
 def test_one_order_has_no_deviation_and_one_space_no_second_row():
     spaces = dict.fromkeys(("own", "deployed", "strong"), "own") | {"all": ["own"]}
     plan = tiny_plan(seeds={"orders": [0]}, spaces={**spaces, "controls": ["own"]})
-    [table] = joint_choice.make(tiny_work(plan))
-    assert column(table, "candidates") == [joint_choice.ALL] * 2
+    [table] = joint_choice._make(tiny_work(plan))
+    assert column(table, "candidates") == [joint_choice._ALL] * 2
     assert [each.sd for each in column(table, "gain")] == [None, None]
     assert column(table, "lead resolved") == ["yes", "yes"]
 
 
 def test_its_pieces_are_those_it_uses_and_one_stream_is_not_enough():
     work = tiny_work()
-    joint_choice.make(work)
+    joint_choice._make(work)
     assert set(work.used) == set(joint_choice.EXPERIMENT.pieces(work.plan))
     assert joint_choice.EXPERIMENT.missing(work.plan) == ""
     assert "none" in joint_choice.EXPERIMENT.missing(without(work.plan, "second"))

@@ -9,7 +9,7 @@ from helpers.studies import cell, table_of, tiny_plan, tiny_work, without
 from marc import MARC, run
 from marc.report.style import drawing
 from marc_paper.study.figures import kernel_weights
-from marc_paper.study.figures.kernel_weights import EXPERIMENT, is_active, leading_classes
+from marc_paper.study.figures.kernel_weights import EXPERIMENT, _is_active, _leading_classes
 from marc_paper.study.queries import ChosenQuery, Reading
 
 
@@ -20,7 +20,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def made(work):
-    return kernel_weights.make(work)
+    return kernel_weights._make(work)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_counts_and_evidence_are_sums_over_the_retained_keys(made, wanted, space
 
 
 def test_a_key_on_the_line_is_active():
-    assert is_active(np.array([2.0, 0.2, 0.19])).tolist() == [True, True, False]
+    assert _is_active(np.array([2.0, 0.2, 0.19])).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_key_on_the_line_is_active():
 )
 def test_the_true_and_the_predicted_class_are_always_among_the_bars(true, predicted, wanted):
     evidence = np.array([0.1, 5.0, 3.0, 4.0, 0.05])
-    assert leading_classes(evidence, true, predicted) == wanted
+    assert _leading_classes(evidence, true, predicted) == wanted
 
 
 def test_both_panels_have_a_bar_of_both_classes():
@@ -100,7 +100,7 @@ def test_both_panels_have_a_bar_of_both_classes():
     reading = Reading(np.arange(18), stored, np.ones(18), np.ones(18))
     query = ChosenQuery(0, 0, "x", 0, 4, {"own": reading, "best": reading})
     with drawing():
-        drawn = kernel_weights.draw(query, ["cat", "dog", "fox", "owl", "bee"])
+        drawn = kernel_weights._draw(query, ["cat", "dog", "fox", "owl", "bee"])
     for axes in drawn.axes[2:]:
         names = [label.get_text() for label in axes.get_yticklabels()]
         assert names == ["dog", "fox", "owl", "bee", "cat"]
@@ -125,14 +125,14 @@ def test_pieces_are_those_that_are_used():
     plan = tiny_plan(seeds={"orders": [3]})
     plan = without(plan, *(name for name in plan.streams if name != "first"))
     work = tiny_work(plan, n_images=40)
-    made = kernel_weights.make(work)
+    made = kernel_weights._make(work)
     assert set(work.used) == set(EXPERIMENT.pieces(plan))
     assert made
 
 
 def test_where_the_rule_names_nothing_one_row_says_so():
     plan = tiny_plan(spaces={"strong": "own"})
-    [table] = kernel_weights.make(tiny_work(plan, n_images=30))
+    [table] = kernel_weights._make(tiny_work(plan, n_images=30))
     assert table.name == "kernel-weights-counts"
     [[stream, rule, n_images]] = table.rows
     assert (stream, n_images) == ("first", 0)

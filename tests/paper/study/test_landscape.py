@@ -22,7 +22,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def figures(work):
-    return landscape.make(work)
+    return landscape._make(work)
 
 
 def rendered(figure):
@@ -126,14 +126,14 @@ def test_each_weight_is_inside_its_cell(weights):
 
     axes = Figure().subplots()
     weight_axis(axes, weights)
-    edges = landscape.cell_edges(axes, weights)
+    edges = landscape._cell_edges(axes, weights)
     assert (edges[:-1] < weights).all()
     assert (weights < edges[1:]).all()
 
 
 def test_it_uses_what_it_declares():
     work = tiny_work()
-    landscape.make(work)
+    landscape._make(work)
     assert set(work.used) == set(landscape.EXPERIMENT.pieces(work.plan))
 
 
@@ -143,7 +143,7 @@ def test_an_odd_plan():
         *("second", "third", "fourth", "fifth", "sixth"),
     )
     work = tiny_work(plan, n_images=14)
-    [figure] = landscape.make(work)
+    [figure] = landscape._make(work)
     rendered(figure)
     json.dumps(plain(figure.data), allow_nan=False)
     assert set(work.used) == set(landscape.EXPERIMENT.pieces(plan))

@@ -19,7 +19,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def table(work):
-    [table] = large_views.make(work)
+    [table] = large_views._make(work)
     return table
 
 
@@ -82,7 +82,7 @@ def test_the_mean_is_over_streams(work, table):
     ],
 )
 def test_the_pooled_deviation_gives_the_printed_ratios(first, second, ratio):
-    found = large_views.dispersion_ratio(second[0] - first[0], first[1], second[1])
+    found = large_views._dispersion_ratio(second[0] - first[0], first[1], second[1])
     # what is printed was computed before rounding: each number may be half a unit off
     low = (abs(second[0] - first[0]) - 0.01) / np.hypot(first[1] + 0.005, second[1] + 0.005)
     high = (abs(second[0] - first[0]) + 0.01) / np.hypot(first[1] - 0.005, second[1] - 0.005)
@@ -91,9 +91,9 @@ def test_the_pooled_deviation_gives_the_printed_ratios(first, second, ratio):
 
 
 def test_a_ratio_needs_deviations():
-    assert large_views.dispersion_ratio(0.1, None, None) is None
-    assert large_views.dispersion_ratio(0.1, 0.0, 0.0) is None
-    assert large_views.dispersion_ratio(-0.1, 0.0, 0.1) == pytest.approx(np.sqrt(2))
+    assert large_views._dispersion_ratio(0.1, None, None) is None
+    assert large_views._dispersion_ratio(0.1, 0.0, 0.0) is None
+    assert large_views._dispersion_ratio(-0.1, 0.0, 0.1) == pytest.approx(np.sqrt(2))
 
 
 def test_one_stream_in_one_order_has_no_mean_and_no_ratio():

@@ -21,7 +21,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def artifacts(work):
-    return margins.make(work)
+    return margins._make(work)
 
 
 def rendered(figure):
@@ -82,7 +82,7 @@ def test_a_row_counts_the_images(work, artifacts, space):
 
 
 def test_the_line_is_enough_for_a_repair_and_needed_for_a_regression(work):
-    for found in margins.space_margins(work).values():
+    for found in margins._space_margins(work).values():
         assert not (found.correctable & ~found.correct).any()
         assert not (found.above & ~found.correct).any()
         lost = found.base_correct & ~found.correct
@@ -98,7 +98,7 @@ def test_a_rival_of_another_class_may_be_repaired_below_the_line():
     assert (base + 10 * evidence).argmax() == 0
     true = np.array([0])
     mu, delta = true_margin(base, true), true_margin(evidence, true)
-    found = margins.SpaceMargins(mu, delta, np.array([False]), np.array([True]), weight=10.0)
+    found = margins._SpaceMargins(mu, delta, np.array([False]), np.array([True]), weight=10.0)
     assert found.counts["repairs"] == 1
     assert found.counts["correctable"] == 0
 
@@ -130,7 +130,7 @@ def test_the_control_spaces_have_a_row_each(artifacts):
 
 def test_it_uses_what_it_declares():
     work = tiny_work()
-    margins.make(work)
+    margins._make(work)
     assert set(work.used) == set(margins.EXPERIMENT.pieces(work.plan))
 
 
@@ -145,7 +145,7 @@ def test_an_odd_plan(weight):
         *("second", "third", "fourth", "fifth", "sixth"),
     )
     work = tiny_work(plan, n_images=14, n_classes=2)
-    figure, table = margins.make(work)
+    figure, table = margins._make(work)
     assert column(table, "space") == ["good", "own"]
     assert set(work.used) == set(margins.EXPERIMENT.pieces(plan))
     rendered(figure)
@@ -153,11 +153,11 @@ def test_an_odd_plan(weight):
 
 
 def test_a_share_of_nothing_is_nothing():
-    found = margins.SpaceMargins(
+    found = margins._SpaceMargins(
         *(np.array([1.0, 2.0]), np.array([0.5, 0.1]), np.ones(2, bool), np.ones(2, bool)), 10.0
     )
-    row = margins.row_of("first", "own", found)
+    row = margins._row_of("first", "own", found)
     assert row[6] is None
     assert row[11] == 0.0
     with drawing():
-        margins.draw({"own": found}).savefig(io.BytesIO(), format="svg")
+        margins._draw({"own": found}).savefig(io.BytesIO(), format="svg")

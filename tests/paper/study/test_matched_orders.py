@@ -21,7 +21,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return matched_orders.make(work)
+    return matched_orders._make(work)
 
 
 def _right(work, method, seed):
@@ -105,6 +105,6 @@ def test_it_declares_its_work_and_takes_an_odd_plan():
     assert declares_its_work(matched_orders.EXPERIMENT, tiny_work(n_images=30))
     odd = odd_work()
     assert declares_its_work(matched_orders.EXPERIMENT, odd)
-    table = matched_orders.make(odd)[0]
+    table = matched_orders._make(odd)[0]
     assert table.settings["views"] == 1
     assert column(table, "order") == ["3", "pooled, clustered by image"]

@@ -18,7 +18,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def table(work):
-    [made] = memory_alone.make(work)
+    [made] = memory_alone._make(work)
     return made
 
 
@@ -61,7 +61,7 @@ def test_no_memory_comes_first(table):
 def test_one_stream_one_order_and_one_space_are_enough():
     plan = tiny_plan(seeds={"orders": [2]}, spaces={"deployed": "own", "strong": "own"})
     work = tiny_work(without(plan, "second"))
-    [table] = memory_alone.make(work)
+    [table] = memory_alone._make(work)
     assert column(table, "space") == ["no memory", "own"]
     assert column(table, "accuracy")[1].sd is None
     assert set(work.used) == set(memory_alone.EXPERIMENT.pieces(work.plan))

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from marc import MARC, run
 from marc.stats import Interval
 from marc_paper.study.tables import multiplicity
-from marc_paper.study.tables.multiplicity import PairedTest, paired_tests, procedure_rows
+from marc_paper.study.tables.multiplicity import _paired_tests, _PairedTest, _procedure_rows
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +21,13 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return multiplicity.make(work)
+    return multiplicity._make(work)
 
 
 def family_of(p_values):
     """Tests with some p-values; those above 0.3 have an interval around zero."""
     return [
-        PairedTest(
+        _PairedTest(
             *("stream", f"space {place}", 0, 0.5),
             gain=Interval(0.1, -0.1 if p > 0.3 else 0.05, 0.2),
             n_discordant=10,
@@ -39,7 +39,7 @@ def family_of(p_values):
 
 @pytest.mark.parametrize("stream", ["first", "third"])
 def test_a_stream_has_a_test_for_every_space_and_order(work, stream):
-    tests = paired_tests(stream, work.sweep(stream, ["own", "best"]), 8, 10.0)
+    tests = _paired_tests(stream, work.sweep(stream, ["own", "best"]), 8, 10.0)
     assert len(tests) == 2 * 3
     for test in tests:
         found = run(MARC(test.space, 8, 10.0), work.stream(test.stream).shuffled(test.order))
@@ -58,7 +58,7 @@ def test_a_stream_has_a_test_for_every_space_and_order(work, stream):
 def test_the_procedures_reject_what_a_step_up_by_hand_rejects(seed):
     draw = np.random.default_rng(seed)
     p_values = np.r_[draw.uniform(size=20), 10 ** draw.uniform(-6, -1, size=12)].tolist()
-    rows = {row[:2]: row[2:] for row in procedure_rows(family_of(p_values))}
+    rows = {row[:2]: row[2:] for row in _procedure_rows(family_of(p_values))}
     n, ranked = len(p_values), sorted(p_values)
     assert rows["uncorrected", "0.05"][:3] == (
         n,
@@ -81,7 +81,7 @@ def test_the_procedures_reject_what_a_step_up_by_hand_rejects(seed):
 
 def test_the_threshold_of_378_tests_is_the_papers():
     tests = [replace(test, log10_p=-400.0) for test in family_of([0.01] * 328)]
-    rows = procedure_rows(tests + family_of([0.9] * 50))
+    rows = _procedure_rows(tests + family_of([0.9] * 50))
     by_name = {row[:2]: row for row in rows}
     assert by_name["Bonferroni", "0.05"][-2] == pytest.approx(math.log10(1.32e-4), abs=1e-3)
     assert by_name["Benjamini-Hochberg", "0.05"][3] == 328
@@ -89,7 +89,7 @@ def test_the_threshold_of_378_tests_is_the_papers():
 
 
 def test_nothing_may_be_rejected():
-    rows = procedure_rows(family_of([0.5, 0.9]))
+    rows = _procedure_rows(family_of([0.5, 0.9]))
     assert [row[3] for row in rows] == [0, 0, 0, 0, 0]
 
 
@@ -105,16 +105,16 @@ def test_tests_with_no_effect_are_counted_and_listed(work, tables, monkeypatch):
         strict=True,
     ):
         assert gains + losses + none == 18
-    assert len(listed.rows) == min(n_none, multiplicity.LISTED)
+    assert len(listed.rows) == min(n_none, multiplicity._LISTED)
     assert all(each.low <= 0 <= each.high for each in column(listed, "gain at K, w"))
-    monkeypatch.setattr(multiplicity, "LISTED", 2)
-    short = table_of(multiplicity.make(work), "multiplicity-undetected")
+    monkeypatch.setattr(multiplicity, "_LISTED", 2)
+    short = table_of(multiplicity._make(work), "multiplicity-undetected")
     assert short.rows == listed.rows[:2]
     assert short.notes == (f"{n_none} in all; {n_none - 2} more are not listed.",)
 
 
 def test_a_loss_is_not_a_gain(tables, work):
-    tests = paired_tests("first", work.sweep("first", work.plan.spaces.all), 8, 10.0)
+    tests = _paired_tests("first", work.sweep("first", work.plan.spaces.all), 8, 10.0)
     losses = sum(test.gain.high < 0 for test in tests)
     assert losses > 0
     assert cell(tables[1], "losses", stream="first") == losses
@@ -123,12 +123,12 @@ def test_a_loss_is_not_a_gain(tables, work):
 def test_one_stream_and_one_order_are_a_family():
     plan = tiny_plan(seeds={"orders": [1]})
     work = tiny_work(without(plan, *list(plan.streams)[1:]))
-    made = multiplicity.make(work)
+    made = multiplicity._make(work)
     assert column(made[0], "tests") == [6] * 5
     assert set(work.used) == set(multiplicity.EXPERIMENT.pieces(work.plan))
 
 
 def test_the_pieces_are_those_that_are_used():
     work = tiny_work()
-    multiplicity.make(work)
+    multiplicity._make(work)
     assert set(work.used) == set(multiplicity.EXPERIMENT.pieces(work.plan))

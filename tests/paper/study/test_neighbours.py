@@ -23,7 +23,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def made(work):
-    return neighbours.make(work)
+    return neighbours._make(work)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_pictures_of_the_source_are_shown(work, made, monkeypatch):
         return lambda row: np.full((8, 8, 3), row % 250, dtype=np.uint8) if row % 2 else None
 
     monkeypatch.setattr(neighbours, "pictures_of", pictures_of)
-    figure = table_of(neighbours.make(work), "neighbours-tiles")
+    figure = table_of(neighbours._make(work), "neighbours-tiles")
     with drawing():
         [axes] = figure.draw().axes
     queries = figure.data["queries"]
@@ -167,7 +167,7 @@ def test_pieces_are_those_that_are_used_also_in_an_odd_plan():
     plan = tiny_plan(seeds={"orders": [0]}, grids={"capacity": 1})
     plan = without(plan, *(name for name in plan.streams if name != "first"))
     work = tiny_work(plan, n_images=40)
-    made = neighbours.make(work)
+    made = neighbours._make(work)
     assert set(work.used) == set(EXPERIMENT.pieces(plan))
     with drawing():
         table_of(made, "neighbours-tiles").draw().savefig(io.BytesIO())
@@ -175,7 +175,7 @@ def test_pieces_are_those_that_are_used_also_in_an_odd_plan():
 
 def test_where_the_rule_names_nothing_one_row_says_so():
     plan = tiny_plan(spaces={"strong": "own"})
-    [table] = neighbours.make(tiny_work(plan, n_images=30))
+    [table] = neighbours._make(tiny_work(plan, n_images=30))
     assert table.name == "neighbours"
     assert [row[-1] for row in table.rows] == [0]
     assert EXPERIMENT.missing(plan) != ""

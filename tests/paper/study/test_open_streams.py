@@ -6,7 +6,7 @@ from helpers.studies import PLAN, tiny_plan, tiny_stream
 
 from marc.sources.pack import write_pack
 from marc_paper.study import streams as study_streams
-from marc_paper.study.streams import OpenStreams, n_bytes
+from marc_paper.study.streams import OpenStreams, _n_bytes
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_stream_is_opened_once(plan, opened):
 
 def test_the_oldest_is_let_go_where_they_take_too_much(plan, opened, monkeypatch):
     streams = OpenStreams(plan, {}, None)
-    size = n_bytes(streams.get("first"))
+    size = _n_bytes(streams.get("first"))
     monkeypatch.setattr(study_streams, "_BYTES", int(1.8 * size))
     for name in ("second", "first", "third", "second"):
         streams.get(name)
@@ -62,4 +62,4 @@ def test_bytes_are_those_of_all_features():
     stream = tiny_stream("first", 0)
     features = stream.features
     keys = sum(each.nbytes for each in features.spaces.values())
-    assert n_bytes(stream) == np.asarray(features.views, np.float32).nbytes + keys
+    assert _n_bytes(stream) == np.asarray(features.views, np.float32).nbytes + keys

@@ -12,7 +12,7 @@ from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.types import PromptEmbeddings
 from marc_paper.study.tables.over_orders import (
-    FEWEST_VIEWS,
+    _FEWEST_VIEWS,
     averages,
     difference,
     mean_accuracy,
@@ -95,7 +95,7 @@ def _with_prompts(stream, count=5):
     return replace(stream, features=replace(stream.features, predictor=predictor))
 
 
-@pytest.mark.parametrize("method", [*FEWEST_VIEWS, "cosmic"])
+@pytest.mark.parametrize("method", [*_FEWEST_VIEWS, "cosmic"])
 def test_the_fewest_views_are_where_a_method_stops_to_refuse(method):
     stream = _with_prompts(tiny_stream("views", 5, n_images=6, n_views=10))
     settings = {"space": "good"} if "space" in METHODS[method].needs else {}
@@ -107,7 +107,7 @@ def test_the_fewest_views_are_where_a_method_stops_to_refuse(method):
             taken.append(views)
         except MarcError as error:
             reasons.append(error.problem)
-    fewest = FEWEST_VIEWS.get(method, 2)
+    fewest = _FEWEST_VIEWS.get(method, 2)
     assert taken == [1, *range(fewest, 11)]
     assert all("views" in reason for reason in reasons)
 

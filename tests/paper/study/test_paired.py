@@ -18,7 +18,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return paired.make(work)
+    return paired._make(work)
 
 
 def right(work, stream, space, weight, seed):
@@ -96,7 +96,7 @@ def test_every_stream_stands_in_one_table_and_gains_descend(work, tables):
 def test_one_stream_and_one_order_have_no_interval_over_orders():
     plan = tiny_plan(seeds={"orders": [4]})
     work = tiny_work(without(plan, *list(plan.streams)[1:]))
-    [table] = paired.make(work)
+    [table] = paired._make(work)
     for over in column(table, "gain at K, w, over orders"):
         assert (over.sd, over.low, over.high) == (None, None, None)
     correct, base = right(work, "first", "best", 10.0, 4)

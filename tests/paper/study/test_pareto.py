@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from marc.report.style import drawing
 from marc_paper.study.figures import pareto
-from marc_paper.study.figures.pareto import Point, sides
+from marc_paper.study.figures.pareto import Point, _sides
 
 
 def point(label, views, seconds, accuracy):
@@ -71,26 +71,30 @@ def test_of_two_close_points_the_higher_has_its_number_above(higher, lower):
 
 def test_points_that_stand_alone_have_the_side_that_is_wanted():
     places = [(0.0, 0.0), (0.0, 100.0), (50.0, 0.0)]
-    assert sides(places, ["1", "8", "32"], ["above", "below", "left"]) == ["above", "below", "left"]
+    assert _sides(places, ["1", "8", "32"], ["above", "below", "left"]) == [
+        "above",
+        "below",
+        "left",
+    ]
 
 
 def test_the_highest_chooses_first():
     places = [(0.0, 0.0), (0.0, 24.0)]  # there is room for one number between them
-    assert sides(places, ["1", "8"], ["above", "below"]) == ["below", "below"]
+    assert _sides(places, ["1", "8"], ["above", "below"]) == ["below", "below"]
 
 
 def test_a_number_is_nearer_to_its_own_mark_than_to_another():
     places = [(0.0, 0.0), (0.0, 17.0)]
-    assert sides(places, ["1", "8"], ["below", "below"]) == ["below", "above"]
+    assert _sides(places, ["1", "8"], ["below", "below"]) == ["below", "above"]
 
 
 def test_where_both_sides_are_taken_the_number_stands_beside():
     places = [(0.0, 11.0), (0.0, 0.0), (0.0, -11.0)]
-    assert sides(places, ["1", "8", "32"], ["above"] * 3) == ["above", "right", "below"]
+    assert _sides(places, ["1", "8", "32"], ["above"] * 3) == ["above", "right", "below"]
 
 
 def test_no_place_at_all_is_the_one_of_the_fewest_collisions():
     around = [(0.0, 11.0), (0.0, -11.0), (11.0, 0.0), (-11.0, 0.0)]
-    found = sides([(0.0, 0.0), *around], ["4"] * 5, ["above"] * 5)
+    found = _sides([(0.0, 0.0), *around], ["4"] * 5, ["above"] * 5)
     assert len(found) == 5
-    assert set(found) <= set(pareto.SIDES)
+    assert set(found) <= set(pareto._SIDES)

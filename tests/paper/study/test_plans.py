@@ -9,7 +9,7 @@ from marc.encoders.prompts import list_prompt_sets
 from marc.encoders.published import PREDICTORS, SPACES
 from marc.pictures import NAMED_SETS
 from marc.pictures.cross_domain import CROSS_DOMAIN_SETS
-from marc.sources import STORES, default_store, is_pictures
+from marc.sources import _STORES, default_store, is_pictures
 from marc_paper.study.plan import Draws, Grids, Seeds, Timing
 from marc_paper.study.plan_files import PLANS, read_plan
 
@@ -44,11 +44,11 @@ def test_every_stream_is_a_published_set_where_embed_puts_it(plan):
     for name, entry in plan.streams.items():
         assert entry.dataset in NAMED_SETS, name
         if entry.group == "predictor":
-            assert entry.source == f"store/{STORES}/{name}"
+            assert entry.source == f"store/{_STORES}/{name}"
         else:
             assert name == entry.source == entry.dataset
             assert is_pictures(entry.source)
-            assert default_store(entry.source) == STORES / name
+            assert default_store(entry.source) == _STORES / name
 
 
 def test_predictors_exist(plan):
@@ -97,7 +97,7 @@ def test_the_recipe_embeds_what_the_plan_reads(plan):
     assert tuple(spaces) == plan.spaces.all
     near = re.search(r"for set in (.+); do", text)[1].split()
     assert tuple(near) == plan.group("main", "shift")
-    assert f"-o {STORES}/imagenet-a-rn50" in text
+    assert f"-o {_STORES}/imagenet-a-rn50" in text
     table = re.search(r"<< END\n(.+?)\nEND", text, re.DOTALL)[1].splitlines()
     assert [line.split() for line in table] == [
         [name, TEMPLATES[name], str(plan.streams[name].views)]

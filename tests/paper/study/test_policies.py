@@ -19,13 +19,13 @@ def work():
 
 @pytest.fixture(scope="module")
 def table(work):
-    [found] = policies.make(work)
+    [found] = policies._make(work)
     return found
 
 
 @pytest.fixture(scope="module")
 def controls(work):
-    [found] = protocol_controls.make(work)
+    [found] = protocol_controls._make(work)
     return found
 
 

@@ -25,7 +25,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return repairs.make(work)
+    return repairs._make(work)
 
 
 def answers(work, arm, views):

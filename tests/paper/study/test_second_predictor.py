@@ -22,7 +22,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def table(work):
-    [found] = second_predictor.make(work)
+    [found] = second_predictor._make(work)
     return found
 
 

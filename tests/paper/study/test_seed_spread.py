@@ -22,7 +22,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def artifacts(work):
-    return seed_spread.make(work)
+    return seed_spread._make(work)
 
 
 def by_order(work, stream, space):
@@ -104,15 +104,15 @@ def test_every_stream_is_drawn_with_every_order(artifacts):
     ],
 )
 def test_ranges_of_one_value_are_equal_and_do_not_overlap(first, second, wanted):
-    assert seed_spread.compared(first, second) == wanted
+    assert seed_spread._compared(first, second) == wanted
     gains = {"own": first, "best": second}
-    [[*_, overlaps, _, _, _]] = seed_spread.pair_rows("a", 1, gains, gains, [0, 1])
+    [[*_, overlaps, _, _, _]] = seed_spread._pair_rows("a", 1, gains, gains, [0, 1])
     assert overlaps == wanted
 
 
 def test_streams_without_any_gain_are_named_as_equal():
     plan = tiny_plan(grids={"weights": [0, 10], "weight": 0})
-    artifacts = seed_spread.make(tiny_work(plan, n_images=30))
+    artifacts = seed_spread._make(tiny_work(plan, n_images=30))
     figure, table = (table_of(artifacts, f"seed-spread-{each}") for each in ("fixed", "pairs"))
     assert (figure.data["overlap"], figure.data["equal"]) == ([], DOMAIN)
     wanted = "good and best overlap on no stream; they are equal on fourth, fifth, sixth."
@@ -128,7 +128,7 @@ def test_no_panel_is_narrower_than_a_point():
         "large": {"own": [0.0, 0.01], "best": [0.02, 0.05]},
     }
     with drawing():
-        none, small, large = seed_spread.draw(gains, looks, "gain, points").axes
+        none, small, large = seed_spread._draw(gains, looks, "gain, points").axes
     assert none.get_xlim() == pytest.approx((-0.5, 0.5))
     low, high = small.get_xlim()
     assert low < 0 < 0.2 < high
@@ -141,7 +141,7 @@ def test_its_pieces_are_those_it_uses_and_what_it_needs():
     # the strong space is compared although it is no control
     plan = without(tiny_plan(spaces={"controls": ["own", "good"]}), "fifth", "sixth")
     work = tiny_work(plan)
-    artifacts = seed_spread.make(work)
+    artifacts = seed_spread._make(work)
     assert set(work.used) == set(seed_spread.EXPERIMENT.pieces(plan))
     assert column(artifacts[2], "space") == ["own", "good", "best"]
     with drawing():

@@ -20,12 +20,12 @@ def work():
 
 @pytest.fixture(scope="module")
 def rules(work):
-    return selection_rules.make(work)[0]
+    return selection_rules._make(work)[0]
 
 
 @pytest.fixture(scope="module")
 def streams(work):
-    return selection_streams.make(work)
+    return selection_streams._make(work)
 
 
 def value(work, stream, space, rule):
@@ -48,7 +48,7 @@ def judged(work, stream, spaces, rule):
 
 
 @pytest.mark.parametrize("candidates", ["all", "controls"])
-@pytest.mark.parametrize("rule", selection_rules.RULES)
+@pytest.mark.parametrize("rule", selection_rules._RULES)
 def test_a_rule_is_judged_by_online_runs(work, rules, candidates, rule):
     regrets, correlations, alike = {}, [], []
     for stream in STREAMS:
@@ -73,7 +73,7 @@ def test_a_rule_is_judged_by_online_runs(work, rules, candidates, rule):
 
 def test_rules_are_likened_to_purity_at_ten():
     work = tiny_work(without(tiny_plan(seeds={"orders": [0]}), "third"), n_images=40)
-    [table] = selection_rules.make(work)
+    [table] = selection_rules._make(work)
     alike = [
         spearman(
             *([value(work, stream, space, f"purity@{k}") for space in SPACES] for k in (5, 10))

@@ -23,7 +23,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def artifacts(work):
-    return sensitivity.make(work)
+    return sensitivity._make(work)
 
 
 def rendered(figure):
@@ -121,17 +121,17 @@ def test_no_mark_is_cut_by_the_side_of_a_panel(artifacts):
 
 def test_the_usual_value_shares_the_usual_sweep():
     plan = tiny_plan()
-    pieces = sensitivity.pieces(plan)
+    pieces = sensitivity._pieces(plan)
     assert len(pieces) == len(set(pieces)) == 5 * 3
     assert Piece("sweep", "third", "good") in pieces
     assert Piece("sweep", "first", "best", 1, (("beta", 2.0),)) in pieces
     assert not any(dict(each.settings).get("alpha") == 2.0 for each in pieces)
-    assert sensitivity.changed("beta", 5) == {} == sensitivity.changed("alpha", 2.0)
+    assert sensitivity._changed("beta", 5) == {} == sensitivity._changed("alpha", 2.0)
 
 
 def test_it_uses_what_it_declares():
     work = tiny_work()
-    sensitivity.make(work)
+    sensitivity._make(work)
     assert set(work.used) == set(sensitivity.EXPERIMENT.pieces(work.plan))
 
 
@@ -146,7 +146,7 @@ def test_an_odd_plan():
         *("second", "third", "fourth", "fifth", "sixth"),
     )
     work = tiny_work(plan, n_images=20)
-    figure, table = sensitivity.make(work)
+    figure, table = sensitivity._make(work)
     assert set(work.used) == set(sensitivity.EXPERIMENT.pieces(plan))
     assert column(table, "value", setting="beta") == ["2.5", "5"]
     assert all(each.sd is None for each in column(table, "gain"))
@@ -160,5 +160,5 @@ def test_names_are_safe_for_files():
         | {"strong": "own"}
     )
     work = tiny_work(without(plan, "second", "third", "fourth", "fifth", "sixth"))
-    names = [each.name for each in sensitivity.make(work)]
+    names = [each.name for each in sensitivity._make(work)]
     assert names == ["sensitivity-first-good-pca-2", "sensitivity-first-own", "sensitivity"]

@@ -18,7 +18,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return spaces.make(work)
+    return spaces._make(work)
 
 
 @pytest.mark.parametrize("stream", ["first", "second"])

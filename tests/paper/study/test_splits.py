@@ -19,7 +19,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return splits.make(work)
+    return splits._make(work)
 
 
 def of_streams(streams):

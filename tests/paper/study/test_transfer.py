@@ -25,7 +25,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return transfer.make(work)
+    return transfer._make(work)
 
 
 def direct(work, stream, sources, space, weight):
@@ -48,11 +48,11 @@ CASES = [
     ("transfer-pairs", "second", "first", ["second"]),
     ("transfer-pairs", "first", "second", ["first"]),
     *(
-        ("transfer-domain", transfer.DOMAINS, each, [other for other in DOMAIN if other != each])
+        ("transfer-domain", transfer._DOMAINS, each, [other for other in DOMAIN if other != each])
         for each in DOMAIN
     ),
     *(
-        ("transfer-shift", transfer.SHIFTS, each, [other for other in NEAR if other != each])
+        ("transfer-shift", transfer._SHIFTS, each, [other for other in NEAR if other != each])
         for each in NEAR
     ),
 ]
@@ -91,7 +91,11 @@ def test_cells_and_ranks_are_what_online_runs_give(work, tables, name, chosen_on
 
 @pytest.mark.parametrize(
     ("family", "name", "n_streams"),
-    [(transfer.PAIRS, "pairs", 2), (transfer.DOMAINS, "domain", 3), (transfer.SHIFTS, "shift", 3)],
+    [
+        (transfer._PAIRS, "pairs", 2),
+        (transfer._DOMAINS, "domain", 3),
+        (transfer._SHIFTS, "shift", 3),
+    ],
 )
 def test_the_summary_follows_from_the_cells(tables, family, name, n_streams):
     table, summary = table_of(tables, f"transfer-{name}"), table_of(tables, "transfer-summary")
@@ -123,28 +127,28 @@ def test_streams_whose_ranks_do_not_hold_are_not_counted():
             for space, gain in zip("abc", gains, strict=True)
         }
         pure = {"a": 0.1, "b": 0.2, "c": 0.3}
-        return transfer.Transfer("others", stream, 1, pure, scores, scores)
+        return transfer._Transfer("others", stream, 1, pure, scores, scores)
 
     rows = [found("up", (0.1, 0.2, 0.3)), found("down", (0.3, 0.2, 0.1)), found("flat", (0, 0, 0))]
-    names = [each.name for each in transfer.SUMMARY]
-    row = dict(zip(names, transfer.summary_row("others", rows), strict=True))
+    names = [each.name for each in transfer._SUMMARY]
+    row = dict(zip(names, transfer._summary_row("others", rows), strict=True))
     assert (row["streams"], row["streams above zero"], row["mean correlation"]) == (3, 1, 0)
 
 
 def test_three_main_streams_are_six_pairs():
     entry = {"source": "x", "group": "main", "views": 4}
     plan = without(tiny_plan(streams={"third": entry}), *DOMAIN)
-    tables = transfer.make(tiny_work(plan))
+    tables = transfer._make(tiny_work(plan))
     summary = table_of(tables, "transfer-summary")
-    assert cell(summary, "cells", **{"chosen on": transfer.PAIRS}) == 6 * 5
-    assert cell(summary, "streams", **{"chosen on": transfer.PAIRS}) == 6
-    assert cell(summary, "cells", **{"chosen on": transfer.SHIFTS}) == 3 * 5
+    assert cell(summary, "cells", **{"chosen on": transfer._PAIRS}) == 6 * 5
+    assert cell(summary, "streams", **{"chosen on": transfer._PAIRS}) == 6
+    assert cell(summary, "cells", **{"chosen on": transfer._SHIFTS}) == 3 * 5
 
 
 def test_families_without_two_streams_are_left_out():
     plan = tiny_plan()
-    assert list(transfer.families(without(plan, "third", *DOMAIN))) == [transfer.PAIRS]
-    assert list(transfer.families(without(plan, "second", *DOMAIN))) == [transfer.SHIFTS]
+    assert list(transfer._families(without(plan, "third", *DOMAIN))) == [transfer._PAIRS]
+    assert list(transfer._families(without(plan, "second", *DOMAIN))) == [transfer._SHIFTS]
     alone = without(plan, "second", "third", "fifth", "sixth")
     assert "there is none" in transfer.EXPERIMENT.missing(alone)
     assert transfer.EXPERIMENT.missing(plan) == ""
@@ -155,14 +159,14 @@ def test_streams_of_the_same_images_choose_nothing_for_each_other():
     sweep = work.sweep
     images = sweep("first", ["own"]).images
     work.sweep = lambda *given: replace(sweep(*given), images=images)
-    assert transfer.make(work) == []
+    assert transfer._make(work) == []
 
 
 @pytest.mark.parametrize("left_out", [(), ("second",), ("third", *DOMAIN), ("fifth", "sixth")])
 def test_its_pieces_are_those_it_uses(left_out):
     plan = without(tiny_plan(seeds={"orders": [0]}), *left_out)
     work = tiny_work(plan)
-    tables = transfer.make(work)
+    tables = transfer._make(work)
     assert set(work.used) == set(transfer.EXPERIMENT.pieces(plan))
     assert all(each.sd is None for each in column(tables[0], "cost"))
 

@@ -17,7 +17,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return transformed.make(work)
+    return transformed._make(work)
 
 
 def by_hand(keys, space):
@@ -92,7 +92,7 @@ def test_ranks_are_over_the_projections_and_the_space_itself(tables, projection,
 def test_dimensions_that_the_space_does_not_have_are_left_out_and_named(work, tables):
     plan = tiny_plan(grids={"dims": [2, 4, 6, 512]})
     wide = tiny_work(plan)
-    made = transformed.make(wide)
+    made = transformed._make(wide)
     said = [
         f"{stream}: good has 6 dimensions, so it is not projected to 6, 512."
         for stream in ("first", "second")
@@ -107,7 +107,7 @@ def test_dimensions_that_the_space_does_not_have_are_left_out_and_named(work, ta
 
 def test_a_space_that_cannot_be_projected_is_not_ranked():
     plan = tiny_plan(grids={"dims": [8]}, seeds={"orders": [0]})
-    [table] = transformed.make(tiny_work(without(plan, "second")))
+    [table] = transformed._make(tiny_work(without(plan, "second")))
     assert column(table, "space") == ["own", "own+center", "own+whiten", "good"]
     assert table.notes == ("first: good has 6 dimensions, so it is not projected to 8.",)
 
@@ -121,7 +121,7 @@ def test_an_odd_plan_names_every_variant_once():
         seeds={"orders": [0]}, spaces={"deployed": "own", "strong": "own"}, grids={"dims": [3]}
     )
     work = tiny_work(without(plan, "second"))
-    table, ranked = transformed.make(work)
+    table, ranked = transformed._make(work)
     wanted = ["own", "own+center", "own+whiten", "own+pca:3", "own+random:3"]
     assert column(table, "space") == wanted
     assert column(table, "G*, all orders")[0].sd is None

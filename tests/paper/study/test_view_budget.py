@@ -24,7 +24,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return view_budget.make(work)
+    return view_budget._make(work)
 
 
 @pytest.mark.parametrize("views", VIEWS)
@@ -161,7 +161,7 @@ def test_one_order_has_no_deviation_and_few_views_need_not_be_on_the_grid():
 
 def test_at_weight_one_the_own_memory_stands_once():
     plan = tiny_plan(seeds={"orders": [5]}, grids={"weight": 1, "views": [1, 2]})
-    tables = view_budget.make(tiny_work(without(plan, *list(plan.streams)[1:])))
+    tables = view_budget._make(tiny_work(without(plan, *list(plan.streams)[1:])))
     names = [each.name for each in table_of(tables, "view-budget").columns]
     assert [name for name in names if name.startswith("own memory")] == ["own memory, w = 1"]
     memories = dict.fromkeys(column(table_of(tables, "view-budget-orders"), "memory"))
@@ -183,7 +183,7 @@ def test_nothing_repaired_has_no_share():
         view_budget.read_budget(work, "first", 1, view_budget.arms_of(work.plan), 16)
         for _ in range(2)
     )
-    rows = substitution.repair_rows(one, same, (0, 1, 2))
+    rows = substitution._repair_rows(one, same, (0, 1, 2))
     [mean] = [row for row in rows if row[:2] == ("shared repairs", "mean")]
     assert mean[2].value == 0
     assert np.isnan(mean[3].value)

@@ -23,12 +23,12 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return warm_up.make(work)
+    return warm_up._make(work)
 
 
 @pytest.fixture(scope="module")
 def figure(work):
-    [figure] = view_budget.make(work)
+    [figure] = view_budget._make(work)
     return figure
 
 
@@ -71,7 +71,7 @@ def test_the_climb_is_the_last_part_minus_the_first(work, tables, name, views):
 
 def test_a_short_stream_has_fewer_parts():
     fresh = tiny_work(plan_from({**PLAN, "streams": ONE_STREAM}), n_images=12)
-    curve = warm_up.along(np.array([True, False, False]), np.array([[2, 0, 1]]), 3)
+    curve = warm_up._along(np.array([True, False, False]), np.array([[2, 0, 1]]), 3)
     assert curve.tolist() == [[0.0, 1.0, 0.0]]
     assert [warm_up.parts_of(n) for n in (4, 10, 93)] == [4, 10, 10]
     tables = warm_up.EXPERIMENT.make(fresh)
@@ -142,7 +142,7 @@ def test_lines_differ_by_more_than_colour(place):
     spaces = ["own", *(f"space-{number}" for number in range(16))]
     roles = {"own": "own", "deployed": spaces[place], "strong": "own"}
     plan = tiny_plan(spaces={"all": spaces, "controls": ["own"], **roles})
-    looks, _ = view_budget.looks_and_legend(plan)
+    looks, _ = view_budget._looks_and_legend(plan)
     del looks["strong memory"]
     assert len({(look.marker, look.dash) for look in looks.values()}) == len(looks)
 

@@ -11,10 +11,10 @@ import marc
 from marc.spaces.geometry import measure
 from marc_paper.analysis.batch_regrets import batch_values
 from marc_paper.study.answers import answer
-from marc_paper.study.estimate import Size, measure_speed, seconds_of, size_of
+from marc_paper.study.estimate import _measure_speed, _seconds_of, _Size, _size_of
 from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
 from marc_paper.study.plan_files import PLANS, read_plan
-from marc_paper.study.work import RULES, Held, Work
+from marc_paper.study.work import _RULES, Work, _Held
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_batches_of_several_spaces_are_those_of_the_library(work):
     draws = work.plan.draws
     options = {"sizes": draws.sizes, "n_replicates": draws.batches, "seed": 0}
     found = work.batches("first", ["good", "noise"])
-    wanted = batch_values(work.stream("first"), ["good", "noise"], RULES, **options)
+    wanted = batch_values(work.stream("first"), ["good", "noise"], _RULES, **options)
     np.testing.assert_array_equal(found.on_all, wanted.on_all)
     np.testing.assert_array_equal(found.on_batches, wanted.on_batches)
     assert (found.spaces, found.sizes) == (wanted.spaces, wanted.sizes)
@@ -62,7 +62,7 @@ def test_a_stream_too_small_for_every_size_has_batches_of_half_of_it():
     small = tiny_work(tiny_plan(draws={"sizes": [250, 1000], "batches": 4}))
     found = small.batches("first", ["good"])
     assert found.sizes == (45,)
-    assert found.on_batches.shape == (1, 4, 1, len(RULES))
+    assert found.on_batches.shape == (1, 4, 1, len(_RULES))
 
 
 @pytest.mark.parametrize("policy", ["entropy", "retrieval_aware", "reservoir"])
@@ -92,7 +92,7 @@ def test_an_oracle_chooses_weights_with_the_labels(work):
 def test_a_piece_is_computed_once():
     kept = []
 
-    class Counted(Held):
+    class Counted(_Held):
         def put(self, name, arrays):
             kept.append(name)
             super().put(name, arrays)
@@ -123,7 +123,7 @@ def test_a_piece_is_known_by_what_decides_it(work):
     shown = tiny_plan(grids={"capacity": 4, "weight": 3.0}, title="Another")
     assert tiny_work(shown).file(piece) == same
     streams = {"first": tiny_stream("first", seed=99)}
-    assert Work(tiny_plan(), Held(), streams).file(piece) != same
+    assert Work(tiny_plan(), _Held(), streams).file(piece) != same
 
 
 def test_another_space_of_a_stream_changes_no_piece_of_the_others():
@@ -133,7 +133,7 @@ def test_another_space_of_a_stream_changes_no_piece_of_the_others():
     changed = replace(stream, features=replace(stream.features, spaces=spaces))
     files = [
         [
-            Work(tiny_plan(), Held(), {"first": each}).file(Piece("sweep", "first", space))
+            Work(tiny_plan(), _Held(), {"first": each}).file(Piece("sweep", "first", space))
             for space in SPACES
         ]
         for each in (stream, changed)
@@ -154,7 +154,7 @@ def test_pieces_are_listed_by_stream_space_and_order():
 def test_sizes_of_the_lab_are_known_without_drawing(monkeypatch, tmp_path):
     monkeypatch.setenv("MARC_CACHE", str(tmp_path / "cache"))
     entry = read_plan(PLANS / "lab.toml").streams["sketch"]
-    size = size_of(entry, ["captions", "vicreg"])
+    size = _size_of(entry, ["captions", "vicreg"])
     assert (size.n_images, dict(size.dims)) == (2000, {"captions": 128, "vicreg": 208})
     assert size.seconds > 0
     assert not (tmp_path / "cache").exists()
@@ -162,13 +162,13 @@ def test_sizes_of_the_lab_are_known_without_drawing(monkeypatch, tmp_path):
 
 def test_larger_work_is_thought_to_take_longer():
     plan, speed = tiny_plan(), 1e10
-    small, large = (Size(n, 10, {"good": 64, "own": 512}, 0.0) for n in (100, 1000))
+    small, large = (_Size(n, 10, {"good": 64, "own": 512}, 0.0) for n in (100, 1000))
     for kind in ("sweep", "geometry", "batches"):
         piece = Piece(kind, "first", "good")
-        assert seconds_of(piece, small, plan, speed) < seconds_of(piece, large, plan, speed)
+        assert _seconds_of(piece, small, plan, speed) < _seconds_of(piece, large, plan, speed)
     loop, replayed = (
         Piece("run", "first", settings=(("method", "marc"), ("policy", policy)))
         for policy in ("retrieval_aware", "entropy")
     )
-    assert seconds_of(loop, small, plan, speed) > seconds_of(replayed, small, plan, speed)
-    assert measure_speed() > 1e6
+    assert _seconds_of(loop, small, plan, speed) > _seconds_of(replayed, small, plan, speed)
+    assert _measure_speed() > 1e6

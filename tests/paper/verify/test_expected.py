@@ -15,18 +15,18 @@ from marc.pictures import NAMED_SETS
 from marc.types import WEIGHTS
 from marc_paper.printed import STATEMENTS, TABLES
 from marc_paper.printed.numbers import table
-from marc_paper.printed.sheets import parse, sheet_of, statements_of
-from marc_paper.verify.addresses import EXPECTED, expected_of
+from marc_paper.printed.sheets import _parse, _sheet_of, _statements_of
+from marc_paper.verify.addresses import EXPECTED, _expected_of
 from marc_paper.verify.expected import Place, declare
-from marc_paper.verify.names import DATASETS, EIGHT, RN50, SIXTEEN, VIT
+from marc_paper.verify.names import _DATASETS, _EIGHT, _RN50, _SIXTEEN, VIT
 from marc_paper.verify.tolerances import (
-    CAPACITY_RANKS,
-    CHANGE,
-    COUNT,
-    FEW_RANKS,
+    _CAPACITY_RANKS,
+    _CHANGE,
+    _COUNT,
+    _FEW_RANKS,
+    _ORACLE,
+    _ORDER,
     KINDS,
-    ORACLE,
-    ORDER,
 )
 
 PRINTED = [
@@ -88,10 +88,10 @@ def test_a_place_is_whole_or_says_why_there_is_none(label):
 
 
 def test_names_are_those_that_marc_lists():
-    assert set(DATASETS.values()) <= set(NAMED_SETS)
-    assert len(set(SIXTEEN)) == 16
-    assert len(set(EIGHT)) == 8
-    for name in (*SIXTEEN, f"{VIT}-text", f"{RN50}-text"):
+    assert set(_DATASETS.values()) <= set(NAMED_SETS)
+    assert len(set(_SIXTEEN)) == 16
+    assert len(set(_EIGHT)) == 8
+    for name in (*_SIXTEEN, f"{VIT}-text", f"{_RN50}-text"):
         assert encoder_card(name).name == name
 
 
@@ -105,7 +105,7 @@ def test_other_papers_and_time_are_never_compared():
 def test_a_deviation_beside_a_value_widens_it():
     by_place = {(e.label, e.row, e.column, e.number): e for e in EXPECTED}
     gain = by_place["tab:swap", "DINOv2-L", "oracle", 0]
-    assert gain.place.tolerance is ORACLE
+    assert gain.place.tolerance is _ORACLE
     assert gain.allowed == pytest.approx(3 * 0.34 + 0.005)
     assert by_place["tab:swap", "DINOv2-L", "oracle", 1].place.part == "sd"
     assert by_place["tab:swap", "DINOv2-L", "oracle", 1].allowed == pytest.approx(
@@ -148,21 +148,21 @@ def test_places_ask_for_what_the_paper_did():
         assert place("sec:s_benchmark", f"oracle gain, {name}").plan["grids.weights"] == WEIGHTS
     assert place("tab:s_joint_selection", "A", "gain").column == "gain, first order"
     for row in ("accuracy, A, RN50, M = 1, DINOv2-B", "gain of the memory, A, RN50, M = 1"):
-        assert place("sec:s_substitution", row).tolerance is ORDER
+        assert place("sec:s_substitution", row).tolerance is _ORDER
         assert "single run" in place("sec:s_substitution", row).note
 
 
 def test_kinds_that_differ_within_a_table():
-    assert place("tab:swap", "DINOv2-S", "held-out").tolerance is ORACLE
-    assert place("tab:s_components_ood", "refinement", "A").tolerance is CHANGE
+    assert place("tab:swap", "DINOv2-S", "held-out").tolerance is _ORACLE
+    assert place("tab:s_components_ood", "refinement", "A").tolerance is _CHANGE
     for number in range(3):
         kinds = [
             place("tab:s_correlations", "purity, A", column, number).tolerance
             for column in ("oracle", "capacity")
         ]
-        assert kinds == [FEW_RANKS, CAPACITY_RANKS]
+        assert kinds == [_FEW_RANKS, _CAPACITY_RANKS]
     stated = place("sec:capacity", "correlation of purity and capacity, A, 2,000 images")
-    assert stated.tolerance is CAPACITY_RANKS
+    assert stated.tolerance is _CAPACITY_RANKS
     ends = [
         place("sec:s_ci", "advantage over COSMIC, three orders", number=number).never
         for number in range(3)
@@ -174,7 +174,7 @@ def test_kinds_that_differ_within_a_table():
 
 def test_spaces_without_gain_are_all_but_those_with_one():
     found = place("sec:s_figures", "spaces without gain, V2")
-    assert (found.table, found.tolerance) == ("correlations-checks", COUNT)
+    assert (found.table, found.tolerance) == ("correlations-checks", _COUNT)
     assert (found.row["set"], found.less["set"]) == ("all", "positive gain")
 
 
@@ -214,7 +214,7 @@ first = { plan = "weights" }
 
 
 def read(text):
-    return expected_of(sheet_of(parse(text)))
+    return _expected_of(_sheet_of(_parse(text)))
 
 
 def test_a_file_gives_every_number_its_place():
@@ -225,7 +225,7 @@ def test_a_file_gives_every_number_its_place():
     assert [each.printed.text for each in found] == ["1.0", "2", "3", "4.0", "0.1"]
     first, low, high, value, deviation = (each.place for each in found)
     assert (first.column, first.row, first.plan) == ("column a", {}, {"grids.weights": WEIGHTS})
-    assert first.tolerance is ORDER
+    assert first.tolerance is _ORDER
     assert (low.part, low.row, low.dataset) == ("low", {"space": "clip-b16"}, "")
     assert (high.part, high.dataset) == ("value", "dtd")
     assert high.note.startswith("The paper states no capacity")
@@ -268,14 +268,14 @@ def test_a_wrong_file_is_an_error(old, new, message):
 
 
 def test_a_wrong_statement_is_an_error():
-    [good] = statements_of(parse("['sec:x']\ntests = { printed = '378', never = 'time' }"))
-    [found] = expected_of(good)
+    [good] = _statements_of(_parse("['sec:x']\ntests = { printed = '378', never = 'time' }"))
+    [found] = _expected_of(good)
     assert (found.where, found.printed.text) == ("tests", "378")
     for text in ("['sec:x']\ntests = { never = 'time' }", "['sec:x']\ntests = '378'"):
         with pytest.raises(MarcError, match="sec:x, tests has no text 'printed'"):
-            statements_of(parse(text))
+            _statements_of(_parse(text))
     with pytest.raises(MarcError, match="sec:x is not a table"):
-        statements_of(parse("'sec:x' = 378"))
-    [wrong] = statements_of(parse("['sec:x']\ntests = { printed = '378', tabel = 'time' }"))
+        _statements_of(_parse("'sec:x' = 378"))
+    [wrong] = _statements_of(_parse("['sec:x']\ntests = { printed = '378', tabel = 'time' }"))
     with pytest.raises(MarcError, match="unknown names"):
-        expected_of(wrong)
+        _expected_of(wrong)

@@ -14,17 +14,17 @@ from helpers.paper_plans import SIZES, named_stream, paper_plan
 from marc_paper.study.artifacts import Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
-from marc_paper.study.formats import as_json
+from marc_paper.study.formats import _as_json
 from marc_paper.study.make import describe
-from marc_paper.study.work import Held, Work
+from marc_paper.study.work import Work, _Held
 from marc_paper.verify.addresses import EXPECTED
 from marc_paper.verify.expected import MEAN
 from marc_paper.verify.names import (
-    CROSS_DOMAIN,
-    SIX,
+    _CROSS_DOMAIN,
+    _SIX,
 )
 from marc_paper.verify.streams import Streams
-from marc_paper.verify.verify import experiment_of, find_row, verify
+from marc_paper.verify.verify import _experiment_of, _find_row, verify
 
 """Batches of the paper, and of streams that are as small as these."""
 
@@ -34,7 +34,7 @@ def work_of(plan):
         name: named_stream(name, seed).with_views(each.views)
         for seed, (name, each) in enumerate(plan.streams.items())
     }
-    return Work(plan, Held(), streams)
+    return Work(plan, _Held(), streams)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def made(plan):
         assert not experiment.missing(plan), experiment.name
         for artifact in experiment.make(work):
             if isinstance(artifact, Table):
-                found[artifact.name] = json.loads(as_json(artifact, about))
+                found[artifact.name] = json.loads(_as_json(artifact, about))
     return found
 
 
@@ -73,7 +73,7 @@ MAPPED = [each for each in EXPECTED if each.place.never is None]
 def test_every_address_is_filled(made, plan, table):
     assert table in made
     stored = made[table]
-    assert experiment_of(table, EXPERIMENTS) == stored["experiment"]
+    assert _experiment_of(table, EXPERIMENTS) == stored["experiment"]
     columns = {column["name"]: column for column in stored["columns"]}
     settings = {*stored["settings"], *(["orders"] if "seeds" in stored["settings"] else [])}
     for expected in MAPPED:
@@ -84,7 +84,7 @@ def test_every_address_is_filled(made, plan, table):
         assert place.column in columns, said
         assert columns[place.column]["unit"] != "text", said
         assert set(place.settings) <= settings, said
-        row = find_row(stored, place, Streams.of(plan))
+        row = _find_row(stored, place, Streams.of(plan))
         cell = row[list(columns).index(place.column)]
         # streams as small as these may have no anti-hubs to rank, and no deviation to divide by
         assert cell is not None or columns[place.column]["unit"] in ("correlation", "ratio"), said
@@ -95,13 +95,13 @@ def test_averages_over_exactly_the_streams_of_the_paper(made, plan):
     found = {}
     for expected in MAPPED:
         place = expected.place
-        if MEAN in place.row.values() and place.datasets in (SIX, CROSS_DOMAIN):
-            [name] = find_row(made[place.table], place, Streams.of(plan))[:1]
+        if MEAN in place.row.values() and place.datasets in (_SIX, _CROSS_DOMAIN):
+            [name] = _find_row(made[place.table], place, Streams.of(plan))[:1]
             found.setdefault((place.table, place.datasets), set()).add(name)
     assert found == {
-        ("benchmark-domains", SIX): {"mean, without extra"},
-        ("benchmark-domains", CROSS_DOMAIN): {"mean"},
-        ("large-views", SIX): {"mean"},
+        ("benchmark-domains", _SIX): {"mean, without extra"},
+        ("benchmark-domains", _CROSS_DOMAIN): {"mean"},
+        ("large-views", _SIX): {"mean"},
     }
 
 

@@ -22,10 +22,10 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "capacity"
+_NAME = "capacity"
 
 
-def envelopes(sweep: Sweep) -> dict[str, NDArray[np.float64]]:
+def _envelopes(sweep: Sweep) -> dict[str, NDArray[np.float64]]:
     """By space: the oracle gain at each capacity in each order, (orders, capacities)."""
     return {
         space: np.stack(
@@ -39,7 +39,7 @@ def envelopes(sweep: Sweep) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def draw(
+def _draw(
     capacities: Sequence[int],
     streams: Mapping[str, Mapping[str, NDArray[np.float64]]],
     looks: Mapping[str, Look],
@@ -82,35 +82,35 @@ def _curve(axes: Any, capacities: Sequence[int], gains: NDArray[np.float64], loo
     )
 
 
-def make(work: Work) -> Sequence[Figure]:
+def _make(work: Work) -> Sequence[Figure]:
     """The figure over the main streams."""
     plan = work.plan
-    streams = {name: envelopes(work.sweep(name, plan.spaces.all)) for name in plan.group("main")}
+    streams = {name: _envelopes(work.sweep(name, plan.spaces.all)) for name in plan.group("main")}
     capacities = plan.grids.capacities
     return [
         Figure(
-            name=NAME,
+            name=_NAME,
             title="Gain against capacity",
             caption="Oracle envelope G* over the weight grid at each capacity, mean over orders; "
             "the band is the range over orders, the ring the best capacity K*. One view. On each "
             "stream anew, spaces stand left or right by their highest mean gain: the higher half "
             "left, the lower half right. Scales differ from panel to panel.",
-            draw=partial(draw, capacities, streams, looks_of(plan)),
+            draw=partial(_draw, capacities, streams, looks_of(plan)),
             answers=("fig:s_capacity",),
             data={"capacities": capacities, "gains": streams},
         )
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of every space on every main stream."""
     return sweep_pieces(plan.group("main"), plan.spaces.all)
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Gain against capacity, figure",
     answers=("fig:s_capacity",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

@@ -29,11 +29,11 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.queries import first_order, none_chosen, strongest_keys
 from marc_paper.study.work import Work
 
-NAME = "dominant-keys"
-TITLE = "The strongest key of base errors"
-ANSWERS = ("fig:s_flow",)
+_NAME = "dominant-keys"
+_TITLE = "The strongest key of base errors"
+_ANSWERS = ("fig:s_flow",)
 
-BANDS = (
+_BANDS = (
     "stored as the true class",
     "of the true class, stored as another",
     "stored as the base prediction",
@@ -43,7 +43,7 @@ BANDS = (
 _COLORS = (PALETTE[2], PALETTE[5], PALETTE[1], LINE)
 _HATCHES = ("", "....", "////", "")
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("K"),
@@ -59,7 +59,7 @@ COLUMNS = (
 
 @final
 @dataclass(frozen=True)
-class Votes:
+class _Votes:
     """What the strongest keys of some queries are to them; each (capacities, queries)."""
 
     stored_true: NDArray[np.bool_]
@@ -76,27 +76,27 @@ class Votes:
 
     @property
     def bands(self) -> NDArray[np.float64]:
-        """Shares of `BANDS` at each capacity, (capacities, 4); they add up to one."""
+        """Shares of `_BANDS` at each capacity, (capacities, 4); they add up to one."""
         place = np.select([self.stored_true, self.shows_true, self.stored_predicted], [0, 1, 2], 3)
-        return np.stack([(place == band).mean(axis=1) for band in range(len(BANDS))], axis=1)
+        return np.stack([(place == band).mean(axis=1) for band in range(len(_BANDS))], axis=1)
 
 
-def votes_of(strongest: Int, stored: Int, labels: Int, true: Int, predicted: Int) -> Votes:
+def _votes_of(strongest: Int, stored: Int, labels: Int, true: Int, predicted: Int) -> _Votes:
     """What the strongest keys (capacities, Q) are to Q queries of some classes and predictions.
 
     `stored` and `labels` are the labels of keys by stored row, (N,).
     """
-    return Votes(
+    return _Votes(
         stored_true=stored[strongest] == true,
         shows_true=labels[strongest] == true,
         stored_predicted=stored[strongest] == predicted,
     )
 
 
-def rows_of(
+def _rows_of(
     stream: str,
     space: str,
-    votes: Votes,
+    votes: _Votes,
     cosines: NDArray[np.float64],
     repaired: NDArray[np.bool_],
     capacities: Sequence[int],
@@ -114,7 +114,7 @@ def rows_of(
     ]
 
 
-def draw(
+def _draw(
     capacities: Sequence[int], bands: Mapping[str, NDArray[np.float64]], n_queries: int
 ) -> Any:
     """A panel a space: bands over the capacity; bars are intervals of the first band."""
@@ -178,10 +178,10 @@ def _legend(figure: Any) -> None:
     ]
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + 0.5)
-    figure.legend(keys, BANDS, loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(keys, _BANDS, loc="outside lower center", ncols=2, fontsize=8)
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """The bands and their numbers over the main stream."""
     plan = work.plan
     sweep = work.sweep(plan.main, _spaces(plan))
@@ -189,7 +189,7 @@ def make(work: Work) -> Sequence[Artifact]:
     # the first image of a stream finds an empty memory, whose strongest key is none
     queries = np.setdiff1d(np.flatnonzero(~sweep.base_correct), stream.order[:1])
     if not len(queries):
-        return [none_chosen(NAME, TITLE, plan.main, "base prediction wrong", ANSWERS)]
+        return [none_chosen(_NAME, _TITLE, plan.main, "base prediction wrong", _ANSWERS)]
     history = history_of(trajectory, plan.grids.capacities, stream)
     features, labels = stream.features, stream.row_labels
     assert labels is not None  # a study has checked
@@ -199,10 +199,10 @@ def make(work: Work) -> Sequence[Artifact]:
     for space in sweep.spaces:
         keys = features.keys(space)
         strongest = strongest_keys(keys, history)[:, queries]
-        votes = votes_of(strongest, stored, labels, labels[queries], features.base.label[queries])
+        votes = _votes_of(strongest, stored, labels, labels[queries], features.base.label[queries])
         cosines = np.array([(keys[queries] * keys[found]).sum(axis=1) for found in strongest])
         repaired = _repaired(sweep, space, plan)[:, queries]
-        rows += rows_of(plan.main, space, votes, cosines, repaired, plan.grids.capacities)
+        rows += _rows_of(plan.main, space, votes, cosines, repaired, plan.grids.capacities)
         bands[space] = votes.bands
     return [_figure(plan, bands, len(queries)), _table(plan, rows)]
 
@@ -224,29 +224,29 @@ def _share(chosen: NDArray[np.bool_]) -> Estimate:
 def _figure(plan: Plan, bands: Mapping[str, NDArray[np.float64]], n_queries: int) -> Figure:
     capacities = plan.grids.capacities
     return Figure(
-        name=f"{NAME}-bands",
-        title=TITLE,
+        name=f"{_NAME}-bands",
+        title=_TITLE,
         caption=f"{plan.main}, first order: the {n_queries:,} images that the base prediction gets "
         "wrong, by their strongest key, the retained one of the largest kernel weight when they "
         "came. Bands take the first of the names below that holds. Bars: 95 % Wilson intervals of "
         "the lowest band.",
-        draw=partial(draw, capacities, bands, n_queries),
-        answers=ANSWERS,
-        data={"capacities": capacities, "bands": BANDS, "shares": bands, "images": n_queries},
+        draw=partial(_draw, capacities, bands, n_queries),
+        answers=_ANSWERS,
+        data={"capacities": capacities, "bands": _BANDS, "shares": bands, "images": n_queries},
     )
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> Table:
     return Table(
-        name=NAME,
-        title=TITLE,
+        name=_NAME,
+        title=_TITLE,
         caption="Shares of the base errors whose strongest key, the retained one of the largest "
         "kernel weight, has that stored or true label; one key can be counted in two columns. "
         f"Repaired: right after fusion at w = {plan.grids.weight:g}; without memory none of them "
         "is. Intervals: Wilson, 95 %.",
-        columns=COLUMNS,
+        columns=_COLUMNS,
         rows=tuple(rows),
-        answers=ANSWERS,
+        answers=_ANSWERS,
         settings={
             "weight": plan.grids.weight,
             "views": 1,
@@ -259,15 +259,15 @@ def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of the two spaces on the main stream."""
     return sweep_pieces([plan.main], _spaces(plan))
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
-    title=f"{TITLE}, figure",
-    answers=ANSWERS,
-    make=make,
-    pieces=pieces,
+    name=_NAME,
+    title=f"{_TITLE}, figure",
+    answers=_ANSWERS,
+    make=_make,
+    pieces=_pieces,
 )

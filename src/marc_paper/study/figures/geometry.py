@@ -30,18 +30,18 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "geometry"
-LABEL = "fig:s_geometry"
-NEIGHBORS = 10
-N_CLASSES, N_IMAGES = 8, 800
-PERPLEXITY = 30.0
+_NAME = "geometry"
+_LABEL = "fig:s_geometry"
+_NEIGHBORS = 10
+_N_CLASSES, _N_IMAGES = 8, 800
+_PERPLEXITY = 30.0
 _NEEDS = "its planes are the t-SNE of scikit-learn, which is not installed"
 _INSTALL = "pip install 'marc-clip[paper]'"
 
 
 @final
 @dataclass(frozen=True)
-class Projection:
+class _Projection:
     """One space on a plane."""
 
     positions: NDArray[np.float64]
@@ -50,10 +50,10 @@ class Projection:
     """Within the images that are shown, in the whole space."""
 
 
-def shown_rows(labels: Int, n_classes: int = N_CLASSES, n_images: int = N_IMAGES) -> Int:
+def _shown_rows(labels: Int, n_classes: int = _N_CLASSES, n_images: int = _N_IMAGES) -> Int:
     """Stored rows of the classes with the most images, as many of each: the first ones.
 
-    >>> shown_rows(np.array([2, 0, 2, 1, 2, 1, 0]), n_classes=2, n_images=4)
+    >>> _shown_rows(np.array([2, 0, 2, 1, 2, 1, 0]), n_classes=2, n_images=4)
     array([0, 1, 2, 6])
     """
     counts = np.bincount(labels)
@@ -62,39 +62,39 @@ def shown_rows(labels: Int, n_classes: int = N_CLASSES, n_images: int = N_IMAGES
     return np.sort(np.concatenate(rows))
 
 
-def allowed_perplexity(n_points: int) -> float:
+def _allowed_perplexity(n_points: int) -> float:
     """The usual perplexity, or less where there are too few points to have so many neighbours.
 
-    >>> allowed_perplexity(800), allowed_perplexity(31), allowed_perplexity(2)
+    >>> _allowed_perplexity(800), allowed_perplexity(31), allowed_perplexity(2)
     (30.0, 10.0, 1.0)
     """
-    return max(1.0, min(PERPLEXITY, (n_points - 1) / 3))
+    return max(1.0, min(_PERPLEXITY, (n_points - 1) / 3))
 
 
-def plane(points: NDArray[np.floating]) -> NDArray[np.float64]:
+def _plane(points: NDArray[np.floating]) -> NDArray[np.float64]:
     """Positions (n, 2) of points (n, d) by exact t-SNE; the same points give the same ones."""
     if find_spec("sklearn") is None:
         raise MarcError(f"this figure cannot be drawn: {_NEEDS}", hint=_INSTALL)
     from sklearn.manifold import TSNE
 
     by_neighbors = TSNE(
-        perplexity=allowed_perplexity(len(points)), init="pca", method="exact", random_state=0
+        perplexity=_allowed_perplexity(len(points)), init="pca", method="exact", random_state=0
     )
     positions: NDArray[np.float64] = by_neighbors.fit_transform(points).astype(np.float64)
     return positions
 
 
-def project(stream: Stream, space: str, rows: Int, labels: Int) -> Projection:
+def _project(stream: Stream, space: str, rows: Int, labels: Int) -> _Projection:
     """Some images of a space on a plane."""
     keys = stream.features.keys(space)[rows]
-    kappa = min(NEIGHBORS, len(rows) - 1)
-    return Projection(
-        positions=plane(keys),
+    kappa = min(_NEIGHBORS, len(rows) - 1)
+    return _Projection(
+        positions=_plane(keys),
         purity=purity(keys, labels[rows], kappa),
     )
 
 
-def curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
+def _curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
     """Purity at each kappa, one row a space and kappa."""
     return [
         (
@@ -111,11 +111,11 @@ def curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
     ]
 
 
-def hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
+def _hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
     """Hubs of each space beside the capacity that is best for it."""
     rows: list[Row] = []
     for space, found in geometry.items():
-        measures, best = found.measures[NEIGHBORS], sweep.oracle(space)
+        measures, best = found.measures[_NEIGHBORS], sweep.oracle(space)
         rows.append(
             (
                 stream,
@@ -130,7 +130,7 @@ def hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> lis
     return rows
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """The figure of the first main stream, and two tables over all main streams."""
     plan = work.plan
     curves: list[Row] = []
@@ -138,17 +138,17 @@ def make(work: Work) -> Sequence[Artifact]:
     for stream in plan.group("main"):
         geometry = work.geometry(stream, plan.spaces.all)
         sweep = work.sweep(stream, plan.spaces.all)
-        curves += curve_rows(stream, geometry)
-        hubs += hub_rows(stream, sweep, geometry)
+        curves += _curve_rows(stream, geometry)
+        hubs += _hub_rows(stream, sweep, geometry)
     return [_figure(work), _curve_table(plan, curves), _hub_table(plan, hubs)]
 
 
 def _figure(work: Work) -> Figure:
     plan = work.plan
     stream, labels = work.stream(plan.main), work.labels(plan.main)
-    rows = shown_rows(labels)
+    rows = _shown_rows(labels)
     spaces = dict.fromkeys((plan.spaces.own, plan.spaces.deployed))
-    planes = {space: project(stream, space, rows, labels) for space in spaces}
+    planes = {space: _project(stream, space, rows, labels) for space in spaces}
     class_names = stream.features.class_names
     names = {label: class_names[label] for label in np.unique(labels[rows]).tolist()}
     geometry = work.geometry(plan.main, plan.spaces.all)
@@ -158,20 +158,20 @@ def _figure(work: Work) -> Figure:
         for space, found in geometry.items()
     }
     antihubs = {
-        space: (found.measures[NEIGHBORS].antihub_fraction, sweep.oracle(space).capacity)
+        space: (found.measures[_NEIGHBORS].antihub_fraction, sweep.oracle(space).capacity)
         for space, found in geometry.items()
     }
-    kappa = min(NEIGHBORS, len(rows) - 1)
+    kappa = min(_NEIGHBORS, len(rows) - 1)
     return Figure(
-        name=NAME,
+        name=_NAME,
         title="Neighbourhoods before adaptation",
         caption=f"(a, b) The same {len(rows)} images of {len(names)} classes of {plan.main} "
-        f"on a plane (exact t-SNE, perplexity {allowed_perplexity(len(rows)):.3g}, begun at the "
+        f"on a plane (exact t-SNE, perplexity {_allowed_perplexity(len(rows)):.3g}, begun at the "
         f"principal components): a picture only; letters are classes, and marks in (c, d) are "
         f"spaces. Purity@{kappa} in their titles is within these "
         "images, in the whole space; it is not that of the full stream. (c) Purity over all "
         "images and classes against the number of neighbours; bands are 95 % intervals. (d) "
-        f"Images that are among the {NEIGHBORS} neighbours of no other, and the best capacity K* "
+        f"Images that are among the {_NEIGHBORS} neighbours of no other, and the best capacity K* "
         "(oracle: with the best weight of the grid, over orders).",
         draw=partial(
             draw,
@@ -183,13 +183,13 @@ def _figure(work: Work) -> Figure:
             antihubs,
             looks_of(plan),
         ),
-        answers=(LABEL,),
+        answers=(_LABEL,),
         data={
             "rows": rows,
             "labels": labels[rows],
             "classes": names,
             "planes": {space: asdict(each) for space, each in planes.items()},
-            "perplexity": allowed_perplexity(len(rows)),
+            "perplexity": _allowed_perplexity(len(rows)),
             "purity": {
                 space: {kappa: asdict(each) for kappa, each in found.items()}
                 for space, found in purities.items()
@@ -216,7 +216,7 @@ def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
             Column("hub skewness", "ratio"),
         ),
         rows=tuple(rows),
-        answers=(LABEL,),
+        answers=(_LABEL,),
         settings={"views": 1},
     )
 
@@ -225,7 +225,7 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
     return Table(
         name="hubs",
         title="Anti-hubs and the best capacity",
-        caption=f"Anti-hubs and skewness at {NEIGHBORS} neighbours, before adaptation. K* is the "
+        caption=f"Anti-hubs and skewness at {_NEIGHBORS} neighbours, before adaptation. K* is the "
         "capacity of the highest gain with the best weight of the grid in each order, chosen with "
         "the labels of the stream.",
         columns=(
@@ -238,28 +238,28 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
             Column("G* at K*", "points", "oracle"),
         ),
         rows=tuple(rows),
-        answers=(LABEL,),
-        settings={"views": 1, "seeds": plan.seeds.orders, "neighbors": NEIGHBORS},
+        answers=(_LABEL,),
+        settings={"views": 1, "seeds": plan.seeds.orders, "neighbors": _NEIGHBORS},
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every space on every main stream."""
     streams, spaces = plan.group("main"), plan.spaces.all
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """What is missing where the extra `[paper]` is not installed."""
     del plan
     return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Neighbourhoods before adaptation, figure",
-    answers=(LABEL,),
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    answers=(_LABEL,),
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )

@@ -18,12 +18,12 @@ _ROW, _PLANE = 0.175, 2.6  # inches
 _LETTER = 4.2  # points
 _LONGEST = 22  # letters of a class name
 
-Planes = Mapping[str, tuple[NDArray[np.float64], float]]
+_Planes = Mapping[str, tuple[NDArray[np.float64], float]]
 """By space: positions (n, 2), and the purity within these images."""
 
 
 def draw(
-    planes: Planes,
+    planes: _Planes,
     labels: Int,
     class_names: Mapping[int, str],
     n_neighbors: int,
@@ -49,7 +49,7 @@ def draw(
     return figure
 
 
-def class_looks(classes: Iterable[int]) -> dict[int, tuple[str, str]]:
+def _class_looks(classes: Iterable[int]) -> dict[int, tuple[str, str]]:
     """A colour and a letter for each of up to eight classes, the lowest first.
 
     Shapes are those of spaces in every figure, so that classes have letters.
@@ -61,7 +61,7 @@ def class_looks(classes: Iterable[int]) -> dict[int, tuple[str, str]]:
     }
 
 
-def letter_mark(letter: str) -> Any:
+def _letter_mark(letter: str) -> Any:
     """The outline of a letter about its middle, as a marker of matplotlib."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.path import Path
@@ -81,12 +81,12 @@ def _plane(
     title: str,
     n_neighbors: int,
 ) -> None:
-    for label, (color, letter) in class_looks(labels.tolist()).items():
+    for label, (color, letter) in _class_looks(labels.tolist()).items():
         chosen = positions[labels == label]
         axes.plot(
             *(chosen[:, 0], chosen[:, 1]),
             linestyle="none",
-            marker=letter_mark(letter),
+            marker=_letter_mark(letter),
             color=color,
             markersize=_LETTER,
             markeredgewidth=0,
@@ -168,9 +168,9 @@ def _antihubs(
 def _class_legend(figure: Any, class_names: Mapping[int, str]) -> None:
     from matplotlib.lines import Line2D
 
-    found = class_looks(class_names)
+    found = _class_looks(class_names)
     keys = [
-        Line2D([], [], color=color, marker=letter_mark(letter), linestyle="none", markersize=6)
+        Line2D([], [], color=color, marker=_letter_mark(letter), linestyle="none", markersize=6)
         for color, letter in found.values()
     ]
     figure.legend(

@@ -25,11 +25,11 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "hazard"
-STEPS = 160
+_NAME = "hazard"
+_STEPS = 160
 """Weights at which the exact curve is drawn."""
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("group"),
     Column("views"),
@@ -44,7 +44,7 @@ COLUMNS = (
 
 @final
 @dataclass(frozen=True)
-class Curve:
+class _Curve:
     """The fixed gain of one stream against the weight."""
 
     weights: tuple[float, ...]
@@ -55,18 +55,18 @@ class Curve:
     """Whether the mean over orders is below zero at the weight of the plan."""
 
 
-def curve_of(sweep: Sweep, space: str, capacity: int, weight: float) -> Curve:
+def _curve_of(sweep: Sweep, space: str, capacity: int, weight: float) -> _Curve:
     """The exact curve of every order: no weight between those of the grid is interpolated."""
     positive = [0.01, *(each for each in sweep.weights if each > 0)]
-    between = np.geomspace(min(positive), max(positive), STEPS).tolist()
+    between = np.geomspace(min(positive), max(positive), _STEPS).tolist()
     weights = tuple(sorted({0.0, *sweep.weights, *between}))
     paths = [sweep.weight_path(space, capacity, seed) for seed in sweep.seeds]
     gains = np.array([[path.at(each) for each in weights] for path in paths])
     loses = sweep.fixed(space, capacity, weight).gain < 0
-    return Curve(weights, gains - sweep.base_correct.mean(), loses)
+    return _Curve(weights, gains - sweep.base_correct.mean(), loses)
 
 
-def safe_weight(sweep: Sweep, space: str, capacity: int) -> float:
+def _safe_weight(sweep: Sweep, space: str, capacity: int) -> float:
     """The largest weight of the grid up to which no weight of the grid loses, mean over orders."""
     safe = 0.0
     for weight in sweep.weights:
@@ -76,7 +76,7 @@ def safe_weight(sweep: Sweep, space: str, capacity: int) -> float:
     return safe
 
 
-def hazard_row(
+def _hazard_row(
     stream: tuple[str, str, int], sweep: Sweep, space: str, capacity: int, weight: float
 ) -> Row:
     """One stream (name, group, views); its best weight is that of the mean curve."""
@@ -87,13 +87,13 @@ def hazard_row(
         *(name, group, str(views), fixed.base_accuracies[0]),
         paired_gain(sweep, fixed),
         "yes" if fixed.gain < 0 else "no",
-        safe_weight(sweep, space, capacity),
+        _safe_weight(sweep, space, capacity),
         sweep.weights[int(np.argmax(means))],
         Estimate.of(sweep.oracle(space, capacity)),
     )
 
 
-def draw(curves: Mapping[str, Curve], weight: float) -> Any:
+def _draw(curves: Mapping[str, _Curve], weight: float) -> Any:
     """One panel a stream, all on the same axes of weight and each on its own of gain."""
     columns = min(len(curves), min((4, 3), key=lambda each: -len(curves) % each))
     n_rows = -(-len(curves) // columns)
@@ -113,7 +113,7 @@ def draw(curves: Mapping[str, Curve], weight: float) -> Any:
     return figure
 
 
-def _panel(axes: Any, curve: Curve, weight: float) -> None:
+def _panel(axes: Any, curve: _Curve, weight: float) -> None:
     gains = 100 * curve.gains
     mean = gains.mean(axis=0)
     color, dash = (PALETTE[1], (0, (4, 1.6))) if curve.loses else (PALETTE[0], "-")
@@ -145,7 +145,7 @@ def _window(axes: Any, gains: NDArray[np.float64], at: float) -> None:
     axes.set_ylim(bottom - 0.08 * (top - bottom), top + 0.12 * (top - bottom))
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """The figure over all streams, and the table of what the fixed weight does."""
     plan = work.plan
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
@@ -153,20 +153,20 @@ def make(work: Work) -> Sequence[Artifact]:
     for name, entry in plan.streams.items():
         views = usual_views(plan, name)
         sweep = work.sweep(name, [space], views)
-        curves[name] = curve_of(sweep, space, capacity, weight)
-        rows.append(hazard_row((name, entry.group, views), sweep, space, capacity, weight))
+        curves[name] = _curve_of(sweep, space, capacity, weight)
+        rows.append(_hazard_row((name, entry.group, views), sweep, space, capacity, weight))
     protocol = f"Space {space}, K = {capacity}"
     loses = [name for name, curve in curves.items() if curve.loses]
     return [
         Figure(
-            name=NAME,
+            name=_NAME,
             title="Gain against weight on every stream",
             caption=f"{protocol}, {_views(plan)}. Exact fixed gain at every weight, mean "
             "over orders; the band is the range over orders. The dotted line and the mark stand at "
             f"w = {weight:g}: a triangle and a dashed curve where the memory loses, a disc where "
             "it does not. Each panel has its own scale of gains, and deep falls run out of it. "
             f"{_lost(loses, weight)}",
-            draw=partial(draw, curves, weight),
+            draw=partial(_draw, curves, weight),
             answers=("fig:hazard",),
             data={
                 "streams": {
@@ -178,12 +178,12 @@ def make(work: Work) -> Sequence[Artifact]:
             },
         ),
         Table(
-            name=f"{NAME}-weights",
+            name=f"{_NAME}-weights",
             title="What a fixed weight does on every stream",
             caption=f"{protocol}, fixed: w = {weight:g}, with a paired 95 % interval over images "
             "and the deviation over orders. No loss up to: the largest weight of the grid with no "
             "losing weight at or below it. Best: the weight of the highest mean gain.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("fig:hazard",),
             settings={
@@ -196,7 +196,7 @@ def make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of the deployed space on every stream."""
     found = []
     for stream in plan.streams:
@@ -205,11 +205,11 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Gain against weight on every stream, figure",
     answers=("fig:hazard",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 

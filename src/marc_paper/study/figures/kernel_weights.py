@@ -33,21 +33,21 @@ from marc_paper.study.queries import (
 )
 from marc_paper.study.work import Work
 
-NAME = "kernel-weights"
-TITLE = "Kernel weights of one query"
-ANSWERS = ("fig:s_kernel",)
-ACTIVE = 0.1
+_NAME = "kernel-weights"
+_TITLE = "Kernel weights of one query"
+_ANSWERS = ("fig:s_kernel",)
+_ACTIVE = 0.1
 """A key is active from this share of the largest weight on."""
-N_CLASSES = 3
+_N_CLASSES = 3
 """Classes of the most evidence that are drawn, beside the true and the predicted one."""
 
-KINDS = ("the true class", "the base prediction", "another class")
+_KINDS = ("the true class", "the base prediction", "another class")
 """What the stored label of a key is to the query."""
 _COLORS = (PALETTE[2], PALETTE[1], MUTED)
 _MARKERS = ("o", "s", ".")
 _HATCHES = ("", "////", "....")
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("query"),
@@ -64,21 +64,21 @@ COLUMNS = (
 )
 
 
-def kinds_of(stored: Int, query: ChosenQuery) -> Int:
-    """The place in `KINDS` of stored labels."""
+def _kinds_of(stored: Int, query: ChosenQuery) -> Int:
+    """The place in `_KINDS` of stored labels."""
     return np.where(stored == query.true, 0, np.where(stored == query.predicted, 1, 2))
 
 
-def is_active(weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which keys count: those of at least `ACTIVE` of the largest weight."""
-    return weights >= ACTIVE * weights.max()
+def _is_active(weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which keys count: those of at least `_ACTIVE` of the largest weight."""
+    return weights >= _ACTIVE * weights.max()
 
 
-def count_row(stream: str, space: str, query: ChosenQuery, names: Sequence[str]) -> Row:
+def _count_row(stream: str, space: str, query: ChosenQuery, names: Sequence[str]) -> Row:
     """What one space reads: how many keys count, and the evidence that all add up to."""
     reading = query.readings[space]
-    active = is_active(reading.weights)
-    kinds = kinds_of(reading.stored, query)[active]
+    active = _is_active(reading.weights)
+    kinds = _kinds_of(reading.stored, query)[active]
     evidence = reading.evidence(len(names))
     other = int(np.where(np.arange(len(names)) == query.true, -np.inf, evidence).argmax())
     return (
@@ -90,14 +90,14 @@ def count_row(stream: str, space: str, query: ChosenQuery, names: Sequence[str])
     )
 
 
-def leading_classes(evidence: NDArray[np.float64], true: int, predicted: int) -> list[int]:
+def _leading_classes(evidence: NDArray[np.float64], true: int, predicted: int) -> list[int]:
     """The classes of the most evidence, and the true and the predicted one, by their evidence."""
     ranked = [int(each) for each in np.argsort(-evidence, kind="stable")]
-    shown = {*ranked[:N_CLASSES], true, predicted}
+    shown = {*ranked[:_N_CLASSES], true, predicted}
     return [each for each in ranked if each in shown]
 
 
-def draw(query: ChosenQuery, names: Sequence[str]) -> Any:
+def _draw(query: ChosenQuery, names: Sequence[str]) -> Any:
     """Above the weights of all keys by rank, below the evidence that they add up to."""
     readings = query.readings
     figure, grid = panels(2, len(readings), height=1.9, height_ratios=(2.2, 1), sharex="row")
@@ -114,9 +114,9 @@ def draw(query: ChosenQuery, names: Sequence[str]) -> Any:
 
 
 def _counted(space: str, reading: Reading, query: ChosenQuery) -> str:
-    active = is_active(reading.weights)
-    kinds = kinds_of(reading.stored, query)[active]
-    counts = [f"{(kinds == kind).sum():,}" for kind in range(len(KINDS))]
+    active = _is_active(reading.weights)
+    kinds = _kinds_of(reading.stored, query)[active]
+    counts = [f"{(kinds == kind).sum():,}" for kind in range(len(_KINDS))]
     return (
         f"{space}: {active.sum():,} of {len(active):,} keys active\n"
         f"true class {counts[0]}, base prediction {counts[1]}, other {counts[2]}"
@@ -125,7 +125,7 @@ def _counted(space: str, reading: Reading, query: ChosenQuery) -> str:
 
 def _weights(axes: Any, reading: Reading, query: ChosenQuery) -> None:
     weights = reading.weights
-    kinds = kinds_of(reading.stored, query)
+    kinds = _kinds_of(reading.stored, query)
     rank = np.arange(1, len(weights) + 1)
     for kind in (2, 1, 0):
         axes.plot(
@@ -135,7 +135,7 @@ def _weights(axes: Any, reading: Reading, query: ChosenQuery) -> None:
             markeredgewidth=0.4,
             markeredgecolor="white" if kind < 2 else _COLORS[2],
         )
-    axes.axhline(ACTIVE * weights.max(), color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
+    axes.axhline(_ACTIVE * weights.max(), color=INK, linewidth=0.8, linestyle=(0, (4, 2)))
     axes.set(xscale="log", yscale="log", xlabel="rank of the key by weight")
     for axis in (axes.xaxis, axes.yaxis):
         # the usual powers of ten are mathematics, which the style does not read
@@ -144,8 +144,8 @@ def _weights(axes: Any, reading: Reading, query: ChosenQuery) -> None:
 
 def _evidence(axes: Any, reading: Reading, query: ChosenQuery, names: Sequence[str]) -> None:
     evidence = reading.evidence(len(names))
-    leading = leading_classes(evidence, query.true, query.predicted)
-    kinds = kinds_of(np.array(leading), query)
+    leading = _leading_classes(evidence, query.true, query.predicted)
+    kinds = _kinds_of(np.array(leading), query)
     bars = axes.barh(range(len(leading)), evidence[leading], height=0.7)
     for bar, kind in zip(bars, kinds, strict=True):
         bar.set(facecolor=_COLORS[kind], edgecolor="white", hatch=_HATCHES[kind], linewidth=0)
@@ -178,7 +178,7 @@ def _legend(figure: Any) -> None:
     figure.set_size_inches(width, height + 0.3)
     figure.legend(
         keys,
-        [*(f"stored as {kind}" for kind in KINDS), f"{100 * ACTIVE:g} % of the largest"],
+        [*(f"stored as {kind}" for kind in _KINDS), f"{100 * _ACTIVE:g} % of the largest"],
         loc="outside lower center",
         ncols=4,
         fontsize=8,
@@ -186,7 +186,7 @@ def _legend(figure: Any) -> None:
     )
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """The figure of the query and its numbers; one row that says why where there is none."""
     plan = work.plan
     name, own, strong = plan.main, plan.spaces.own, plan.spaces.strong
@@ -202,18 +202,18 @@ def make(work: Work) -> Sequence[Artifact]:
     stream, trajectory = first_order(work)
     positions = in_stream(named, stream.order)
     if not len(positions):
-        return [none_chosen(f"{NAME}-counts", TITLE, name, rule, ANSWERS)]
+        return [none_chosen(f"{_NAME}-counts", _TITLE, name, rule, _ANSWERS)]
     query = query_at(stream, trajectory, int(positions[-1]), (own, strong), capacity)
     about = f"The query is the last of {len(positions):,} images of {name}: {rule}."
     names = stream.features.class_names
     table = Table(
-        name=f"{NAME}-counts",
-        title=f"{TITLE}, counted",
-        caption=f"{about} Active: at least {100 * ACTIVE:g} % of the largest kernel weight. Both "
+        name=f"{_NAME}-counts",
+        title=f"{_TITLE}, counted",
+        caption=f"{about} Active: at least {100 * _ACTIVE:g} % of the largest kernel weight. Both "
         "spaces read the same retained items; the class of a key is its stored label.",
-        columns=COLUMNS,
-        rows=tuple(count_row(name, space, query, names) for space in query.readings),
-        answers=ANSWERS,
+        columns=_COLUMNS,
+        rows=tuple(_count_row(name, space, query, names) for space in query.readings),
+        answers=_ANSWERS,
         settings={"capacity": capacity, "weight": weight, "views": 1, "seeds": (seed,)},
     )
     return [_figure(query, names, about), table]
@@ -222,15 +222,15 @@ def make(work: Work) -> Sequence[Artifact]:
 def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
     true, predicted = names[query.true], names[query.predicted]
     return Figure(
-        name=NAME,
-        title=TITLE,
+        name=_NAME,
+        title=_TITLE,
         caption=f"{about} It is of class {true}, and the base prediction is {predicted}. Above: "
         "the weight of every retained key, the strongest first; marks tell what its stored label "
-        f"is. Keys on or above the dashed line, {100 * ACTIVE:g} % of the largest weight, are "
+        f"is. Keys on or above the dashed line, {100 * _ACTIVE:g} % of the largest weight, are "
         "active. Below: evidence, sums over all keys, of the "
-        f"{N_CLASSES} classes that have the most, and always of the true and the predicted class.",
-        draw=partial(draw, query, names),
-        answers=ANSWERS,
+        f"{_N_CLASSES} classes that have the most, and always of the true and the predicted class.",
+        draw=partial(_draw, query, names),
+        answers=_ANSWERS,
         data={
             "query": {"id": query.id, "row": query.row, "position": query.position},
             "true class": true,
@@ -249,10 +249,10 @@ def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
-    title=f"{TITLE}, figure",
-    answers=ANSWERS,
-    make=make,
+    name=_NAME,
+    title=f"{_TITLE}, figure",
+    answers=_ANSWERS,
+    make=_make,
     pieces=two_space_pieces,
     missing=needs_two_spaces,
 )

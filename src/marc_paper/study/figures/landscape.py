@@ -27,10 +27,10 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "landscape"
-LABEL = "fig:s_landscape"
-NEIGHBORS = 10
-TITLES = ("(a) gain at each weight", f"(b) purity@{NEIGHBORS}", "(c) gain at two weights")
+_NAME = "landscape"
+_LABEL = "fig:s_landscape"
+_NEIGHBORS = 10
+_TITLES = ("(a) gain at each weight", f"(b) purity@{_NEIGHBORS}", "(c) gain at two weights")
 _COLORS = "PuOr"  # two hues that the colour-blind tell apart, white between them
 _ROW = 0.2  # inches
 _BAR, _MARK = 3.2, 2.6  # points: the ends of a bar show beside its mark
@@ -38,7 +38,7 @@ _BAR, _MARK = 3.2, 2.6  # points: the ends of a bar show beside its mark
 
 @final
 @dataclass(frozen=True)
-class Landscape:
+class _Landscape:
     """What one space shows: its purity, its gain at each weight, and two choices of a weight."""
 
     purity: Interval
@@ -50,23 +50,23 @@ class Landscape:
     """Gain at the best weight of each order, over images, the weight chosen anew in each draw."""
 
 
-def landscapes(
+def _landscapes(
     sweep: Sweep,
     geometry: Mapping[str, Geometry],
     capacity: int,
     weight: float,
     n_bootstraps: int,
     seed: int,
-) -> dict[str, Landscape]:
+) -> dict[str, _Landscape]:
     """By space, the purest first."""
     place = sweep.capacities.index(capacity)
     base = sweep.base_correct
-    purity = {space: geometry[space].measures[NEIGHBORS].purity for space in sweep.spaces}
+    purity = {space: geometry[space].measures[_NEIGHBORS].purity for space in sweep.spaces}
     found = {}
     for space in sorted(sweep.spaces, key=lambda space: -_estimate(purity[space])):
         right = [sweep.correct(space, capacity, weight, order) for order in sweep.seeds]
         lower, upper = (ends[:, place] for ends in sweep.intervals[space])
-        found[space] = Landscape(
+        found[space] = _Landscape(
             purity=_known(purity[space]),
             gains=sweep.curve(space)[place],
             fixed=paired_difference(right, [base] * len(right)),
@@ -80,7 +80,7 @@ def landscapes(
     return found
 
 
-def draw(weights: Sequence[float], weight: float, spaces: Mapping[str, Landscape]) -> Any:
+def _draw(weights: Sequence[float], weight: float, spaces: Mapping[str, _Landscape]) -> Any:
     """Cells over the weight, a purity for each row, and the two gains of each row."""
     from matplotlib.figure import Figure as Canvas
 
@@ -97,14 +97,14 @@ def draw(weights: Sequence[float], weight: float, spaces: Mapping[str, Landscape
     _dumbbells(gains, list(spaces.values()), weight)
     cells.set_yticks(range(len(spaces)), list(spaces), fontsize=SMALL + 0.5)
     cells.set_ylim(len(spaces) - 0.5, -0.5)
-    for axes, title in zip((cells, purities, gains), TITLES, strict=True):
+    for axes, title in zip((cells, purities, gains), _TITLES, strict=True):
         axes.set_title(title, loc="left", fontsize=9)
         axes.tick_params(axis="y", length=0)
         axes.tick_params(axis="x", labelsize=SMALL + 1)
     return figure
 
 
-def cell_edges(axes: Any, weights: Sequence[float]) -> NDArray[np.float64]:
+def _cell_edges(axes: Any, weights: Sequence[float]) -> NDArray[np.float64]:
     """Edges half way between the weights, as the axis spaces them, (weights + 1,)."""
     scale = axes.xaxis.get_transform()
     places = scale.transform(np.asarray(weights, dtype=np.float64))
@@ -115,11 +115,11 @@ def cell_edges(axes: Any, weights: Sequence[float]) -> NDArray[np.float64]:
     return np.asarray(scale.inverted().transform(np.r_[first, inner, last]))
 
 
-def _cells(axes: Any, weights: Sequence[float], spaces: Mapping[str, Landscape]) -> Any:
+def _cells(axes: Any, weights: Sequence[float], spaces: Mapping[str, _Landscape]) -> Any:
     gains = 100 * np.stack([space.gains for space in spaces.values()])
     most = max(float(np.abs(gains).max()), 0.1)
     weight_axis(axes, weights)
-    edges = cell_edges(axes, weights)
+    edges = _cell_edges(axes, weights)
     mesh = axes.pcolormesh(
         *(edges, np.arange(len(spaces) + 1) - 0.5, gains),
         cmap=_COLORS,
@@ -134,9 +134,9 @@ def _cells(axes: Any, weights: Sequence[float], spaces: Mapping[str, Landscape])
 
 
 def _mark_weight(
-    axes: Any, weights: Sequence[float], weight: float, spaces: Mapping[str, Landscape]
+    axes: Any, weights: Sequence[float], weight: float, spaces: Mapping[str, _Landscape]
 ) -> None:
-    edges = cell_edges(axes, weights)
+    edges = _cell_edges(axes, weights)
     place = list(weights).index(weight)
     for edge in edges[place : place + 2]:
         axes.axvline(edge, color=INK, linewidth=1.0)
@@ -144,14 +144,14 @@ def _mark_weight(
     axes.plot(best, range(len(best)), "o", color=INK, markersize=3.2, markeredgecolor="white")
 
 
-def _purities(axes: Any, spaces: Sequence[Landscape]) -> None:
+def _purities(axes: Any, spaces: Sequence[_Landscape]) -> None:
     for row, space in enumerate(spaces):
         # a share of a few points is narrower than any mark but a tick
         _interval(axes, row, space.purity, PALETTE[0], "|")
     axes.set_xlabel("purity, %")
 
 
-def _dumbbells(axes: Any, spaces: Sequence[Landscape], weight: float) -> None:
+def _dumbbells(axes: Any, spaces: Sequence[_Landscape], weight: float) -> None:
     axes.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
     for row, space in enumerate(spaces):
         ends = [100 * space.fixed.estimate, 100 * space.oracle.estimate]
@@ -187,13 +187,13 @@ def _interval(axes: Any, row: float, value: Interval, color: str, marker: str) -
     return mark
 
 
-def make(work: Work) -> Sequence[Figure]:
+def _make(work: Work) -> Sequence[Figure]:
     """One figure a main stream."""
     plan = work.plan
     grids, spaces = plan.grids, plan.spaces.all
     figures = []
     for stream in plan.group("main"):
-        found = landscapes(
+        found = _landscapes(
             work.sweep(stream, spaces),
             work.geometry(stream, spaces),
             grids.capacity,
@@ -205,10 +205,10 @@ def make(work: Work) -> Sequence[Figure]:
     return figures
 
 
-def _figure(stream: str, plan: Plan, found: Mapping[str, Landscape]) -> Figure:
+def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
     grids = plan.grids
     return Figure(
-        name=f"{NAME}-{stream}",
+        name=f"{_NAME}-{stream}",
         title=f"Gain over purity and weight on {stream}",
         caption=f"(a) Gain at each weight of the grid, K = {grids.capacity}, mean over "
         f"{len(plan.seeds.orders)} orders; a row a space, the purest at the top. Nothing is "
@@ -218,8 +218,8 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, Landscape]) -> Figure:
         f"(c) Gain at w = {grids.weight:g} (fixed), with a paired interval, and at the best weight "
         "of the grid in each order (oracle), with an interval over images drawn again, the weight "
         "chosen anew each time.",
-        draw=partial(draw, grids.weights, grids.weight, found),
-        answers=(LABEL,) if stream == plan.main else (),
+        draw=partial(_draw, grids.weights, grids.weight, found),
+        answers=(_LABEL,) if stream == plan.main else (),
         data={
             "weights": grids.weights,
             "capacity": grids.capacity,
@@ -229,18 +229,18 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, Landscape]) -> Figure:
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every space on every main stream."""
     streams, spaces = plan.group("main"), plan.spaces.all
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Gain over purity and weight, figure",
-    answers=(LABEL,),
-    make=make,
-    pieces=pieces,
+    answers=(_LABEL,),
+    make=_make,
+    pieces=_pieces,
 )
 
 

@@ -27,32 +27,32 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "margins"
-LABEL = "fig:s_margin"
+_NAME = "margins"
+_LABEL = "fig:s_margin"
 
 _RIGHT, _WRONG = PALETTE[0], PALETTE[1]
 
-Mask = NDArray[np.bool_]
+_Mask = NDArray[np.bool_]
 
 
 @final
 @dataclass(frozen=True)
-class SpaceMargins:
+class _SpaceMargins:
     """Both margins in one space by stored row, and what became of each answer, (N,) each."""
 
     base: NDArray[np.float64]
     memory: NDArray[np.float64]
-    base_correct: Mask
-    correct: Mask
+    base_correct: _Mask
+    correct: _Mask
     weight: float
 
     @property
-    def above(self) -> Mask:
+    def above(self) -> _Mask:
         """Where mu + w delta > 0: fusion is right here, whichever class is the rival."""
         return self.base + self.weight * self.memory > 0
 
     @property
-    def correctable(self) -> Mask:
+    def correctable(self) -> _Mask:
         """Errors of the predictor that the memory's margin outweighs."""
         return ~self.base_correct & self.above & (self.memory > 0)
 
@@ -71,27 +71,27 @@ class SpaceMargins:
         }
 
 
-def shown_spaces(plan: Plan) -> tuple[str, ...]:
+def _shown_spaces(plan: Plan) -> tuple[str, ...]:
     """The predictor's own space and the strong one."""
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-def asked_spaces(plan: Plan) -> tuple[str, ...]:
+def _asked_spaces(plan: Plan) -> tuple[str, ...]:
     """The controls, and what is shown."""
-    return tuple(dict.fromkeys((*plan.spaces.controls, *shown_spaces(plan))))
+    return tuple(dict.fromkeys((*plan.spaces.controls, *_shown_spaces(plan))))
 
 
-def space_margins(work: Work) -> dict[str, SpaceMargins]:
+def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
     """Margins on the main stream in its first order, by space."""
     plan = work.plan
     capacity, weight, seed = plan.grids.capacity, plan.grids.weight, plan.seeds.orders[0]
     stream = work.stream(plan.main).shuffled(seed)
-    sweep = work.sweep(plan.main, asked_spaces(plan))
+    sweep = work.sweep(plan.main, _asked_spaces(plan))
     place = np.argsort(stream.order)
     found = {}
     for space in sweep.spaces:
         each = margins(MARC(space, capacity), stream)
-        found[space] = SpaceMargins(
+        found[space] = _SpaceMargins(
             base=each.base[place],
             memory=each.memory[place],
             base_correct=sweep.base_correct,
@@ -101,7 +101,7 @@ def space_margins(work: Work) -> dict[str, SpaceMargins]:
     return found
 
 
-def row_of(stream: str, space: str, found: SpaceMargins) -> Row:
+def _row_of(stream: str, space: str, found: _SpaceMargins) -> Row:
     """The counts of one space, with their shares."""
     counts = found.counts
     return (
@@ -111,21 +111,21 @@ def row_of(stream: str, space: str, found: SpaceMargins) -> Row:
         (counts["repairs"] - counts["regressions"]) / counts["images"],
         counts["errors"],
         counts["correctable"],
-        share(counts["correctable"], counts["errors"]),
+        _share(counts["correctable"], counts["errors"]),
         counts["repairs"],
         counts["right"],
         counts["at risk"],
         counts["regressions"],
-        share(counts["regressions"], counts["right"]),
+        _share(counts["regressions"], counts["right"]),
     )
 
 
-def share(part: int, whole: int) -> float | None:
+def _share(part: int, whole: int) -> float | None:
     """A fraction; nothing where there is nothing to be a fraction of."""
     return part / whole if whole else None
 
 
-def draw(spaces: Mapping[str, SpaceMargins]) -> Any:
+def _draw(spaces: Mapping[str, _SpaceMargins]) -> Any:
     """A panel a space on the same axes: right answers, errors, and the line of the weight."""
     figure, [row] = panels(1, len(spaces), height=3.3, sharex=True, sharey=True)
     for axes, (space, found) in zip(row, spaces.items(), strict=True):
@@ -140,7 +140,7 @@ def draw(spaces: Mapping[str, SpaceMargins]) -> Any:
     return figure
 
 
-def _points(axes: Any, found: SpaceMargins) -> None:
+def _points(axes: Any, found: _SpaceMargins) -> None:
     size = 3.0 if len(found.base) < 500 else 1.8
     for chosen, marker, color in (
         (found.base_correct, "o", _RIGHT),
@@ -158,7 +158,7 @@ def _points(axes: Any, found: SpaceMargins) -> None:
     axes.axvline(0, color=MUTED, linewidth=0.6)
 
 
-def _limits(axes: Any, spaces: Sequence[SpaceMargins]) -> None:
+def _limits(axes: Any, spaces: Sequence[_SpaceMargins]) -> None:
     """Every point of every panel, with a little room; the panels share their axes."""
     for values, limit in (
         (np.concatenate([each.base for each in spaces]), axes.set_xlim),
@@ -192,7 +192,7 @@ def _title(space: str, counts: Mapping[str, int]) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    fraction = share(part, whole)
+    fraction = _share(part, whole)
     return "none" if fraction is None else f"{100 * fraction:.1f} %"
 
 
@@ -210,27 +210,27 @@ def _legend(figure: Any, weight: float) -> None:
     figure.legend(keys, names, loc="outside lower center", ncols=4, fontsize=8)
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """The figure of two spaces, and the table of the controls."""
     plan = work.plan
-    found = space_margins(work)
-    shown = {space: found[space] for space in shown_spaces(plan)}
-    rows = [row_of(plan.main, space, each) for space, each in found.items()]
+    found = _space_margins(work)
+    shown = {space: found[space] for space in _shown_spaces(plan)}
+    rows = [_row_of(plan.main, space, each) for space, each in found.items()]
     return [_figure(plan, shown), _table(plan, rows)]
 
 
-def _figure(plan: Plan, shown: Mapping[str, SpaceMargins]) -> Figure:
+def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
     grids = plan.grids
     return Figure(
-        name=NAME,
+        name=_NAME,
         title="Margins of the predictor and of the memory",
         caption=f"Each image of {plan.main} by the margin of its true class in the base logits "
         f"and in the memory's evidence, K = {grids.capacity}, first order, one view. Fusion at "
         f"w = {grids.weight:g} (fixed) is right above the line, and may be right below it where "
         "the two best other classes differ. Errors in the shaded region are correctable; lost "
         "answers are right without memory and wrong with it.",
-        draw=partial(draw, shown),
-        answers=(LABEL,),
+        draw=partial(_draw, shown),
+        answers=(_LABEL,),
         data={
             space: {
                 "mu": each.base,
@@ -247,7 +247,7 @@ def _figure(plan: Plan, shown: Mapping[str, SpaceMargins]) -> Figure:
 def _table(plan: Plan, rows: Sequence[Row]) -> Table:
     grids = plan.grids
     return Table(
-        name=NAME,
+        name=_NAME,
         title="What the memory's margin can put right",
         caption=f"K = {grids.capacity}, w = {grids.weight:g}, first order, one view. Correctable: "
         "errors with delta > 0 and mu + w delta > 0, which fusion always repairs. At risk: right "
@@ -268,7 +268,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
             Column("regressions of right", "percent", "fixed"),
         ),
         rows=tuple(rows),
-        answers=(LABEL,),
+        answers=(_LABEL,),
         settings={
             "capacity": grids.capacity,
             "weight": grids.weight,
@@ -278,15 +278,15 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of each space that is asked about, on the main stream."""
-    return sweep_pieces([plan.main], asked_spaces(plan))
+    return sweep_pieces([plan.main], _asked_spaces(plan))
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Margins of predictor and memory, figure",
-    answers=(LABEL,),
-    make=make,
-    pieces=pieces,
+    answers=(_LABEL,),
+    make=_make,
+    pieces=_pieces,
 )

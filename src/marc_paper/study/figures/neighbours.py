@@ -39,13 +39,13 @@ from marc_paper.study.queries import (
 from marc_paper.study.tiles import draw
 from marc_paper.study.work import Work
 
-NAME = "neighbours"
-TITLE = "Nearest retained keys of repaired queries"
-ANSWERS = ("fig:s_qualitative",)
-N_QUERIES = 4
-N_NEAREST = 10
+_NAME = "neighbours"
+_TITLE = "Nearest retained keys of repaired queries"
+_ANSWERS = ("fig:s_qualitative",)
+_N_QUERIES = 4
+_N_NEAREST = 10
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("query"),
     Column("space"),
@@ -62,11 +62,11 @@ COLUMNS = (
 )
 
 
-def rows_of(stream: str, query: ChosenQuery, labels: Int, names: Sequence[str]) -> list[Row]:
+def _rows_of(stream: str, query: ChosenQuery, labels: Int, names: Sequence[str]) -> list[Row]:
     """One row a space: what the nearest keys are to the query. `labels` are by stored row."""
     rows: list[Row] = []
     for space, reading in query.readings.items():
-        near = reading.first(N_NEAREST)
+        near = reading.first(_N_NEAREST)
         evidence = reading.evidence(len(names))[np.newaxis]
         rows.append(
             (
@@ -82,7 +82,7 @@ def rows_of(stream: str, query: ChosenQuery, labels: Int, names: Sequence[str]) 
     return rows
 
 
-def named_by_rule(work: Work, stream: Stream) -> NDArray[np.bool_]:
+def _named_by_rule(work: Work, stream: Stream) -> NDArray[np.bool_]:
     """Which stored rows satisfy the rule of this figure, (N,)."""
     plan = work.plan
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
@@ -94,40 +94,40 @@ def named_by_rule(work: Work, stream: Stream) -> NDArray[np.bool_]:
     return named
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """The tiles and their numbers; one row that says why where no image satisfies the rule."""
     plan = work.plan
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
     stream, trajectory = first_order(work)
-    positions = in_stream(named_by_rule(work, stream), stream.order)
+    positions = in_stream(_named_by_rule(work, stream), stream.order)
     rule = (
         f"base prediction wrong, memory margin below 0 in {own} and above 0 in {strong}, "
         f"fused right in {strong}, "
         f"K = {capacity}, w = {plan.grids.weight:g}, order {plan.seeds.orders[0]}"
     )
     if not len(positions):
-        return [none_chosen(NAME, TITLE, plan.main, rule, ANSWERS)]
+        return [none_chosen(_NAME, _TITLE, plan.main, rule, _ANSWERS)]
     queries = [
         query_at(stream, trajectory, int(position), (own, strong), capacity)
-        for position in spread_evenly(positions, N_QUERIES)
+        for position in spread_evenly(positions, _N_QUERIES)
     ]
     about = f"Evenly spaced in stream order among {len(positions):,} images of {plan.main}: {rule}."
     labels, names = stream.row_labels, stream.features.class_names
     assert labels is not None  # a study has checked
-    rows = [row for query in queries for row in rows_of(plan.main, query, labels, names)]
+    rows = [row for query in queries for row in _rows_of(plan.main, query, labels, names)]
     pictures = _pictures(stream, plan.streams[plan.main].source, queries)
     return [_figure(queries, labels, names, pictures, about), _table(plan, rows, about)]
 
 
 def _table(plan: Plan, rows: Sequence[Row], about: str) -> Table:
     return Table(
-        name=NAME,
-        title=TITLE,
+        name=_NAME,
+        title=_TITLE,
         caption=f"{about} Nearest by cosine among the same retained items in both spaces. Memory "
         "margin: evidence for the true class minus the best other, over all keys.",
-        columns=COLUMNS,
+        columns=_COLUMNS,
         rows=tuple(rows),
-        answers=ANSWERS,
+        answers=_ANSWERS,
         settings={
             "capacity": plan.grids.capacity,
             "weight": plan.grids.weight,
@@ -145,7 +145,7 @@ def _pictures(
     rows = {query.row for query in queries}
     for query in queries:
         for reading in query.readings.values():
-            rows |= set(reading.first(N_NEAREST).items.tolist())
+            rows |= set(reading.first(_N_NEAREST).items.tolist())
     found = {row: of_row(row) for row in sorted(rows)}
     return {row: picture for row, picture in found.items() if picture is not None}
 
@@ -159,14 +159,14 @@ def _figure(
 ) -> Figure:
     tiles = shown(queries, labels, names)
     return Figure(
-        name=f"{NAME}-tiles",
-        title=TITLE,
+        name=f"{_NAME}-tiles",
+        title=_TITLE,
         caption=f"{about} Left: the query, its true class and its base prediction. Each row: its "
-        f"{N_NEAREST} nearest retained keys in one space, the nearest first, from the same memory. "
-        "Frames tell the true label of a key, corner marks its stored label. The number is the "
-        "cosine; the bar is the kernel weight, on one scale for all rows.",
+        f"{_N_NEAREST} nearest retained keys in one space, the nearest first, from the same "
+        "memory. Frames tell the true label of a key, corner marks its stored label. The number is "
+        "the cosine; the bar is the kernel weight, on one scale for all rows.",
         draw=partial(draw, tiles, pictures),
-        answers=ANSWERS,
+        answers=_ANSWERS,
         data={"queries": tiles},
     )
 
@@ -183,7 +183,7 @@ def shown(
             "true class": names[query.true],
             "base prediction": names[query.predicted],
             "spaces": {
-                space: _nearest(query, reading.first(N_NEAREST), labels, names)
+                space: _nearest(query, reading.first(_N_NEAREST), labels, names)
                 for space, reading in query.readings.items()
             },
         }
@@ -208,10 +208,10 @@ def _nearest(
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
-    title=f"{TITLE}, figure",
-    answers=ANSWERS,
-    make=make,
+    name=_NAME,
+    title=f"{_TITLE}, figure",
+    answers=_ANSWERS,
+    make=_make,
     pieces=two_space_pieces,
     missing=needs_two_spaces,
 )

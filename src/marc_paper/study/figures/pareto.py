@@ -14,15 +14,15 @@ from marc.report.style import INK, MUTED, Look
 from marc_paper.study.drawing import legend_below, looks_of, panels
 from marc_paper.study.plan import Plan
 
-BELOW = ("TDA", "MARC, deployed")
+_BELOW = ("TDA", "MARC, deployed")
 """Systems whose numbers rather stand below their points, so that others have room above."""
 
-SIDES = {"above": (0, 1), "below": (0, -1), "right": (1, 0), "left": (-1, 0)}
+_SIDES = {"above": (0, 1), "below": (0, -1), "right": (1, 0), "left": (-1, 0)}
 """Where a number may stand beside its point: to the right, upwards."""
 _FONT = 8.0  # points
 _MARK, _GAP = 7.0, 3.5  # points: the width of a mark, and from there to a number
 
-Box = tuple[float, float, float, float]
+_Box = tuple[float, float, float, float]
 """The left, bottom, right and upper end of a rectangle, in points."""
 
 
@@ -75,7 +75,7 @@ def draw(points: Sequence[Point], looks: Mapping[str, Look], axis: str) -> Any:
     return figure
 
 
-def sides(
+def _sides(
     places: Sequence[tuple[float, float]], texts: Sequence[str], wanted: Sequence[str]
 ) -> list[str]:
     """On which side of each place its text stands, so that it meets no mark and no other text.
@@ -86,34 +86,34 @@ def sides(
     Args:
         places: where the marks are, in points.
         texts: what is written beside each.
-        wanted: the side that each text would rather have, a key of `SIDES`.
+        wanted: the side that each text would rather have, a key of `_SIDES`.
     """
     reach = _MARK + 1.9 * _GAP  # a text is nearer to its own mark than to any other
     taken = [_box(place, (reach, reach)) for place in places]
     found = dict.fromkeys(range(len(places)), "")
     for each in sorted(found, key=lambda place: -places[place][1]):
-        order = dict.fromkeys((wanted[each], *SIDES))
-        boxes = {side: text_box(places[each], texts[each], side) for side in order}
+        order = dict.fromkeys((wanted[each], *_SIDES))
+        boxes = {side: _text_box(places[each], texts[each], side) for side in order}
         found[each] = min(order, key=lambda side: sum(_meet(boxes[side], box) for box in taken))
         taken.append(boxes[found[each]])
     return list(found.values())
 
 
-def text_box(place: tuple[float, float], text: str, side: str) -> Box:
+def _text_box(place: tuple[float, float], text: str, side: str) -> _Box:
     """What a number beside a place covers."""
-    across, up = SIDES[side]
+    across, up = _SIDES[side]
     size = 0.64 * _FONT * len(text), 0.75 * _FONT  # the digits of the font of the style
     room = _MARK / 2 + _GAP
     middle = (place[0] + across * (room + size[0] / 2), place[1] + up * (room + size[1] / 2))
     return _box(middle, size)
 
 
-def _box(middle: tuple[float, float], size: tuple[float, float]) -> Box:
+def _box(middle: tuple[float, float], size: tuple[float, float]) -> _Box:
     (x, y), (width, height) = middle, size
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
-def _meet(one: Box, other: Box) -> bool:
+def _meet(one: _Box, other: _Box) -> bool:
     apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
     return not apart
 
@@ -124,10 +124,10 @@ def _numbers(figure: Any, axes: Any, points: Sequence[Point]) -> None:
     ends = [(each.seconds, 100 * each.accuracy) for each in points]
     places = (axes.transData.transform(ends) * 72 / figure.dpi).tolist()
     texts = [f"{each.views}" for each in points]
-    wanted = ["below" if each.label in BELOW else "above" for each in points]
+    wanted = ["below" if each.label in _BELOW else "above" for each in points]
     aligned = {-1: ("right", "top"), 0: ("center", "center_baseline"), 1: ("left", "bottom")}
-    for end, text, side in zip(ends, texts, sides(places, texts, wanted), strict=True):
-        across, up = SIDES[side]
+    for end, text, side in zip(ends, texts, _sides(places, texts, wanted), strict=True):
+        across, up = _SIDES[side]
         room = _MARK / 2 + _GAP
         axes.annotate(
             *(text, end),

@@ -15,7 +15,7 @@ from marc_paper.study.work import Work
 _ASSETS = Path(__file__).parents[1] / "assets"
 
 
-def make(work: Work) -> Sequence[Figure]:
+def _make(work: Work) -> Sequence[Figure]:
     """Both figures; they are the same for every plan."""
     del work
     return [
@@ -46,6 +46,6 @@ EXPERIMENT = Experiment(
     name="schematics",
     title="How it works",
     answers=("fig:mismatch", "fig:pipeline"),
-    make=make,
+    make=_make,
     pieces=lambda plan: [],
 )

@@ -25,14 +25,14 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "seed-spread"
-HALF_WIDTH = 0.5
+_NAME = "seed-spread"
+_HALF_WIDTH = 0.5
 """Points: that of a panel is no less."""
 
-Gains = Mapping[str, Sequence[float]]
+_Gains = Mapping[str, Sequence[float]]
 """By space, one gain an order."""
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("views"),
     Column("space"),
@@ -43,7 +43,7 @@ COLUMNS = (
     Column("lowest G*", "points", "oracle"),
     Column("highest G*", "points", "oracle"),
 )
-PAIRS = (
+_PAIRS = (
     Column("stream"),
     Column("views"),
     Column("space"),
@@ -55,35 +55,35 @@ PAIRS = (
 )
 
 
-def gains_of(score: Score) -> list[float]:
+def _gains_of(score: Score) -> list[float]:
     """One gain an order."""
     return np.subtract(score.accuracies, score.base_accuracies).tolist()
 
 
-def overlap(first: Sequence[float], second: Sequence[float]) -> bool:
+def _overlap(first: Sequence[float], second: Sequence[float]) -> bool:
     """Whether two ranges share a value.
 
-    >>> overlap([1.0, 3.0], [2.0, 5.0]), overlap([1.0, 2.0], [3.0, 4.0])
+    >>> _overlap([1.0, 3.0], [2.0, 5.0]), overlap([1.0, 2.0], [3.0, 4.0])
     (True, False)
     """
     return max(min(first), min(second)) <= min(max(first), max(second))
 
 
-def compared(first: Sequence[float], second: Sequence[float]) -> str:
+def _compared(first: Sequence[float], second: Sequence[float]) -> str:
     """Whether two ranges overlap: yes, no, or equal where both are one and the same value.
 
-    >>> compared([1.0, 3.0], [2.0, 5.0]), compared([0.0, 0.0], [0.0, 0.0])
+    >>> _compared([1.0, 3.0], [2.0, 5.0]), compared([0.0, 0.0], [0.0, 0.0])
     ('yes', 'equal')
     """
     if np.ptp([*first, *second]) == 0:
         return "equal"
-    return "yes" if overlap(first, second) else "no"
+    return "yes" if _overlap(first, second) else "no"
 
 
-def led(first: Sequence[float], second: Sequence[float], seeds: Sequence[int | None]) -> str:
+def _led(first: Sequence[float], second: Sequence[float], seeds: Sequence[int | None]) -> str:
     """The orders in which the first gains more; those in which both gain the same are named.
 
-    >>> led([1.0, 3.0, 2.0], [2.0, 2.0, 2.0], [0, 1, 2])
+    >>> _led([1.0, 3.0, 2.0], [2.0, 2.0, 2.0], [0, 1, 2])
     '1; same: 2'
     """
     above = [str(seed) for a, b, seed in zip(first, second, seeds, strict=True) if a > b]
@@ -92,12 +92,12 @@ def led(first: Sequence[float], second: Sequence[float], seeds: Sequence[int | N
     return f"{text}; same: {', '.join(same)}" if same else text
 
 
-def space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: float) -> list[Row]:
+def _space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: float) -> list[Row]:
     """One row a space, with an interval over orders."""
     rows: list[Row] = []
     for space in sweep.spaces:
         fixed, oracle = sweep.fixed(space, capacity, weight), sweep.oracle(space, capacity)
-        low, high = gains_of(fixed), gains_of(oracle)
+        low, high = _gains_of(fixed), _gains_of(oracle)
         rows.append(
             (
                 *(stream, str(views), space, fixed.base_accuracies[0]),
@@ -108,8 +108,8 @@ def space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: flo
     return rows
 
 
-def pair_rows(
-    stream: str, views: int, oracle: Gains, fixed: Gains, seeds: Sequence[int | None]
+def _pair_rows(
+    stream: str, views: int, oracle: _Gains, fixed: _Gains, seeds: Sequence[int | None]
 ) -> list[Row]:
     """One row for every two spaces."""
     rows: list[Row] = []
@@ -117,12 +117,12 @@ def pair_rows(
         cells: list[str] = []
         for gains in (oracle, fixed):
             first, second = (gains[space] for space in pair)
-            cells += [compared(first, second), led(first, second, seeds)]
+            cells += [_compared(first, second), _led(first, second, seeds)]
         rows.append((stream, str(views), *pair, *cells))
     return rows
 
 
-def draw(streams: Mapping[str, Gains], looks: Mapping[str, Look], label: str) -> Any:
+def _draw(streams: Mapping[str, _Gains], looks: Mapping[str, Look], label: str) -> Any:
     """One panel a stream, one line a space, its orders from top to bottom."""
     columns = min(len(streams), min((3, 2), key=lambda each: -len(streams) % each))
     n_spaces = len(next(iter(streams.values())))
@@ -165,12 +165,12 @@ def _line(axes: Any, line: int, values: Any, look: Look) -> None:
 def _widen(axes: Any) -> None:
     """Differences far below a point are not blown up to the width of a panel."""
     low, high = axes.get_xlim()
-    if high - low < 2 * HALF_WIDTH:
+    if high - low < 2 * _HALF_WIDTH:
         middle = (low + high) / 2
-        axes.set_xlim(middle - HALF_WIDTH, middle + HALF_WIDTH)
+        axes.set_xlim(middle - _HALF_WIDTH, middle + _HALF_WIDTH)
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """A figure of G* and one of the fixed gain; a table of ranges and one of pairs."""
     plan = work.plan
     capacity, weight, spaces = plan.grids.capacity, plan.grids.weight, _spaces(plan)
@@ -181,31 +181,31 @@ def make(work: Work) -> Sequence[Artifact]:
     for stream in plan.group("domain"):
         views = usual_views(plan, stream)
         sweep = work.sweep(stream, spaces, views)
-        oracle[stream] = {space: gains_of(sweep.oracle(space, capacity)) for space in spaces}
-        fixed[stream] = {space: gains_of(sweep.fixed(space, capacity, weight)) for space in spaces}
-        rows += space_rows(stream, views, sweep, capacity, weight)
-        pairs += pair_rows(stream, views, oracle[stream], fixed[stream], sweep.seeds)
+        oracle[stream] = {space: _gains_of(sweep.oracle(space, capacity)) for space in spaces}
+        fixed[stream] = {space: _gains_of(sweep.fixed(space, capacity, weight)) for space in spaces}
+        rows += _space_rows(stream, views, sweep, capacity, weight)
+        pairs += _pair_rows(stream, views, oracle[stream], fixed[stream], sweep.seeds)
     settings = {"capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
     return [
-        _figure(plan, NAME, "oracle G*", "The oracle gain G*", oracle),
-        _figure(plan, f"{NAME}-fixed", "fixed gain", f"The fixed gain at w = {weight:g}", fixed),
+        _figure(plan, _NAME, "oracle G*", "The oracle gain G*", oracle),
+        _figure(plan, f"{_NAME}-fixed", "fixed gain", f"The fixed gain at w = {weight:g}", fixed),
         Table(
-            name=f"{NAME}-ranges",
+            name=f"{_NAME}-ranges",
             title="Gains of every space over stream orders",
             caption=f"K = {capacity}, fixed: w = {weight:g}; lowest and highest of "
             f"{len(plan.seeds.orders)} orders. The accuracy has a 95 % t-interval over orders.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("fig:s_seedspread", "sec:s_eurosat"),
             settings=settings,
         ),
         Table(
-            name=f"{NAME}-pairs",
+            name=f"{_NAME}-pairs",
             title="Spaces that stream orders do not tell apart",
             caption=f"K = {capacity}, fixed: w = {weight:g}. Orders led: seeds of the orders in "
             "which the space gains more than the other one. Ranges are equal where all orders of "
             "both spaces gain the same.",
-            columns=PAIRS,
+            columns=_PAIRS,
             rows=tuple(pairs),
             answers=("fig:s_seedspread", "sec:s_eurosat"),
             settings=settings,
@@ -213,7 +213,7 @@ def make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of the compared spaces on every domain stream."""
     found = []
     for stream in plan.group("domain"):
@@ -221,7 +221,7 @@ def pieces(plan: Plan) -> list[Piece]:
     return found
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """A spread needs streams of other classes and several orders."""
     if not plan.group("domain"):
         return "there is no stream of group domain"
@@ -229,19 +229,19 @@ def missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Whether stream orders agree on the ranking of spaces, figure",
     answers=("fig:s_seedspread", "sec:s_eurosat"),
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 
-def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, Gains]) -> Figure:
+def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, _Gains]) -> Figure:
     """The same drawing of one quantity."""
     pair = plan.spaces.deployed, plan.spaces.strong
-    found = {name: compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
+    found = {name: _compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
     close = [stream for stream, answer in found.items() if answer == "yes"]
     equal = [stream for stream, answer in found.items() if answer == "equal"]
     ranked = _ranked(pair, close, equal) if len(set(pair)) > 1 else ""
@@ -251,7 +251,7 @@ def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, 
         caption=f"{said} at K = {plan.grids.capacity}; a mark is an order, from top "
         "to bottom, a band their range. Each panel has its own scale of gains. "
         f"Up to {plan.grids.few_views} views. {ranked}".rstrip(),
-        draw=partial(draw, streams, looks_of(plan), f"{label}, points"),
+        draw=partial(_draw, streams, looks_of(plan), f"{label}, points"),
         answers=("fig:s_seedspread",),
         data={
             "seeds": plan.seeds.orders,

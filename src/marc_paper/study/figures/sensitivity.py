@@ -26,8 +26,8 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "sensitivity"
-USUAL = {"beta": MARC.beta, "alpha": MARC.alpha}
+_NAME = "sensitivity"
+_USUAL = {"beta": MARC.beta, "alpha": MARC.alpha}
 _LABELS = {
     ("main", 0, "deployed"): "fig:s_sens_ab",
     ("main", 0, "strong"): "fig:s_sens_al",
@@ -37,11 +37,11 @@ _LABELS = {
     ("shift", 1, "deployed"): "fig:s_sens_kb",
 }
 
-Curves = Mapping[str, Mapping[float, Score]]
+_Curves = Mapping[str, Mapping[float, Score]]
 """By setting: the score at each of its values, the others as deployed."""
 
 
-def subjects(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _subjects(plan: Plan) -> dict[str, tuple[str, ...]]:
     """The spaces that each stream is asked about."""
     spaces = plan.spaces
     both = tuple(dict.fromkeys((spaces.deployed, spaces.strong)))
@@ -51,18 +51,18 @@ def subjects(plan: Plan) -> dict[str, tuple[str, ...]]:
     }
 
 
-def tried(plan: Plan, name: str) -> tuple[float, ...]:
+def _tried(plan: Plan, name: str) -> tuple[float, ...]:
     """The values of beta or alpha, the usual one among them."""
     grid = plan.grids.betas if name == "beta" else plan.grids.alphas
-    return tuple(sorted({*grid, USUAL[name]}))
+    return tuple(sorted({*grid, _USUAL[name]}))
 
 
-def changed(name: str, value: float) -> dict[str, Any]:
+def _changed(name: str, value: float) -> dict[str, Any]:
     """Settings of a sweep; none at the usual value, so that the usual sweep is shared."""
-    return {} if value == USUAL[name] else {name: value}
+    return {} if value == _USUAL[name] else {name: value}
 
 
-def curves(work: Work, stream: str, spaces: Sequence[str]) -> dict[str, Curves]:
+def _curves(work: Work, stream: str, spaces: Sequence[str]) -> dict[str, _Curves]:
     """By space: the fixed scores along each setting."""
     grids = work.plan.grids
     capacity, weight = grids.capacity, grids.weight
@@ -76,15 +76,15 @@ def curves(work: Work, stream: str, spaces: Sequence[str]) -> dict[str, Curves]:
         }
         for space in spaces
     }
-    for name in USUAL:
-        for value in tried(work.plan, name):
-            sweep = work.sweep(stream, spaces, **changed(name, value))
+    for name in _USUAL:
+        for value in _tried(work.plan, name):
+            sweep = work.sweep(stream, spaces, **_changed(name, value))
             for space in spaces:
                 found[space][name][value] = sweep.fixed(space, capacity, weight)
     return dict(found)
 
 
-def rows_of(stream: str, space: str, found: Curves) -> list[Row]:
+def _rows_of(stream: str, space: str, found: _Curves) -> list[Row]:
     """One row a value of a setting."""
     return [
         (stream, space, name, f"{value:g}", score.base_accuracies[0], Estimate.of(score))
@@ -93,14 +93,14 @@ def rows_of(stream: str, space: str, found: Curves) -> list[Row]:
     ]
 
 
-def gains(scores: Mapping[float, Score]) -> NDArray[np.float64]:
+def _gains(scores: Mapping[float, Score]) -> NDArray[np.float64]:
     """Gain at each value in each order, (values, orders)."""
     return np.array(
         [np.subtract(each.accuracies, each.base_accuracies) for each in scores.values()]
     )
 
 
-def draw(
+def _draw(
     shown: Mapping[str, Mapping[float, NDArray[np.float64]]],
     deployed: Mapping[str, float],
     look: Look,
@@ -149,24 +149,24 @@ def _alphas(axes: Any, values: Sequence[float]) -> None:
 _AXES = {"K": _capacities, "w": weight_axis, "beta": _betas, "alpha": _alphas}
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """A figure for each stream and space, and the table of all their numbers."""
     plan = work.plan
     figures: list[Artifact] = []
     rows: list[Row] = []
-    for stream, spaces in subjects(plan).items():
-        for space, found in curves(work, stream, spaces).items():
-            rows += rows_of(stream, space, found)
+    for stream, spaces in _subjects(plan).items():
+        for space, found in _curves(work, stream, spaces).items():
+            rows += _rows_of(stream, space, found)
             figures.append(_figure(plan, stream, space, found))
     return [*figures, _table(plan, rows)]
 
 
-def deployed_settings(plan: Plan) -> dict[str, float]:
+def _deployed_settings(plan: Plan) -> dict[str, float]:
     """Where the other settings stand while one is varied."""
-    return {"K": plan.grids.capacity, "w": plan.grids.weight, **USUAL}
+    return {"K": plan.grids.capacity, "w": plan.grids.weight, **_USUAL}
 
 
-def label_of(plan: Plan, stream: str, space: str) -> tuple[str, ...]:
+def _label_of(plan: Plan, stream: str, space: str) -> tuple[str, ...]:
     """The figure of the paper with this stream and this space, if there is one."""
     group = plan.streams[stream].group
     role = "deployed" if space == plan.spaces.deployed else "strong"
@@ -174,28 +174,28 @@ def label_of(plan: Plan, stream: str, space: str) -> tuple[str, ...]:
     return () if label is None else (label,)
 
 
-def _figure(plan: Plan, stream: str, space: str, found: Curves) -> Figure:
-    shown = {name: dict(zip(scores, gains(scores), strict=True)) for name, scores in found.items()}
-    deployed = deployed_settings(plan)
+def _figure(plan: Plan, stream: str, space: str, found: _Curves) -> Figure:
+    shown = {name: dict(zip(scores, _gains(scores), strict=True)) for name, scores in found.items()}
+    deployed = _deployed_settings(plan)
     base = next(iter(found["K"].values())).base_accuracies[0]
     around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
     return Figure(
-        name=f"{NAME}-{stream}-{safe_name(space)}",
+        name=f"{_NAME}-{stream}-{safe_name(space)}",
         title=f"Settings of {space} on {stream}",
         caption=f"One setting varied at a time around {around} (ring and dotted line), one view. "
         f"Gain over no memory ({100 * base:.2f} %), mean over {len(plan.seeds.orders)} orders; the "
         "band is the range over orders.",
-        draw=partial(draw, shown, deployed, looks_of(plan)[space]),
-        answers=label_of(plan, stream, space),
+        draw=partial(_draw, shown, deployed, looks_of(plan)[space]),
+        answers=_label_of(plan, stream, space),
         data={"deployed": deployed, "no memory": base, "gains": shown},
     )
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    deployed = deployed_settings(plan)
+    deployed = _deployed_settings(plan)
     around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
     return Table(
-        name=NAME,
+        name=_NAME,
         title="One setting at a time",
         caption=f"Each row changes one setting of {around}; one view, gain over orders.",
         columns=(
@@ -211,32 +211,32 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         settings={
             "capacity": plan.grids.capacity,
             "weight": plan.grids.weight,
-            **USUAL,
+            **_USUAL,
             "views": 1,
             "seeds": plan.seeds.orders,
         },
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """The usual sweeps, and one for each other beta and alpha."""
     each: list[dict[str, Any]] = [
         {},
-        *(changed(name, value) for name in USUAL for value in tried(plan, name)),
+        *(_changed(name, value) for name in _USUAL for value in _tried(plan, name)),
     ]
     distinct = {tuple(settings.items()): settings for settings in each}
     return [
         piece
-        for stream, spaces in subjects(plan).items()
+        for stream, spaces in _subjects(plan).items()
         for settings in distinct.values()
         for piece in sweep_pieces([stream], spaces, **settings)
     ]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="One setting at a time, figures",
     answers=tuple(_LABELS.values()),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

@@ -33,10 +33,10 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.warm_up import NO_MEMORY, Curves, climb, curves_of, orders_of, parts_of
 from marc_paper.study.work import Work
 
-NAME = "view-budget-curves"
-WATCHED = (NO_MEMORY, DEPLOYED, STRONG)
+_NAME = "view-budget-curves"
+_WATCHED = (NO_MEMORY, DEPLOYED, STRONG)
 
-PANELS = (
+_PANELS = (
     ("(a) accuracy against views", "accuracy, %"),
     ("(b) gain against views", "gain, points"),
     ("(c) accuracy along the stream, one view", "accuracy, %"),
@@ -44,11 +44,11 @@ PANELS = (
 )
 """Titles and vertical axes."""
 
-Lines = Mapping[str, NDArray[np.float64]]
+_Lines = Mapping[str, NDArray[np.float64]]
 """By name, what one panel shows, (orders, points of the line)."""
 
 
-def accuracies(budgets: Sequence[Budget]) -> dict[str, NDArray[np.float64]]:
+def _accuracies(budgets: Sequence[Budget]) -> dict[str, NDArray[np.float64]]:
     """Accuracy without memory (1, budgets) and with each memory (orders, budgets)."""
     base = np.array([[budget.base.mean() for budget in budgets]])
     with_memory = {
@@ -58,34 +58,34 @@ def accuracies(budgets: Sequence[Budget]) -> dict[str, NDArray[np.float64]]:
     return {NO_MEMORY: base, **with_memory}
 
 
-def gains(accuracy: Lines) -> dict[str, NDArray[np.float64]]:
+def _gains(accuracy: _Lines) -> dict[str, NDArray[np.float64]]:
     """Gain of every memory, (orders, budgets)."""
     base = accuracy[NO_MEMORY]
     return {arm: values - base for arm, values in accuracy.items() if arm != NO_MEMORY}
 
 
-def climbs(curves: Sequence[Curves]) -> dict[str, NDArray[np.float64]]:
+def _climbs(curves: Sequence[Curves]) -> dict[str, NDArray[np.float64]]:
     """How far accuracy climbs along the stream at each budget, (orders, budgets)."""
-    return {name: np.stack([climb(each[name]) for each in curves], axis=1) for name in WATCHED}
+    return {name: np.stack([climb(each[name]) for each in curves], axis=1) for name in _WATCHED}
 
 
-def lines_of(budgets: Sequence[Budget], orders: NDArray[np.int64]) -> tuple[Lines, ...]:
+def _lines_of(budgets: Sequence[Budget], orders: NDArray[np.int64]) -> tuple[_Lines, ...]:
     """What the four panels show, from answers at each budget and the orders (orders, N)."""
     n_parts = parts_of(orders.shape[1])
     curves = [curves_of(budget, orders, n_parts) for budget in budgets]
-    accuracy = accuracies(budgets)
-    along = {name: curves[0][name] for name in WATCHED}
-    return accuracy, gains(accuracy), along, climbs(curves)
+    accuracy = _accuracies(budgets)
+    along = {name: curves[0][name] for name in _WATCHED}
+    return accuracy, _gains(accuracy), along, _climbs(curves)
 
 
-def draw(
-    views: Sequence[int], lines: Sequence[Lines], looks: Mapping[str, Look], legend: Sequence[str]
+def _draw(
+    views: Sequence[int], lines: Sequence[_Lines], looks: Mapping[str, Look], legend: Sequence[str]
 ) -> Any:
     """Four panels; `legend` says of each look what it is."""
     figure, grid = panels(2, 2, height=2.3)
     n_parts = lines[2][NO_MEMORY].shape[1]
     parts = range(1, n_parts + 1)
-    for axes, panel, (title, unit) in zip(grid.flat, lines, PANELS, strict=True):
+    for axes, panel, (title, unit) in zip(grid.flat, lines, _PANELS, strict=True):
         is_along = axes is grid[1, 0]
         for name, values in panel.items():
             _line(axes, parts if is_along else views, 100 * values, looks[name])
@@ -122,7 +122,7 @@ def _view_axis(axes: Any, views: Sequence[int]) -> None:
     axes.set_xlabel("views M")
 
 
-def looks_and_legend(plan: Plan) -> tuple[dict[str, Look], list[str]]:
+def _looks_and_legend(plan: Plan) -> tuple[dict[str, Look], list[str]]:
     """A look for each line, and what the legend calls it."""
     spaces = looks_of(plan)
     # markers that no space has, so that two lines never differ by colour alone
@@ -134,17 +134,17 @@ def looks_and_legend(plan: Plan) -> tuple[dict[str, Look], list[str]]:
     return looks, [NO_MEMORY, *(f"{arm.space}, w = {arm.weight:g}" for arm in arms_of(plan))]
 
 
-def make(work: Work) -> Sequence[Figure]:
+def _make(work: Work) -> Sequence[Figure]:
     """The figure of the main stream."""
     plan = work.plan
     stream, capacity, views = plan.main, plan.grids.benchmark_capacity, plan.budgets(plan.main)
     budgets = [read_budget(work, stream, each, arms_of(plan), capacity) for each in views]
-    lines = lines_of(budgets, orders_of(work, stream))
-    looks, legend = looks_and_legend(plan)
+    lines = _lines_of(budgets, orders_of(work, stream))
+    looks, legend = _looks_and_legend(plan)
     names = ("accuracy", "gain", "along the stream", "climb")
     return [
         Figure(
-            name=NAME,
+            name=_NAME,
             title="View budget and warm-up",
             caption=f"{stream}, K = {capacity}, weights as the legend says (fixed). (a) Accuracy "
             "at every view budget. (b) Gain over the same views without memory. (c) Accuracy in "
@@ -153,23 +153,23 @@ def make(work: Work) -> Sequence[Figure]:
             "orders, bands the range over orders; views are one draw. Memories of the "
             f"predictor's own space, {plan.spaces.own}, are in (a) and (b); (c) and (d) leave them "
             "out.",
-            draw=partial(draw, views, lines, looks, legend),
+            draw=partial(_draw, views, lines, looks, legend),
             answers=("fig:s_substitution",),
             data={"views": views, **dict(zip(names, lines, strict=True))},
         )
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of three spaces of the main stream at every view budget."""
     return budget_pieces(plan.main, plan.budgets(plan.main), arms_of(plan))
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="View budget and warm-up, figure",
     answers=("fig:s_substitution",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
     missing=needs_views,
 )

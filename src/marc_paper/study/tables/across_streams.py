@@ -21,11 +21,11 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "across-streams"
-FEWEST = 3
+_NAME = "across-streams"
+_FEWEST = 3
 """Streams; two are always in perfect order."""
 
-VALUES = (
+_VALUES = (
     Column("stream"),
     Column("views"),
     Column("images", "count"),
@@ -39,7 +39,7 @@ VALUES = (
     Column("gain", "points", "fixed"),
     Column("G*", "points", "oracle"),
 )
-CORRELATIONS = (
+_CORRELATIONS = (
     Column("measure"),
     Column("streams", "count"),
     Column("correlation with gain", "correlation", "fixed"),
@@ -49,7 +49,7 @@ CORRELATIONS = (
 
 @final
 @dataclass(frozen=True)
-class Found:
+class _Found:
     """The deployed space on one stream."""
 
     views: int
@@ -70,7 +70,7 @@ class Found:
         return {**purities, **antihubs, **skewness, "no memory": self.fixed.base_accuracies[0]}
 
 
-def value_row(stream: str, found: Found) -> Row:
+def _value_row(stream: str, found: _Found) -> Row:
     """What is measured on one stream."""
     return (
         *(stream, str(found.views), found.geometry.n_images),
@@ -80,7 +80,7 @@ def value_row(stream: str, found: Found) -> Row:
     )
 
 
-def correlation_rows(streams: Mapping[str, Found]) -> list[Row]:
+def _correlation_rows(streams: Mapping[str, _Found]) -> list[Row]:
     """How each measure ranks the streams."""
     fixed = [each.fixed.gain for each in streams.values()]
     oracle = [each.oracle.gain for each in streams.values()]
@@ -91,7 +91,7 @@ def correlation_rows(streams: Mapping[str, Found]) -> list[Row]:
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The values on each stream, and their correlations over the streams."""
     plan = work.plan
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
@@ -99,7 +99,7 @@ def make(work: Work) -> Sequence[Table]:
     for name in _streams(plan):
         views = usual_views(plan, name)
         sweep = work.sweep(name, [space], views)
-        streams[name] = Found(
+        streams[name] = _Found(
             views,
             work.geometry(name, [space])[space],
             sweep.fixed(space, capacity, weight),
@@ -113,30 +113,30 @@ def make(work: Work) -> Sequence[Table]:
     }
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Whether geometry predicts which streams gain",
             caption=f"Spearman's correlation over {len(streams)} streams, in the space {space}, "
             f"K = {capacity}, fixed: w = {weight:g}. Anti-hubs and skewness depend on the number "
             "of images, which may differ between streams. So few streams support no conclusion.",
-            columns=CORRELATIONS,
-            rows=tuple(correlation_rows(streams)),
+            columns=_CORRELATIONS,
+            rows=tuple(_correlation_rows(streams)),
             answers=("sec:s_discarded",),
             settings=settings,
         ),
         Table(
-            name=f"{NAME}-values",
+            name=f"{_NAME}-values",
             title="The deployed space on every stream",
             caption=f"Space {space}, K = {capacity}, fixed: w = {weight:g}; geometry before "
             "anything is adapted.",
-            columns=VALUES,
-            rows=tuple(value_row(name, found) for name, found in streams.items()),
+            columns=_VALUES,
+            rows=tuple(_value_row(name, found) for name, found in streams.items()),
             answers=("sec:s_discarded",),
             settings=settings,
         ),
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of the deployed space on every stream."""
     streams, spaces = _streams(plan), [plan.spaces.deployed]
     found = geometry_pieces(streams, spaces)
@@ -145,20 +145,20 @@ def pieces(plan: Plan) -> list[Piece]:
     return found
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """A correlation over streams needs several."""
-    if len(_streams(plan)) >= FEWEST:
+    if len(_streams(plan)) >= _FEWEST:
         return ""
-    return f"streams are ranked, and there are fewer than {FEWEST} of main, shift and domain"
+    return f"streams are ranked, and there are fewer than {_FEWEST} of main, shift and domain"
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Whether geometry predicts which streams gain",
     answers=("sec:s_discarded",),
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 

@@ -18,12 +18,12 @@ from marc_paper.study.pieces import Piece, batch_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "batches"
-MEASURES = (PURITY, PSEUDO_PURITY)
-ALL = "all"
+_NAME = "batches"
+_MEASURES = (PURITY, PSEUDO_PURITY)
+_ALL = "all"
 """In the column n: every image of the stream."""
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("measure"),
     Column("n"),
@@ -32,17 +32,17 @@ COLUMNS = (
 )
 
 
-def batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
+def _batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
     """One row a size, and one for all images."""
     rows: list[Row] = [
         (stream, measure, str(size), Estimate.within(correlation), judged.zero_regret[size])
         for size, correlation in judged.rank_correlation.items()
     ]
     choice = judged.choice
-    return [*rows, (stream, measure, ALL, choice.rank_correlation, float(choice.hit))]
+    return [*rows, (stream, measure, _ALL, choice.rank_correlation, float(choice.hit))]
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """One table over the main streams."""
     plan = work.plan
     capacity, draws = plan.grids.capacity, plan.draws
@@ -51,20 +51,20 @@ def make(work: Work) -> Sequence[Table]:
     for stream in plan.group("main"):
         gains = first_ceilings(work.sweep(stream, plan.spaces.all), capacity)
         values = work.batches(stream, plan.spaces.all)
-        for measure in MEASURES:
+        for measure in _MEASURES:
             judged = values.judged(measure, gains, stream)
-            rows += batch_rows(stream, measure, judged)
+            rows += _batch_rows(stream, measure, judged)
             notes.append(_choice_note(measure, judged))
         notes += batch_notes(stream, draws.sizes, values)
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="How many images a choice of space needs",
             caption=f"{draws.batches} batches of n images, drawn without replacement; the same for "
             "every space. Spearman's correlation of a batch's measure with G* over the spaces: "
             "mean and central 95 % of the batches. Zero regret: how often a batch chooses a space "
             f"of the highest G*. G* is held fixed: K = {capacity}, all images, the first order.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_bootstrap_selection",),
             settings={
@@ -78,18 +78,18 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and the batches of every space on every main stream."""
     streams, spaces = plan.group("main"), plan.spaces.all
     return [*sweep_pieces(streams, spaces), *batch_pieces(streams, spaces)]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="How many images a choice of space needs",
     answers=("tab:s_bootstrap_selection",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 

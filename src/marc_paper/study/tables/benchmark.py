@@ -30,12 +30,12 @@ from marc_paper.study.tables.over_orders import (
 )
 from marc_paper.study.work import Work
 
-NAME = "benchmark"
-ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
-TABLES = {NAME: ("main", "shift"), f"{NAME}-domains": ("domain", "extra")}
+_NAME = "benchmark"
+_ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
+_TABLES = {_NAME: ("main", "shift"), f"{_NAME}-domains": ("domain", "extra")}
 """Groups of streams by table."""
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("method"),
     Column("space"),
@@ -49,7 +49,7 @@ COLUMNS = (
 
 @final
 @dataclass(frozen=True)
-class Entry:
+class _Entry:
     """A line of the benchmark: a method at its views on each stream."""
 
     method: str
@@ -59,11 +59,11 @@ class Entry:
     space: str = ""
 
 
-Found = Mapping[tuple[int, str], Runs]
+_Found = Mapping[tuple[int, str], Runs]
 """Runs by place of the entry and stream; what refused the features is not there."""
 
 
-def entries(plan: Plan, streams: Sequence[str]) -> list[Entry]:
+def _entries(plan: Plan, streams: Sequence[str]) -> list[_Entry]:
     """The methods of the plan, then MARC at one, few and many views, then in the strong space.
 
     MARC also has the views of COSMIC where it is compared with it. Streams of other classes have
@@ -80,13 +80,15 @@ def entries(plan: Plan, streams: Sequence[str]) -> list[Entry]:
         asked.append((spaces.strong, plan.most_views))
     for space, count in asked:
         views = {stream: count(stream) for stream in streams}
-        entry = Entry("marc", views, marc_settings(plan, space, capacity), space)
+        entry = _Entry("marc", views, marc_settings(plan, space, capacity), space)
         if entry not in found:
             found.append(entry)
     return found
 
 
-def run_rows(plan: Plan, streams: Sequence[str], lines: Sequence[Entry], found: Found) -> list[Row]:
+def _run_rows(
+    plan: Plan, streams: Sequence[str], lines: Sequence[_Entry], found: _Found
+) -> list[Row]:
     """A row for each entry on each stream; entries that agree there are one row."""
     rows: list[Row] = []
     for stream in streams:
@@ -106,8 +108,8 @@ def run_rows(plan: Plan, streams: Sequence[str], lines: Sequence[Entry], found: 
     return rows
 
 
-def mean_rows(
-    plan: Plan, streams: Sequence[str], lines: Sequence[Entry], found: Found
+def _mean_rows(
+    plan: Plan, streams: Sequence[str], lines: Sequence[_Entry], found: _Found
 ) -> list[Row]:
     """Averages over streams, of entries that answered all of them."""
     rows: list[Row] = []
@@ -130,7 +132,7 @@ def mean_rows(
 
 
 def _advantage(
-    plan: Plan, lines: Sequence[Entry], found: Found, place: int, streams: Sequence[str]
+    plan: Plan, lines: Sequence[_Entry], found: _Found, place: int, streams: Sequence[str]
 ) -> Estimate | None:
     """MARC in the deployed space minus another method, at the views of that method."""
     if lines[place].method == "marc":
@@ -147,23 +149,23 @@ def _advantage(
     return difference(pairs)
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """A table for each kind of streams that the plan has, and one of the methods."""
     plan = work.plan
     tables = []
-    for name, groups in TABLES.items():
+    for name, groups in _TABLES.items():
         streams = plan.group(*groups)
         if not streams:
             continue
-        lines = entries(plan, streams)
-        found, refusals = answers(work, streams, lines)
-        rows = run_rows(plan, streams, lines, found) + mean_rows(plan, streams, lines, found)
+        lines = _entries(plan, streams)
+        found, refusals = _answers(work, streams, lines)
+        rows = _run_rows(plan, streams, lines, found) + _mean_rows(plan, streams, lines, found)
         tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
-    return [*tables, method_table(plan, f"{NAME}-methods", ANSWERS)]
+    return [*tables, method_table(plan, f"{_NAME}-methods", _ANSWERS)]
 
 
-def answers(
-    work: Work, streams: Sequence[str], lines: Sequence[Entry]
+def _answers(
+    work: Work, streams: Sequence[str], lines: Sequence[_Entry]
 ) -> tuple[dict[tuple[int, str], Runs], list[str]]:
     """Runs of every entry on every stream, and what refused a stream's features, with the reason.
 
@@ -193,23 +195,23 @@ def answers(
     return found, notes
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """A run of every entry over each order of each stream."""
     return [
         piece
-        for groups in TABLES.values()
-        for entry in entries(plan, plan.group(*groups))
+        for groups in _TABLES.values()
+        for entry in _entries(plan, plan.group(*groups))
         for stream, views in entry.views.items()
         for piece in run_pieces(plan, (stream,), entry.method, views, **entry.settings)
     ]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Methods side by side",
-    answers=ANSWERS,
-    make=make,
-    pieces=pieces,
+    answers=_ANSWERS,
+    make=_make,
+    pieces=_pieces,
 )
 
 
@@ -218,10 +220,10 @@ def _one_view(stream: str) -> int:
     return 1
 
 
-def _peer(plan: Plan, streams: Sequence[str], method: str) -> Entry:
+def _peer(plan: Plan, streams: Sequence[str], method: str) -> _Entry:
     settings = peer_settings(plan, method)
     views = {stream: views_of(plan, stream, method) for stream in streams}
-    return Entry(method, views, settings, settings.get("space", ""))
+    return _Entry(method, views, settings, settings.get("space", ""))
 
 
 def _table(
@@ -229,7 +231,7 @@ def _table(
 ) -> Table:
     return Table(
         name=name,
-        title="Methods side by side" + (", other classes" if name != NAME else ""),
+        title="Methods side by side" + (", other classes" if name != _NAME else ""),
         caption=f"MARC: K = {capacity}, w = {plan.grids.weight:g}. Others with their own settings, "
         f"at few views ({plan.grids.few_views}; COSMIC: {plan.grids.graph_views}; all of a stream "
         "that has fewer) if a method takes so few, else at the most views that the stream has; at "
@@ -238,9 +240,9 @@ def _table(
         "method's own pipeline with the same views, prompts and order. MARC minus method: in the "
         f"space {plan.spaces.deployed} at the same views. Intervals are paired over images after "
         "a mean over orders; ± is the deviation over orders.",
-        columns=COLUMNS,
+        columns=_COLUMNS,
         rows=tuple(rows),
-        answers=ANSWERS[:2] if name == NAME else ANSWERS[2:],
+        answers=_ANSWERS[:2] if name == _NAME else _ANSWERS[2:],
         settings={
             "capacity": capacity,
             "weight": plan.grids.weight,

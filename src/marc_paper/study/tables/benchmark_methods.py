@@ -7,7 +7,7 @@ from marc_paper.study.artifacts import Column, Row, Table
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import card_of, peer_settings
 
-COLUMNS = (
+_COLUMNS = (
     Column("method"),
     Column("order"),
     Column("sees"),
@@ -24,7 +24,7 @@ _ORDER = {
 }
 
 
-def method_row(plan: Plan, card: MethodCard) -> Row:
+def _method_row(plan: Plan, card: MethodCard) -> Row:
     """One method in words."""
     if card.name == "marc":
         settings = "the paper's, the same for all streams"
@@ -52,7 +52,7 @@ def method_table(plan: Plan, name: str, answers: tuple[str, ...]) -> Table:
         caption="Order: whether an image is answered before it is stored. Sees: what is answered "
         "together. A method that stores first, sees more than one image, or was tuned on labels "
         "is not matched with one that does not.",
-        columns=COLUMNS,
-        rows=tuple(method_row(plan, card_of(method)) for method in (*methods, "marc")),
+        columns=_COLUMNS,
+        rows=tuple(_method_row(plan, card_of(method)) for method in (*methods, "marc")),
         answers=answers,
     )

@@ -25,33 +25,33 @@ from marc_paper.study.tables.over_orders import (
 )
 from marc_paper.study.work import Work
 
-NAME = "components"
-REDUCED, STRICT = "reduced system", "strict one memory"
-NEGATIVE_WEIGHT, GAMMA = 0.117, 1.0
+_NAME = "components"
+_REDUCED, _STRICT = "reduced system", "strict one memory"
+_NEGATIVE_WEIGHT, _GAMMA = 0.117, 1.0
 """lambda_-, as TDA was released with it, and gamma; the paper prints neither."""
 
-STEPS: Mapping[str, Mapping[str, Any]] = {
-    REDUCED: {},
+_STEPS: Mapping[str, Mapping[str, Any]] = {
+    _REDUCED: {},
     "refinement": {"refine_labels": True},
-    "negative memory": {"refine_labels": True, "negative_weight": NEGATIVE_WEIGHT},
+    "negative memory": {"refine_labels": True, "negative_weight": _NEGATIVE_WEIGHT},
     "adaptive fusion": {
         "refine_labels": True,
-        "negative_weight": NEGATIVE_WEIGHT,
-        "gamma": GAMMA,
+        "negative_weight": _NEGATIVE_WEIGHT,
+        "gamma": _GAMMA,
     },
-    STRICT: {"admission_capacity": 0},
+    _STRICT: {"admission_capacity": 0},
 }
 """Settings beside the usual ones; the components are cumulative, in the paper's order."""
 
-REFERENCE = {
-    "refinement": REDUCED,
+_REFERENCE = {
+    "refinement": _REDUCED,
     "negative memory": "refinement",
     "adaptive fusion": "negative memory",
-    STRICT: REDUCED,
+    _STRICT: _REDUCED,
 }
 """What each step is compared with."""
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("views"),
     Column("component"),
@@ -62,14 +62,14 @@ COLUMNS = (
 )
 
 
-def component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]]) -> list[Row]:
+def _component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]]) -> list[Row]:
     """A row for each step; several streams are averaged. Each has its runs by step."""
     rows: list[Row] = []
-    for step in STEPS:
+    for step in _STEPS:
         runs = [each[step] for each in streams]
         change = None
-        if step in REFERENCE:
-            before = [each[REFERENCE[step]] for each in streams]
+        if step in _REFERENCE:
+            before = [each[_REFERENCE[step]] for each in streams]
             pairs = zip(runs, before, strict=True)
             change = difference([(a.correct, b.correct) for a, b in pairs])
         rows.append(
@@ -86,59 +86,60 @@ def component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]])
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of steps."""
     plan = work.plan
     streams = plan.group("main", "shift")
     runs = {stream: _runs(work, stream, 1) for stream in streams}
-    rows = [row for stream in streams for row in component_rows(stream, 1, [runs[stream]])]
+    rows = [row for stream in streams for row in _component_rows(stream, 1, [runs[stream]])]
     for name, several in averages(plan, streams).items():
-        rows += component_rows(name, 1, [runs[stream] for stream in several])
+        rows += _component_rows(name, 1, [runs[stream] for stream in several])
     many = plan.most_views(plan.main)
     if many > 1:
-        rows += component_rows(plan.main, many, [_runs(work, plan.main, many)])
+        rows += _component_rows(plan.main, many, [_runs(work, plan.main, many)])
     settings = _settings(plan)
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Optional components",
             caption=f"{settings['space']}, K = {settings['capacity']}, "
             f"w = {settings['weight']:g}. Components are added one after the other, each to all "
-            f"before it: the negative memory with lambda_- = {NEGATIVE_WEIGHT:g}, adaptive fusion "
-            f"with gamma = {GAMMA:g}; the paper prints neither. Change: accuracy minus that of the "
-            "step before, for the strict system (K_C = 0) minus that of the reduced one. Intervals "
-            "are paired over images, after a mean over orders; ± is the deviation over orders.",
-            columns=COLUMNS,
+            f"before it: the negative memory with lambda_- = {_NEGATIVE_WEIGHT:g}, adaptive fusion "
+            f"with gamma = {_GAMMA:g}; the paper prints neither. Change: accuracy minus that of "
+            "the step before, for the strict system (K_C = 0) minus that of the reduced one. "
+            "Intervals are paired over images, after a mean over orders; ± is the deviation over "
+            "orders.",
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_components_ood",),
             settings={
                 **settings,
                 "seeds": plan.seeds.orders,
-                "negative_weight": NEGATIVE_WEIGHT,
-                "gamma": GAMMA,
+                "negative_weight": _NEGATIVE_WEIGHT,
+                "gamma": _GAMMA,
             },
         )
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """A run of each step over each order, and at many views on the first main stream."""
     many = plan.most_views(plan.main)
     asked = [(plan.group("main", "shift"), 1)] + ([((plan.main,), many)] if many > 1 else [])
     return [
         piece
         for streams, views in asked
-        for step in STEPS.values()
+        for step in _STEPS.values()
         for piece in run_pieces(plan, streams, "marc", views, **_settings(plan), **step)
     ]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Optional components, one after the other",
     answers=("tab:s_components_ood",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 
@@ -149,5 +150,5 @@ def _settings(plan: Plan) -> dict[str, Any]:
 def _runs(work: Work, stream: str, views: int) -> dict[str, Runs]:
     return {
         name: over_orders(work, stream, "marc", views, **_settings(work.plan), **step)
-        for name, step in STEPS.items()
+        for name, step in _STEPS.items()
     }

@@ -27,10 +27,10 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.selection_rules import candidate_sets
 from marc_paper.study.work import Work
 
-NAME = "composite"
-KAPPA = 10
+_NAME = "composite"
+_KAPPA = 10
 
-COLUMNS = (
+_COLUMNS = (
     Column("candidates"),
     Column("stream"),
     Column("role"),
@@ -44,22 +44,22 @@ COLUMNS = (
     Column("highest", "correlation", "oracle"),
 )
 
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True)
-class Geometries:
+class _Geometries:
     """Some spaces of one stream: purity, anti-hub fraction and G*, (spaces,) each."""
 
-    purity: Floats
-    antihubs: Floats
-    gains: Floats
+    purity: _Floats
+    antihubs: _Floats
+    gains: _Floats
 
     @classmethod
-    def of(cls, geometry: Mapping[str, Geometry], gains: Mapping[str, float]) -> Geometries:
+    def of(cls, geometry: Mapping[str, Geometry], gains: Mapping[str, float]) -> _Geometries:
         """The spaces that have a gain, in that order; a study's streams have labels."""
-        measures = [geometry[space].measures[KAPPA] for space in gains]
+        measures = [geometry[space].measures[_KAPPA] for space in gains]
         return cls(
             np.array([each.purity.estimate for each in measures]),  # type: ignore[union-attr]
             np.array([each.antihub_fraction for each in measures]),
@@ -95,7 +95,7 @@ class Geometries:
 
 @final
 @dataclass(frozen=True)
-class Fit:
+class _Fit:
     """The lambda of the highest correlation, and the ends between which the ranking is the same."""
 
     penalty: float
@@ -104,7 +104,7 @@ class Fit:
     n_rankings: int
 
 
-def fit(stream: Geometries) -> Fit:
+def _fit(stream: _Geometries) -> _Fit:
     """Try every ranking; of equal correlations the smallest lambda counts.
 
     Purity alone is lambda = 0. It ranks as the smallest lambda above 0 do, unless spaces tie in it:
@@ -115,13 +115,13 @@ def fit(stream: Geometries) -> Fit:
     alone = (0.0, 0.0, 0.0)
     tried = [alone, *tried] if stream.parts_ties else [(0.0, *spans[0]), *tried[1:]]
     best = max(tried, key=lambda each: (_known(stream.correlation(each[0])), -each[0]))
-    return Fit(*best, n_rankings=len(tried))
+    return _Fit(*best, n_rankings=len(tried))
 
 
-def composite_rows(named: str, streams: Mapping[str, Geometries]) -> list[Row]:
+def _composite_rows(named: str, streams: Mapping[str, _Geometries]) -> list[Row]:
     """The first stream is fitted, the others are not."""
     names = list(streams)
-    fitted = fit(streams[names[0]])
+    fitted = _fit(streams[names[0]])
     rows: list[Row] = []
     for stream, found in streams.items():
         is_first = stream == names[0]
@@ -143,7 +143,7 @@ def composite_rows(named: str, streams: Mapping[str, Geometries]) -> list[Row]:
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """One table over the main streams."""
     plan, capacity = work.plan, work.plan.grids.capacity
     streams = {
@@ -156,13 +156,13 @@ def make(work: Work) -> Sequence[Table]:
     rows = []
     for named, spaces in candidate_sets(plan).items():
         chosen = {
-            name: Geometries.of(geometry, {space: gains[space] for space in spaces})
+            name: _Geometries.of(geometry, {space: gains[space] for space in spaces})
             for name, (gains, geometry) in streams.items()
         }
-        rows += composite_rows(named, chosen)
+        rows += _composite_rows(named, chosen)
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Purity less anti-hubs, fitted on one stream",
             caption=f"Spearman's correlation over the spaces, with G* at K = {capacity}, mean over "
             "orders. The composite is purity@10 minus lambda times the anti-hub fraction@10. "
@@ -170,7 +170,7 @@ def make(work: Work) -> Sequence[Table]:
             "ranks its spaces alike; the middle is taken, or 0 where purity alone is best. Where "
             "spaces tie in purity, 0 is a ranking of its own. No upper end: all larger ones do. "
             "Lowest and highest: over all lambda between the ends.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("sec:s_discarded", "eq:composite"),
             settings={"capacity": capacity, "views": 1, "seeds": plan.seeds.orders},
@@ -178,13 +178,13 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every space on every main stream."""
     streams, spaces = plan.group("main"), plan.spaces.all
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """A fit says nothing where there is no stream to try it on."""
     if len(plan.group("main")) > 1:
         return ""
@@ -192,12 +192,12 @@ def missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Purity less anti-hubs, fitted on one stream",
     answers=("sec:s_discarded", "eq:composite"),
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 

@@ -26,12 +26,12 @@ from marc_paper.study.tables.over_orders import over_orders
 from marc_paper.study.tables.paired import envelope_interval
 from marc_paper.study.work import Work
 
-NAME = "controls"
-SPAN = "span"
-CLIP_WEIGHT = 1.0
+_NAME = "controls"
+_SPAN = "span"
+_CLIP_WEIGHT = 1.0
 """At which the CLIP memory's own evidence is read, as it is for admission."""
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("purity@10", "percent"),
@@ -46,7 +46,7 @@ COLUMNS = (
     Column("G^tr at K", "points", "held-out"),
     Column("w^tr", "number"),
 )
-ALL_COLUMNS = (
+_ALL_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("purity@10", "percent"),
@@ -56,7 +56,7 @@ ALL_COLUMNS = (
     Column("no memory", "percent"),
     Column("G* ceiling", "points", "oracle"),
 )
-PARALLEL_COLUMNS = (
+_PARALLEL_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("K"),
@@ -69,7 +69,7 @@ PARALLEL_COLUMNS = (
 )
 
 
-def control_rows(
+def _control_rows(
     stream: str, sweeps: Mapping[str, Sweep], geometry: Mapping[str, Geometry], plan: Plan
 ) -> list[Row]:
     """One row for each control of a stream, then the span of their gains."""
@@ -93,16 +93,16 @@ def control_rows(
                 best.base_accuracies[0],
                 Estimate.over_orders(fixed.accuracies),
                 Estimate.of(fixed),
-                ceiling(sweep, best, plan),
+                _ceiling(sweep, best, plan),
                 Estimate.of(held_out) if held_out else None,
                 held_out.weights[0] if held_out else None,
             )
         )
     spans = max(ceilings) - min(ceilings), max(transferred) - min(transferred) if sources else None
-    return [*rows, (stream, SPAN, *[None] * 8, *spans, None)]
+    return [*rows, (stream, _SPAN, *[None] * 8, *spans, None)]
 
 
-def ceiling(sweep: Sweep, best: Score, plan: Plan) -> Estimate:
+def _ceiling(sweep: Sweep, best: Score, plan: Plan) -> Estimate:
     """The gain of an oracle with its deviation over orders and its interval over images."""
     found = envelope_interval(
         *(sweep, best.space, best.capacity, plan.draws.bootstraps, plan.seeds.draws)
@@ -110,7 +110,7 @@ def ceiling(sweep: Sweep, best: Score, plan: Plan) -> Estimate:
     return replace(Estimate.of(best), low=found.low, high=found.high)
 
 
-def all_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
+def _all_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
     """One row a space at its best capacity in the first order, the lowest ceiling first."""
     first = sweep.of_orders(sweep.seeds[:1])
     scores = [first.oracle(space) for space in first.spaces]
@@ -123,7 +123,7 @@ def all_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> lis
     ]
 
 
-def parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
+def _parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
     """One memory in the predictor's own space, and the CLIP memory's evidence beside it."""
     plan = work.plan
     stream, own, orders = plan.main, plan.spaces.own, plan.seeds.orders
@@ -145,7 +145,7 @@ def parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The controls, every space at its best capacity, and single against parallel memories."""
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
@@ -153,29 +153,29 @@ def make(work: Work) -> Sequence[Table]:
     everything: list[Row] = []
     for stream, sweep in sweeps.items():
         geometry = work.geometry(stream, plan.spaces.all)
-        controls += control_rows(stream, sweeps, geometry, plan)
-        everything += all_rows(stream, sweep, geometry)
+        controls += _control_rows(stream, sweeps, geometry, plan)
+        everything += _all_rows(stream, sweep, geometry)
     return [
         _controls_table(plan, controls),
         Table(
-            name=f"{NAME}-all",
+            name=f"{_NAME}-all",
             title="Every space at its own best capacity",
             caption="One view, the first order. K* and its weight have the highest gain of the "
             "grids and are chosen with the labels of the stream; of equal gains the smaller K "
             "counts. The lowest ceiling first.",
-            columns=ALL_COLUMNS,
+            columns=_ALL_COLUMNS,
             rows=tuple(everything),
             answers=("tab:s_newspaces_results",),
             settings={"views": 1, "seeds": plan.seeds.orders[:1]},
         ),
-        _parallel_table(plan, parallel_rows(work, sweeps[plan.main]), sweeps[plan.main]),
+        _parallel_table(plan, _parallel_rows(work, sweeps[plan.main]), sweeps[plan.main]),
     ]
 
 
 def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
     capacity, weight = plan.grids.capacity, plan.grids.weight
     return Table(
-        name=NAME,
+        name=_NAME,
         title="The control spaces, each at its own best capacity",
         caption="One view. K* has the highest mean over orders of the best gain over the grid of "
         "weights; of equal gains the smaller K counts. w* is the best weight there of the mean "
@@ -183,7 +183,7 @@ def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
         f"the weight but not K* chosen anew in each draw; ± is over orders. At w = {weight:g} "
         "the weight is fixed, but K* was chosen with labels. G^tr: the weight is chosen on the "
         f"other main streams, all at K = {capacity}. Span: strongest minus weakest.",
-        columns=COLUMNS,
+        columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:swap",),
         settings={
@@ -202,21 +202,21 @@ def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
 def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
     own, best = plan.spaces.own, sweep.oracle(plan.spaces.own).capacity
     return Table(
-        name=f"{NAME}-parallel",
+        name=f"{_NAME}-parallel",
         title="Single and parallel memories in the predictor's own space",
         caption="One view, mean over orders. Parallel: the evidence of the CLIP memory that "
-        f"otherwise only admits is added with weight {CLIP_WEIGHT:g}; this is another system. "
+        f"otherwise only admits is added with weight {_CLIP_WEIGHT:g}; this is another system. "
         "Differences are averaged over orders before the interval over images is formed; ± is the "
         "deviation over orders.",
-        columns=PARALLEL_COLUMNS,
+        columns=_PARALLEL_COLUMNS,
         rows=tuple(rows),
         answers=("sec:s_swap",),
-        settings={"views": 1, "seeds": plan.seeds.orders, "clip_weight": CLIP_WEIGHT},
+        settings={"views": 1, "seeds": plan.seeds.orders, "clip_weight": _CLIP_WEIGHT},
         notes=(f"The best capacity K* of the single memory in {own} is {best}.",),
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """Sweeps and geometries of every space, and the runs with parallel memories."""
     streams, spaces = plan.group("main"), plan.spaces.all
     runs = [run_pieces(plan, [plan.main], "marc", **each) for each in _parallel_settings(plan)]
@@ -229,13 +229,13 @@ def pieces(plan: Plan) -> list[Piece]:
 
 def _parallel_settings(plan: Plan) -> list[dict[str, Any]]:
     # K* is known only afterwards; w = 1 reads both memories alike
-    weights = dict.fromkeys((CLIP_WEIGHT, plan.grids.weight))
+    weights = dict.fromkeys((_CLIP_WEIGHT, plan.grids.weight))
     return [
         {
             "space": plan.spaces.own,
             "capacity": capacity,
             "weight": weight,
-            "clip_weight": CLIP_WEIGHT,
+            "clip_weight": _CLIP_WEIGHT,
         }
         for capacity in plan.grids.capacities
         for weight in weights
@@ -248,9 +248,9 @@ def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="The control spaces at their best capacity",
     answers=("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

@@ -22,16 +22,16 @@ from marc_paper.study.pieces import Piece, batch_pieces, geometry_pieces, sweep_
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "correlations"
-NEAR = (0.2, 0.6)
+_NAME = "correlations"
+_NEAR = (0.2, 0.6)
 """Near-matched spaces gain at least and at most these shares of the highest gain."""
-FEWEST = 3
+_FEWEST = 3
 """Spaces without which a part of them is not ranked."""
 
-Gains = dict[str, float]
+_Gains = dict[str, float]
 
 
-def control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
+def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
     """How each measure ranks ceilings and best capacities of the spaces in `batches`."""
     best = {space: sweep.oracle(space) for space in batches.spaces}
     ceilings = {space: found.gain for space, found in best.items()}
@@ -39,27 +39,27 @@ def control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
     return [
         (
             *(stream, rule, len(best)),
-            *judged_cells(batches, rule, ceilings, stream),
-            *judged_cells(batches, rule, capacities, stream),
+            *_judged_cells(batches, rule, ceilings, stream),
+            *_judged_cells(batches, rule, capacities, stream),
             batches.sizes[-1],
         )
         for rule in (PURITY, ANTIHUB)
     ]
 
 
-def interval_rows(stream: str, gains: Gains, batches: BatchValues) -> list[Row]:
+def _interval_rows(stream: str, gains: _Gains, batches: BatchValues) -> list[Row]:
     """How each measure ranks gains, on all images and on the largest batches."""
     return [
         (
             *(stream, rule, len(gains)),
-            *judged_cells(batches, rule, gains, stream),
+            *_judged_cells(batches, rule, gains, stream),
             batches.sizes[-1],
         )
         for rule in (PURITY, ANTIHUB)
     ]
 
 
-def judged_cells(
+def _judged_cells(
     batches: BatchValues, rule: str, outcome: Mapping[str, float], stream: str
 ) -> tuple[Cell, Cell]:
     """A rank correlation on all images, and on the largest batches with its interval."""
@@ -68,7 +68,7 @@ def judged_cells(
     return judged.choice.rank_correlation, on_batches
 
 
-def order_rows(
+def _order_rows(
     stream: str, sweep: Sweep, geometry: Mapping[str, Geometry], capacity: int
 ) -> list[Row]:
     """The ranking of each order, its leader, and what choosing by purity loses; then the mean."""
@@ -94,20 +94,20 @@ def order_rows(
     return [*rows, mean]
 
 
-def parts_by_gain(gains: Gains) -> dict[str, Gains]:
+def _parts_by_gain(gains: _Gains) -> dict[str, _Gains]:
     """All spaces, those that gain, and the near-matched ones; small parts are left out.
 
-    >>> list(parts_by_gain({"a": 0.2, "b": 0.1, "c": 0.08, "d": 0.05, "e": 0.0}))
+    >>> list(_parts_by_gain({"a": 0.2, "b": 0.1, "c": 0.08, "d": 0.05, "e": 0.0}))
     ['all', 'positive gain', 'near-matched']
     """
-    least, most = (share * max(gains.values()) for share in NEAR)
+    least, most = (share * max(gains.values()) for share in _NEAR)
     positive = {space: gain for space, gain in gains.items() if gain > 0}
     near = {space: gain for space, gain in positive.items() if least <= gain <= most}
     parts = {"positive gain": positive, "near-matched": near}
-    return {"all": gains} | {name: part for name, part in parts.items() if len(part) >= FEWEST}
+    return {"all": gains} | {name: part for name, part in parts.items() if len(part) >= _FEWEST}
 
 
-def check_rows(
+def _check_rows(
     stream: str,
     predictor: str,
     sweep: Sweep,
@@ -116,7 +116,7 @@ def check_rows(
 ) -> list[Row]:
     """How purity ranks each set of candidates in the first order."""
     rows: list[Row] = []
-    for name, gains in parts_by_gain(first_ceilings(sweep, capacity)).items():
+    for name, gains in _parts_by_gain(first_ceilings(sweep, capacity)).items():
         choice = _chosen_by_purity(stream, gains, geometry)
         rows.append(
             (
@@ -129,7 +129,7 @@ def check_rows(
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """Controls on batches, every order, parts of the spaces, and every space on batches."""
     plan = work.plan
     capacity, spaces, main = plan.grids.capacity, plan.spaces.all, plan.group("main")
@@ -138,14 +138,14 @@ def make(work: Work) -> Sequence[Table]:
     for stream in plan.group("main", "predictor"):
         sweep, geometry = work.sweep(stream, spaces), work.geometry(stream, spaces)
         predictor = plan.streams[stream].predictor or plan.predictor
-        rows["checks"] += check_rows(stream, predictor, sweep, geometry, capacity)
+        rows["checks"] += _check_rows(stream, predictor, sweep, geometry, capacity)
         if stream not in main:
             continue
-        rows["orders"] += order_rows(stream, sweep, geometry, capacity)
+        rows["orders"] += _order_rows(stream, sweep, geometry, capacity)
         batches = work.batches(stream, spaces)
-        rows["all"] += interval_rows(stream, first_ceilings(sweep, capacity), batches)
+        rows["all"] += _interval_rows(stream, first_ceilings(sweep, capacity), batches)
         controls = work.batches(stream, plan.spaces.controls)
-        rows["controls"] += control_rows(stream, sweep, controls)
+        rows["controls"] += _control_rows(stream, sweep, controls)
         notes += batch_notes(stream, plan.draws.sizes, batches)
     return [
         _controls(plan, rows["controls"], notes),
@@ -157,7 +157,7 @@ def make(work: Work) -> Sequence[Table]:
 
 def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
     return Table(
-        name=NAME,
+        name=_NAME,
         title="What purity and anti-hubs rank among the control spaces",
         caption="Spearman's correlation with midranks of a measure with the ceiling G* at K* and "
         f"with K* itself, both over all orders. {_batches_words(plan)}",
@@ -178,7 +178,7 @@ def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
 
 def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
     return Table(
-        name=f"{NAME}-orders",
+        name=f"{_NAME}-orders",
         title="The ranking of every space in each order",
         caption="All spaces see the same order. Spearman's correlation of purity@10 with G* at "
         f"K = {plan.grids.capacity}; the leader has the highest G*. Regret: what the space of the "
@@ -198,13 +198,13 @@ def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
 
 
 def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
-    least, most = (f"{100 * share:g}" for share in NEAR)
+    least, most = (f"{100 * share:g}" for share in _NEAR)
     return Table(
-        name=f"{NAME}-checks",
+        name=f"{_NAME}-checks",
         title="The ranking among parts of the spaces and with other predictors",
         caption="Spearman's correlation of purity@10 with G* of the first order at "
         f"K = {plan.grids.capacity}. Positive gain: without ties at zero. Near-matched: spaces "
-        f"that gain {least} to {most} % of the highest gain. Parts of fewer than {FEWEST} spaces "
+        f"that gain {least} to {most} % of the highest gain. Parts of fewer than {_FEWEST} spaces "
         "are left out.",
         columns=(
             *(Column("stream"), Column("predictor"), Column("set"), Column("spaces", "count")),
@@ -223,7 +223,7 @@ def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
 
 def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
     return Table(
-        name=f"{NAME}-batches",
+        name=f"{_NAME}-batches",
         title="Rank correlations over every space on calibration batches",
         caption="Spearman's correlation with midranks of a measure with G* of the first order at "
         f"K = {plan.grids.capacity}. {_batches_words(plan)}",
@@ -240,7 +240,7 @@ def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """Sweeps and geometries with every predictor, and batches of the main streams."""
     streams, spaces = plan.group("main", "predictor"), plan.spaces.all
     return [
@@ -251,15 +251,15 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="How geometry ranks spaces, and how sure that is",
     answers=("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 
-def _chosen_by_purity(stream: str, gains: Gains, geometry: Mapping[str, Geometry]) -> Choice:
+def _chosen_by_purity(stream: str, gains: _Gains, geometry: Mapping[str, Geometry]) -> Choice:
     return choice_of(stream, {space: score(geometry, space, PURITY) for space in gains}, gains)
 
 

@@ -33,10 +33,10 @@ from marc_paper.study.tables.system_times import (
 )
 from marc_paper.study.work import Work
 
-NAME = "cost"
-ANSWERS = ("tab:pareto", "tab:s_timing")
+_NAME = "cost"
+_ANSWERS = ("tab:pareto", "tab:s_timing")
 
-COLUMNS = (
+_COLUMNS = (
     Column("configuration"),
     Column("space"),
     Column("views"),
@@ -50,10 +50,10 @@ COLUMNS = (
 )
 
 
-def on_front(seconds: Sequence[float], accuracies: Sequence[float]) -> list[bool]:
+def _on_front(seconds: Sequence[float], accuracies: Sequence[float]) -> list[bool]:
     """Whether each system is on the front: nobody is as fast and as accurate, and better in one.
 
-    >>> on_front([1.0, 2.0, 3.0], [0.5, 0.7, 0.6])
+    >>> _on_front([1.0, 2.0, 3.0], [0.5, 0.7, 0.6])
     [True, True, False]
     """
     points = list(zip(seconds, accuracies, strict=True))
@@ -65,12 +65,12 @@ def on_front(seconds: Sequence[float], accuracies: Sequence[float]) -> list[bool
     ]
 
 
-def cost_rows(
+def _cost_rows(
     systems: Sequence[Configuration], times: Sequence[Times], answers: Sequence[Answers]
 ) -> list[Row]:
     """Means over sessions, and who is on the front."""
     totals = [float(each.total.mean()) for each in times]
-    front = on_front(totals, [each.accuracy for each in answers])
+    front = _on_front(totals, [each.accuracy for each in answers])
     return [
         (
             *(system.label, system.space, str(system.views)),
@@ -84,7 +84,7 @@ def cost_rows(
     ]
 
 
-def ratio_rows(
+def _ratio_rows(
     systems: Sequence[Configuration], times: Sequence[Times], answers: Sequence[Answers]
 ) -> list[Row]:
     """How many times as long another system takes than MARC, and what MARC gains over it."""
@@ -104,7 +104,7 @@ def ratio_rows(
     return rows
 
 
-def make(work: Work) -> Sequence[Artifact]:
+def _make(work: Work) -> Sequence[Artifact]:
     """Costs, sessions, ratios and the picture of the front."""
     plan = work.plan
     systems = configurations(plan)
@@ -113,43 +113,43 @@ def make(work: Work) -> Sequence[Artifact]:
         work.run(plan.main, each.method, seed, each.views, **each.settings) for each in systems
     ]
     times, reason = measure(work, systems)
-    rows = cost_rows(systems, times, answers)
+    rows = _cost_rows(systems, times, answers)
     common: dict[str, Any] = {
-        "answers": ANSWERS,
+        "answers": _ANSWERS,
         "settings": _settings(work),
         "notes": _notes(reason),
     }
     order = f"{plan.main}, first order."
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Accuracy and seconds an image",
             caption=f"{order} Means over {plan.timing.sessions} sessions, one image at a time. "
             "On the front: no other system is as fast and as accurate, and better in one.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             **common,
         ),
         _sessions_table(systems, times, order, common),
         Table(
-            name=f"{NAME}-ratios",
+            name=f"{_NAME}-ratios",
             title="How many times as long",
             caption=f"{order} Ratios of the total inside each session, with a t-interval over "
             "sessions. Accuracy: MARC minus the other system, paired over images; both stand in "
-            f"the table {NAME}, each with its accuracy without memory.",
+            f"the table {_NAME}, each with its accuracy without memory.",
             columns=(
                 Column("comparison"),
                 Column("ratio", "ratio"),
                 Column("accuracy of MARC over it", "points", "fixed"),
             ),
-            rows=tuple(ratio_rows(systems, times, answers)),
+            rows=tuple(_ratio_rows(systems, times, answers)),
             **common,
         ),
         _figure(plan, systems, times, rows, reason),
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """A run of each system over the first order; times are shared with nobody."""
     seed = plan.seeds.orders[0]
     return [
@@ -162,11 +162,11 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Accuracy against seconds an image",
-    answers=ANSWERS,
-    make=make,
-    pieces=pieces,
+    answers=_ANSWERS,
+    make=_make,
+    pieces=_pieces,
 )
 
 
@@ -178,12 +178,12 @@ def _sessions_table(
 ) -> Table:
     n_sessions = len(times[0].memory)
     return Table(
-        name=f"{NAME}-sessions",
+        name=f"{_NAME}-sessions",
         title="Seconds an image, session by session",
         caption=f"{order} Totals; every session times every system. Spread: the longest minus the "
         "shortest.",
         columns=(
-            *COLUMNS[:3],
+            *_COLUMNS[:3],
             *(Column(f"session {number + 1}", "seconds") for number in range(n_sessions)),
             Column("spread", "seconds"),
         ),
@@ -223,7 +223,7 @@ def _figure(
         caption=f"{plan.main}, first order, fixed settings. Numbers are views; lines join the view "
         "budgets of a system, bars span the sessions. Grey: the Pareto front.",
         draw=partial(figure.draw, points, figure.looks(plan), axis),
-        answers=ANSWERS[:1],
+        answers=_ANSWERS[:1],
         data={"points": [asdict(point) for point in points], "axis": axis},
     )
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 N_PICTURES = 32
 """Pictures that are encoded for one time."""
-N_WARM = 8
+_N_WARM = 8
 """Of these, so many are encoded once before, to warm up."""
 
 
 @final
 @dataclass(frozen=True)
-class Drawing:
+class _Drawing:
     """What turns pictures of a source into features: encoders by name, and the views."""
 
     predictor: str
@@ -78,7 +78,7 @@ class Bench:
         return self._seconds(embed)
 
     def _seconds(self, embed: Callable[[Image, str], None]) -> float:
-        for picture in self.pictures[:N_WARM]:
+        for picture in self.pictures[:_N_WARM]:
             embed(picture, "warm-up")
         started = time.perf_counter()
         for number, picture in enumerate(self.pictures):
@@ -109,7 +109,7 @@ def open_bench(
         return error.problem.rstrip(".")
 
 
-def _drawing(stream: Stream, source: str) -> Drawing:
+def _drawing(stream: Stream, source: str) -> _Drawing:
     if is_pictures(source):
         return _of_store(stream, default_store(source))
     kind, _, name = source.partition("/")
@@ -120,11 +120,11 @@ def _drawing(stream: Stream, source: str) -> Drawing:
     raise MarcError("this source does not say which encoders made its features")
 
 
-def _of_lab(stream: Stream, name: str) -> Drawing:
+def _of_lab(stream: Stream, name: str) -> _Drawing:
     from PIL import Image
 
     plan = plan_stream(name)
-    return Drawing(
+    return _Drawing(
         PREFIX + PREDICTOR,
         {space: PREFIX + space for space in stream.spaces},
         RECIPE,
@@ -133,7 +133,7 @@ def _of_lab(stream: Stream, name: str) -> Drawing:
     )
 
 
-def _of_store(stream: Stream, path: Path) -> Drawing:
+def _of_store(stream: Stream, path: Path) -> _Drawing:
     store = FeatureStore(path)
     about: dict[str, Any] = store.about
     views = store.attributes(VIEWS)
@@ -152,7 +152,7 @@ def _of_store(stream: Stream, path: Path) -> Drawing:
         except Unreadable:
             return []
 
-    return Drawing(
+    return _Drawing(
         views["card"]["name"],
         {
             space: store.attributes(f"{SPACES}/{space}")["card"]["name"]

@@ -20,10 +20,10 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "joint-choice"
-ALL, WITHOUT_OWN = "all", "without the predictor's own"
+_NAME = "joint-choice"
+_ALL, _WITHOUT_OWN = "all", "without the predictor's own"
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("candidates"),
     Column("chosen"),
@@ -45,12 +45,12 @@ COLUMNS = (
 )
 
 
-def best_of_all(sweep: Sweep) -> Score:
+def _best_of_all(sweep: Sweep) -> Score:
     """The oracle over spaces, capacities and weights; of equal ones the first space."""
     return max((sweep.oracle(space) for space in sweep.spaces), key=lambda score: score.accuracy)
 
 
-def choice_row(
+def _choice_row(
     stream: str,
     candidates: Mapping[str, Geometry],
     named: str,
@@ -61,8 +61,8 @@ def choice_row(
     measured = purities(candidates, "pseudo_purity", 10)
     chosen = max(measured, key=lambda space: measured[space].estimate)
     score = sweep.held_out(chosen, list(sources.values()))
-    oracle = best_of_all(sweep)
-    first = best_of_all(sweep.of_orders(sweep.seeds[:1]))
+    oracle = _best_of_all(sweep)
+    first = _best_of_all(sweep.of_orders(sweep.seeds[:1]))
     regrets = [a - b for a, b in zip(oracle.accuracies, score.accuracies, strict=True)]
     return (
         *(stream, named, chosen, lead_text(measured), ", ".join(sources)),
@@ -80,7 +80,7 @@ def choice_row(
     )
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """One table over the main streams."""
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
@@ -91,14 +91,14 @@ def make(work: Work) -> Sequence[Table]:
         sources = {name: sweeps[name] for name in sources_of(sweeps, stream)}
         if not sources:
             continue
-        for named, candidates in ((ALL, geometry), (WITHOUT_OWN, others)):
+        for named, candidates in ((_ALL, geometry), (_WITHOUT_OWN, others)):
             if candidates:
-                rows.append(choice_row(stream, candidates, named, sweep, sources))
+                rows.append(_choice_row(stream, candidates, named, sweep, sources))
     grids = plan.grids
     size = len(plan.spaces.all) * len(grids.capacities) * len(grids.weights)
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Space, capacity and weight chosen without labels",
             caption="Chosen: the highest pseudo-purity@10 on the unlabelled images. Its lead is "
             "resolved where it is above the sum of both half-widths of the 95 % intervals. "
@@ -107,7 +107,7 @@ def make(work: Work) -> Sequence[Table]:
             f"images. Oracle: the best of all {size:,} settings of space, K and w, among all "
             "candidates in every row; w is chosen for each order. Regret: oracle minus held-out "
             "accuracy.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_joint_selection",),
             settings={"views": 1, "seeds": plan.seeds.orders, "configurations": size},
@@ -115,17 +115,17 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every space on every main stream."""
     streams, spaces = plan.group("main"), plan.spaces.all
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Space, capacity and weight chosen without labels",
     answers=("tab:s_joint_selection",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
     missing=needs_two,
 )

@@ -19,9 +19,9 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
 from marc_paper.study.work import Work
 
-NAME = "large-views"
+_NAME = "large-views"
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("views"),
     Column("no memory", "percent"),
@@ -31,14 +31,14 @@ COLUMNS = (
     Column("ratio", "ratio"),
 )
 
-Capacities = tuple[Budget, Budget]
+_Capacities = tuple[Budget, Budget]
 """The deployed memory on one stream at the same views, at the two capacities."""
 
 
-def dispersion_ratio(change: float, *deviations: float | None) -> float | None:
+def _dispersion_ratio(change: float, *deviations: float | None) -> float | None:
     """How many pooled deviations a change is; None where they are unknown or zero.
 
-    >>> round(dispersion_ratio(54.37 - 50.18, 0.87, 1.24), 1)
+    >>> round(_dispersion_ratio(54.37 - 50.18, 0.87, 1.24), 1)
     3.9
     """
     known = [each for each in deviations if each is not None]
@@ -47,17 +47,17 @@ def dispersion_ratio(change: float, *deviations: float | None) -> float | None:
     return abs(change) / math.sqrt(sum(each * each for each in known) / len(known))
 
 
-def capacity_row(stream: str, sides: Capacities) -> Row:
+def _capacity_row(stream: str, sides: _Capacities) -> Row:
     """One stream at two capacities."""
     first, second = (each.correct[DEPLOYED] for each in sides)
     cells = [Estimate.over_orders(each.mean(axis=1).tolist()) for each in (first, second)]
     change = Estimate.paired(second, first)
-    ratio = dispersion_ratio(change.value, *(each.sd for each in cells))
+    ratio = _dispersion_ratio(change.value, *(each.sd for each in cells))
     base = float(sides[0].base.mean())
     return (stream, str(sides[0].views), base, *cells, change, ratio)
 
 
-def mean_row(streams: Sequence[Capacities]) -> Row:
+def _mean_row(streams: Sequence[_Capacities]) -> Row:
     """The mean over streams of values that are not rounded; deviations are over orders."""
     cells = [
         Estimate.over_orders(
@@ -72,7 +72,7 @@ def mean_row(streams: Sequence[Capacities]) -> Row:
     return ("mean", None, base, *cells, difference(pairs), None)
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of domain streams at their most views."""
     plan = work.plan
     grids, arm = plan.grids, deployed_arm(plan)
@@ -83,18 +83,18 @@ def make(work: Work) -> Sequence[Table]:
         )
         for stream, views in _streams(plan).items()
     }
-    rows = [capacity_row(stream, sides) for stream, sides in found.items()]
+    rows = [_capacity_row(stream, sides) for stream, sides in found.items()]
     if len(rows) > 1:
-        rows.append(mean_row(list(found.values())))
+        rows.append(_mean_row(list(found.values())))
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Two capacities at the most views",
             caption=f"{arm.space}, w = {arm.weight:g}; K = {grids.capacity} against "
             f"K = {grids.benchmark_capacity}. ±: standard deviation over orders. Change: the "
             "second minus the first, with its 95 % interval, paired over images; of the mean, "
             "streams count as independent. Ratio: the change in pooled deviations of the two.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_cd_capacity",),
             settings={
@@ -109,14 +109,14 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """Why this plan cannot answer."""
     if plan.grids.capacity == plan.grids.benchmark_capacity:
         return f"grids.capacity and grids.benchmark_capacity are both {plan.grids.capacity}"
     return "" if _streams(plan) else "no stream of group domain has several views"
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of the deployed space on every domain stream at its most views."""
     return [
         piece
@@ -126,12 +126,12 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Two capacities at the most views",
     answers=("tab:s_cd_capacity",),
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 

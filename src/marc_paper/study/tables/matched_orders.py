@@ -20,11 +20,11 @@ from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Work
 
-NAME = "matched-orders"
+_NAME = "matched-orders"
 WEIGHTS = ("clip_weight", "dino_weight")
 
 
-def columns(word: Word) -> tuple[Column, ...]:
+def _columns(word: Word) -> tuple[Column, ...]:
     """Columns where the weights of COSMIC were chosen in some way."""
     return (
         Column("order"),
@@ -39,7 +39,7 @@ def columns(word: Word) -> tuple[Column, ...]:
     )
 
 
-def order_row(order: str, ours: Answers, theirs: Answers) -> Row:
+def _order_row(order: str, ours: Answers, theirs: Answers) -> Row:
     """Both systems over one order; discordant images are those that one of them alone has right."""
     counts = changes(ours.correct, theirs.correct)
     return (
@@ -53,7 +53,7 @@ def order_row(order: str, ours: Answers, theirs: Answers) -> Row:
     )
 
 
-def pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
+def _pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
     """All orders together: an interval over images, and one over orders if there are several."""
     empty = (None,) * (2 + len(theirs.answers[0].chosen))
     accuracies = (ours.no_memory, ours.accuracy, theirs.no_memory, theirs.accuracy)
@@ -67,22 +67,22 @@ def pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The comparison at fixed weights, and at those of an oracle."""
     plan = work.plan
     views = plan.graph_views(plan.main)
     ours = over_orders(work, plan.main, "marc", views, **_ours(plan))
-    words: tuple[tuple[Word, str], ...] = (("fixed", NAME), ("oracle", f"{NAME}-oracle"))
+    words: tuple[tuple[Word, str], ...] = (("fixed", _NAME), ("oracle", f"{_NAME}-oracle"))
     tables = []
     for word, name in words:
         theirs = over_orders(work, plan.main, "cosmic", views, **_theirs(plan, word))
         pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
-        rows = [order_row(str(seed), a, b) for seed, a, b in pairs]
-        tables.append(_table(plan, views, name, word, [*rows, *pooled_rows(ours, theirs)]))
+        rows = [_order_row(str(seed), a, b) for seed, a, b in pairs]
+        tables.append(_table(plan, views, name, word, [*rows, *_pooled_rows(ours, theirs)]))
     return tables
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """MARC, and COSMIC with either kind of weights, over each order."""
     views, where = plan.graph_views(plan.main), (plan.main,)
     return [
@@ -93,11 +93,11 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="MARC and COSMIC over the same orders",
     answers=("tab:s_ci_cosmic",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 
@@ -125,7 +125,7 @@ def _table(plan: Plan, views: int, name: str, word: Word, rows: Sequence[Row]) -
         "interval is over images, each averaged over orders first; that of the mean over orders "
         "is a t-interval over them. Discordant: images that one system alone has right. p: "
         "McNemar's exact test.",
-        columns=columns(word),
+        columns=_columns(word),
         rows=tuple(rows),
         answers=("tab:s_ci_cosmic",),
         settings={

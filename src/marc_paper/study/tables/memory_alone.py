@@ -20,10 +20,10 @@ from marc_paper.study.tables.over_orders import Runs, over_orders
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Work
 
-NAME = "memory-alone"
-NO_MEMORY = "no memory"
+_NAME = "memory-alone"
+_NO_MEMORY = "no memory"
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("accuracy", "percent", "fixed"),
@@ -34,17 +34,17 @@ COLUMNS = (
 )
 
 
-def spaces_of(plan: Plan) -> tuple[str, ...]:
+def _spaces_of(plan: Plan) -> tuple[str, ...]:
     """The spaces that are compared, each once."""
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.deployed, plan.spaces.strong)))
 
 
-def no_memory_row(stream: str, accuracy: float) -> Row:
+def _no_memory_row(stream: str, accuracy: float) -> Row:
     """The predictor alone, the same in every order."""
-    return (stream, NO_MEMORY, accuracy, accuracy, None, None, None)
+    return (stream, _NO_MEMORY, accuracy, accuracy, None, None, None)
 
 
-def alone_row(stream: str, space: str, runs: Runs) -> Row:
+def _alone_row(stream: str, space: str, runs: Runs) -> Row:
     """One space: its accuracy alone, against no memory on the same images."""
     first = runs.answers[0]
     counts = changes(first.correct, first.base_correct)
@@ -54,26 +54,26 @@ def alone_row(stream: str, space: str, runs: Runs) -> Row:
     )
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table over the main streams."""
     plan = work.plan
     rows: list[Row] = []
     for stream in plan.group("main"):
         runs = {
             space: over_orders(work, stream, "marc", **_settings(plan, space))
-            for space in spaces_of(plan)
+            for space in _spaces_of(plan)
         }
-        rows.append(no_memory_row(stream, runs[plan.spaces.own].no_memory))
-        rows += [alone_row(stream, space, found) for space, found in runs.items()]
+        rows.append(_no_memory_row(stream, runs[plan.spaces.own].no_memory))
+        rows += [_alone_row(stream, space, found) for space, found in runs.items()]
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="The memory scored alone",
             caption=f"K = {plan.grids.capacity}, one view, the predictor's logits left out of the "
             "answer; they still gave the stored labels. Mean over orders with their deviation. "
             "The difference is paired: an image's differences are averaged over orders before "
             "the interval over images is formed. McNemar's exact test of the first order.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_cachealone",),
             settings={
@@ -87,11 +87,11 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One run for each main stream, order and space."""
     return [
         piece
-        for space in spaces_of(plan)
+        for space in _spaces_of(plan)
         for piece in run_pieces(plan, plan.group("main"), "marc", **_settings(plan, space))
     ]
 
@@ -107,9 +107,9 @@ def _settings(plan: Plan, space: str) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="The memory without the predictor's scores",
     answers=("tab:s_cachealone",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

@@ -24,15 +24,15 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Work
 
-NAME = "multiplicity"
-LISTED = 60
+_NAME = "multiplicity"
+_LISTED = 60
 """Tests without a detectable effect that are listed one by one."""
-LEVEL = 0.05
+_LEVEL = 0.05
 
 
 @final
 @dataclass(frozen=True)
-class PairedTest:
+class _PairedTest:
     """One paired test: a space against no memory on one stream in one order."""
 
     stream: str
@@ -50,15 +50,15 @@ class PairedTest:
         return self.gain.low <= 0 <= self.gain.high
 
 
-def paired_tests(stream: str, sweep: Sweep, capacity: int, weight: float) -> list[PairedTest]:
+def _paired_tests(stream: str, sweep: Sweep, capacity: int, weight: float) -> list[_PairedTest]:
     """Every test of one stream at one capacity and weight, space by space."""
     base = sweep.base_correct
-    tests: list[PairedTest] = []
+    tests: list[_PairedTest] = []
     for space in sweep.spaces:
         for seed in sweep.seeds:
             counts = changes(sweep.correct(space, capacity, weight, seed), base)
             tests.append(
-                PairedTest(
+                _PairedTest(
                     *(stream, space, seed, float(base.mean())),
                     gain=paired_interval(*counts, len(base)),
                     n_discordant=sum(counts),
@@ -68,7 +68,7 @@ def paired_tests(stream: str, sweep: Sweep, capacity: int, weight: float) -> lis
     return tests
 
 
-def procedure_rows(tests: Sequence[PairedTest]) -> list[Row]:
+def _procedure_rows(tests: Sequence[_PairedTest]) -> list[Row]:
     """What each way of accounting for the number of tests rejects."""
     n_tests, logs = len(tests), np.array([test.log10_p for test in tests])
     adjusted = benjamini_hochberg_log10(logs)
@@ -85,20 +85,20 @@ def procedure_rows(tests: Sequence[PairedTest]) -> list[Row]:
 
     without_zero = sum(not test.includes_zero for test in tests)
     rows = [
-        row("paired interval without zero", LEVEL, without_zero),
-        row("uncorrected", LEVEL, _at_most(logs, LEVEL), math.log10(LEVEL)),
+        row("paired interval without zero", _LEVEL, without_zero),
+        row("uncorrected", _LEVEL, _at_most(logs, _LEVEL), math.log10(_LEVEL)),
     ]
-    for level in (LEVEL, 0.01):
+    for level in (_LEVEL, 0.01):
         n_rejected = _at_most(adjusted, level)
         # with nothing rejected, the smallest p-value would have had to be below this
         threshold = math.log10(level * max(1, n_rejected) / n_tests)
         rows.append(row("Benjamini-Hochberg", level, n_rejected, threshold, level * n_rejected))
-    each = LEVEL / n_tests
-    rows.append(row("Bonferroni", LEVEL, _at_most(logs, each), math.log10(each)))
+    each = _LEVEL / n_tests
+    rows.append(row("Bonferroni", _LEVEL, _at_most(logs, each), math.log10(each)))
     return rows
 
 
-def stream_rows(tests: Sequence[PairedTest]) -> list[Row]:
+def _stream_rows(tests: Sequence[_PairedTest]) -> list[Row]:
     """By stream: how many tests found a gain, a loss, or nothing."""
     rows: list[Row] = []
     for stream in dict.fromkeys(test.stream for test in tests):
@@ -111,7 +111,7 @@ def stream_rows(tests: Sequence[PairedTest]) -> list[Row]:
     return rows
 
 
-def undetected_rows(tests: Sequence[PairedTest]) -> list[Row]:
+def _undetected_rows(tests: Sequence[_PairedTest]) -> list[Row]:
     """The tests whose interval includes zero, as many as are listed."""
     found = [test for test in tests if test.includes_zero]
     return [
@@ -121,17 +121,17 @@ def undetected_rows(tests: Sequence[PairedTest]) -> list[Row]:
             test.n_discordant,
             test.log10_p,
         )
-        for test in found[:LISTED]
+        for test in found[:_LISTED]
     ]
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The family as a whole, stream by stream, and its tests without a detectable effect."""
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
-    tests: list[PairedTest] = []
+    tests: list[_PairedTest] = []
     for stream in plan.streams:  # one sweep is held at a time
-        tests += paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
+        tests += _paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
     settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
     tables = [_procedures(tests, settings), _streams(tests, settings)]
     if any(test.includes_zero for test in tests):
@@ -139,9 +139,9 @@ def make(work: Work) -> Sequence[Table]:
     return tables
 
 
-def _procedures(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Table:
+def _procedures(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
     return Table(
-        name=NAME,
+        name=_NAME,
         title="All paired tests as one family",
         caption=f"{len(tests):,} tests against no memory: every stream, space and order at "
         f"K = {settings['capacity']}, w = {settings['weight']:g}, one view; McNemar's exact "
@@ -156,7 +156,7 @@ def _procedures(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> 
             Column("threshold", "log10 p"),
             Column("allowance", "number"),
         ),
-        rows=tuple(procedure_rows(tests)),
+        rows=tuple(_procedure_rows(tests)),
         answers=("sec:s_ci",),
         settings=settings,
         notes=(
@@ -167,9 +167,9 @@ def _procedures(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> 
     )
 
 
-def _streams(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Table:
+def _streams(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
     return Table(
-        name=f"{NAME}-streams",
+        name=f"{_NAME}-streams",
         title="Tests that find a gain, a loss or nothing",
         caption="By the paired 95 % interval of the gain at K, w (fixed), for every space and "
         "order of a stream.",
@@ -181,18 +181,18 @@ def _streams(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Tab
             Column("losses", "count"),
             Column("no detectable effect", "count"),
         ),
-        rows=tuple(stream_rows(tests)),
+        rows=tuple(_stream_rows(tests)),
         answers=("sec:s_ci",),
         settings=settings,
     )
 
 
-def _undetected(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> Table:
+def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
     n_found = sum(test.includes_zero for test in tests)
-    rows = undetected_rows(tests)
+    rows = _undetected_rows(tests)
     more = n_found - len(rows)
     return Table(
-        name=f"{NAME}-undetected",
+        name=f"{_NAME}-undetected",
         title="Results with no detectable effect",
         caption="Tests whose paired 95 % interval of the gain includes zero: neither evidence of "
         "a gain nor of a loss.",
@@ -212,17 +212,17 @@ def _undetected(tests: Sequence[PairedTest], settings: Mapping[str, object]) -> 
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of every space on every stream."""
     return sweep_pieces(plan.streams, plan.spaces.all)
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="All paired tests as one family",
     answers=("sec:s_ci",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 

@@ -19,12 +19,12 @@ from marc_paper.study.artifacts import Estimate
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-FEWEST_VIEWS = {"tda": 10, "boostadapter": 10, "dmn-zs": 10, "dota": 10, "etta": 10, "zero": 4}
+_FEWEST_VIEWS = {"tda": 10, "boostadapter": 10, "dmn-zs": 10, "dota": 10, "etta": 10, "zero": 4}
 """Fewest views, beside one, of methods that refuse a share of the views which is none of them."""
 
-IN_DISTRIBUTION = frozenset({"imagenet-val"})
+_IN_DISTRIBUTION = frozenset({"imagenet-val"})
 
-Right = NDArray[np.bool_]
+_Right = NDArray[np.bool_]
 """Whether each answer is right, (orders, N) with the same images in the same columns."""
 
 
@@ -36,12 +36,12 @@ class Runs:
     answers: tuple[Answers, ...]
 
     @property
-    def correct(self) -> Right:
+    def correct(self) -> _Right:
         """Whether each answer is right."""
         return np.stack([each.correct for each in self.answers])
 
     @property
-    def base_correct(self) -> Right:
+    def base_correct(self) -> _Right:
         """Whether each answer of the same pipeline without memory is right."""
         return np.stack([each.base_correct for each in self.answers])
 
@@ -71,7 +71,7 @@ def over_orders(work: Work, stream: str, method: str, views: int = 1, **settings
     return Runs(tuple(work.run(stream, method, seed, views, **settings) for seed in seeds))
 
 
-def difference(pairs: Sequence[tuple[Right, Right]]) -> Estimate:
+def difference(pairs: Sequence[tuple[_Right, _Right]]) -> Estimate:
     """How much more often the first of a pair is right than the second, mean over streams.
 
     There is a pair for each stream. Of one stream this is `Estimate.paired`; several count as
@@ -96,7 +96,7 @@ def averages(plan: Plan, streams: Sequence[str]) -> dict[str, tuple[str, ...]]:
     entries = plan.streams
     found = {
         "mean": tuple(streams),
-        "mean, shifts": tuple(s for s in streams if entries[s].dataset not in IN_DISTRIBUTION),
+        "mean, shifts": tuple(s for s in streams if entries[s].dataset not in _IN_DISTRIBUTION),
         "mean, without extra": tuple(s for s in streams if entries[s].group != "extra"),
     }
     found = {
@@ -124,7 +124,7 @@ def views_of(plan: Plan, stream: str, method: str) -> int:
     """
     if card_of(method).views == PLAIN_IMAGE:
         return 1
-    fewest = FEWEST_VIEWS.get(method, 1)
+    fewest = _FEWEST_VIEWS.get(method, 1)
     few = plan.graph_views if method == "cosmic" else plan.few_views
     asked = (few(stream), plan.most_views(stream))
     return next((views for views in asked if views >= fewest), 1)

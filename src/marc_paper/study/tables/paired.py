@@ -21,9 +21,9 @@ from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Draws, Plan
 from marc_paper.study.work import Work
 
-NAME = "paired"
+_NAME = "paired"
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("space"),
     Column("no memory", "percent"),
@@ -61,7 +61,7 @@ def envelope_interval(
     )
 
 
-def paired_rows(
+def _paired_rows(
     stream: str, sweep: Sweep, capacity: int, weight: float, draws: Draws, seed: int
 ) -> list[Row]:
     """One row a space, the highest gain first; all but the last column of the first order.
@@ -96,14 +96,14 @@ def paired_rows(
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """A table of the main streams, and one of the others where there are any."""
     plan = work.plan
     main = plan.group("main")
     others = [name for name in plan.streams if name not in main]
-    tables = [_table(work, NAME, "Gains with their intervals", main)]
+    tables = [_table(work, _NAME, "Gains with their intervals", main)]
     if others:
-        tables.append(_table(work, f"{NAME}-others", "The same on the other streams", others))
+        tables.append(_table(work, f"{_NAME}-others", "The same on the other streams", others))
     return tables
 
 
@@ -113,7 +113,7 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
     rows: list[Row] = []
     for stream in streams:
         sweep = work.sweep(stream, plan.spaces.all)
-        rows += paired_rows(stream, sweep, capacity, weight, plan.draws, plan.seeds.draws)
+        rows += _paired_rows(stream, sweep, capacity, weight, plan.draws, plan.seeds.draws)
     return Table(
         name=name,
         title=title,
@@ -123,7 +123,7 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
         f"the labels of the stream and anew in each of {plan.draws.bootstraps} draws of the "
         "images; it leans upwards. The last column is the mean over orders with their deviation "
         "and a t-interval over orders, which says how far another order might be.",
-        columns=COLUMNS,
+        columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:s_ci_spaces16",),
         settings={
@@ -136,15 +136,15 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
     )
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of every space on every stream."""
     return sweep_pieces(plan.streams, plan.spaces.all)
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Paired intervals and tests of every space",
     answers=("tab:s_ci_spaces16",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

@@ -23,10 +23,10 @@ from marc_paper.study.tables.over_orders import (
 )
 from marc_paper.study.work import Work
 
-NAME = "policies"
-USUAL = "entropy"
+_NAME = "policies"
+_USUAL = "entropy"
 
-COLUMNS = (
+_COLUMNS = (
     Column("policy"),
     Column("no memory", "percent"),
     Column("deployed", "percent", "fixed"),
@@ -37,7 +37,7 @@ COLUMNS = (
 )
 
 
-def policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> Row:
+def _policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> Row:
     """A row from the runs of one policy in both spaces; those of several are averaged.
 
     Several policies answer the same images, so an interval over images would be too narrow: it
@@ -57,28 +57,28 @@ def policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> R
     )
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of policies."""
     plan = work.plan
     runs = {
         policy: [
-            over_orders(work, plan.main, "marc", **settings_of(plan, space, policy))
+            over_orders(work, plan.main, "marc", **_settings_of(plan, space, policy))
             for space in (plan.spaces.deployed, plan.spaces.strong)
         ]
         for policy in POLICIES
     }
-    rows = [policy_row(policy, [low], [high]) for policy, (low, high) in runs.items()]
+    rows = [_policy_row(policy, [low], [high]) for policy, (low, high) in runs.items()]
     lows, highs = zip(*runs.values(), strict=True)
-    rows.append(policy_row("mean of the policies", lows, highs))
+    rows.append(_policy_row("mean of the policies", lows, highs))
     spaces, capacity = plan.spaces, plan.grids.benchmark_capacity
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Admission policies",
             caption=f"{plan.main}, one view, K = {capacity}, w = {plan.grids.weight:g}. Deployed: "
             f"{spaces.deployed}. Strong: {spaces.strong}. Gap: strong minus deployed. Intervals "
             "are paired over images after a mean over orders; ± is the deviation over orders.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_admission_policies",),
             settings={
@@ -95,26 +95,26 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
+def _settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
     """The settings of a policy; the usual one is left out, as everywhere in the study."""
     usual = marc_settings(plan, space, plan.grids.benchmark_capacity)
-    return usual if policy == USUAL else {**usual, "policy": policy}
+    return usual if policy == _USUAL else {**usual, "policy": policy}
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """A run of each policy in both spaces over each order."""
     return [
         piece
         for policy in POLICIES
         for space in dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
-        for piece in run_pieces(plan, (plan.main,), "marc", **settings_of(plan, space, policy))
+        for piece in run_pieces(plan, (plan.main,), "marc", **_settings_of(plan, space, policy))
     ]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Every admission policy in two spaces",
     answers=("tab:s_admission_policies",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

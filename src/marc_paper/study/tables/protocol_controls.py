@@ -18,9 +18,9 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import marc_settings, over_orders
 from marc_paper.study.work import Work
 
-NAME = "protocol-controls"
+_NAME = "protocol-controls"
 
-COLUMNS = (
+_COLUMNS = (
     Column("control"),
     Column("reference is"),
     Column("variant is"),
@@ -35,7 +35,7 @@ COLUMNS = (
 
 @final
 @dataclass(frozen=True)
-class Control:
+class _Control:
     """One setting of MARC, at its default and changed."""
 
     name: str
@@ -51,15 +51,15 @@ class Control:
         return {**usual, self.setting: self.variant} if changed else usual
 
 
-def controls(plan: Plan) -> list[Control]:
+def _controls(plan: Plan) -> list[_Control]:
     """The entropy in its other reading, then the priority in both spaces."""
     # the reading of the released TDA keeps the most confident views: of one view it is this one
-    entropy = Control(
+    entropy = _Control(
         *("view entropy", "view_entropy", "double_softmax", "posterior"),
         *(plan.spaces.deployed, plan.grids.capacity),
     )
     priorities = [
-        Control(
+        _Control(
             *("priority", "policy", "entropy", "retrieval_aware"),
             *(space, plan.grids.benchmark_capacity),
         )
@@ -68,11 +68,11 @@ def controls(plan: Plan) -> list[Control]:
     return [entropy, *priorities]
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of controls."""
     plan = work.plan
     rows: list[Row] = []
-    for control in controls(plan):
+    for control in _controls(plan):
         reference, variant = (
             over_orders(work, plan.main, "marc", **control.settings(plan, changed=changed))
             for changed in (False, True)
@@ -92,12 +92,12 @@ def make(work: Work) -> Sequence[Table]:
         )
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Controls of the protocol",
             caption=f"{plan.main}, one view, w = {plan.grids.weight:g}. Change: variant minus "
             "reference, with an interval paired over images after a mean over orders; ± is the "
             "deviation over orders.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_protocol_controls",),
             settings={
@@ -115,11 +115,11 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """Both sides of each control, over each order."""
     return [
         piece
-        for control in controls(plan)
+        for control in _controls(plan)
         for changed in (False, True)
         for piece in run_pieces(
             plan, (plan.main,), "marc", **control.settings(plan, changed=changed)
@@ -128,9 +128,9 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Controls of the protocol",
     answers=("tab:s_protocol_controls",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

@@ -33,17 +33,17 @@ from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "repairs"
-COSTS = (
+_NAME = "repairs"
+_COSTS = (
     "Augmentation embeds every view; a memory at one view embeds the picture once more, in its "
     "space: compare costs, not counts alone."
 )
-COVERAGE = (
+_COVERAGE = (
     "An oracle over two sources loses what both break. The paper's coverage agrees with its counts "
     "only if the answers of the reference may be kept too, which the last column does."
 )
 
-COLUMNS = (
+_COLUMNS = (
     Column("source"),
     Column("views"),
     Column("space"),
@@ -54,7 +54,7 @@ COLUMNS = (
     Column("regressions", "count"),
     Column("net change", "points", "fixed"),
 )
-SHARED_COLUMNS = (
+_SHARED_COLUMNS = (
     Column("memory"),
     Column("space"),
     Column("weight"),
@@ -65,7 +65,7 @@ SHARED_COLUMNS = (
     Column("shared regressions", "count"),
     Column("cross sets", "count"),
 )
-COVERAGE_COLUMNS = (
+_COVERAGE_COLUMNS = (
     Column("memory"),
     Column("space"),
     Column("weight"),
@@ -80,7 +80,7 @@ COVERAGE_COLUMNS = (
 
 @final
 @dataclass(frozen=True)
-class Source:
+class _Source:
     """Answers that are set against the reference."""
 
     name: str
@@ -92,20 +92,20 @@ class Source:
     """(orders, N); one order where the order does not matter."""
 
 
-def views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[Source]:
+def _views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[_Source]:
     """Views alone, each memory alone, and each memory with the views."""
-    alone = Source(AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
+    alone = _Source(AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
     return [
         alone,
-        *(Source(arm.name, 1, arm, one.base, one.correct[arm.name]) for arm in arms),
+        *(_Source(arm.name, 1, arm, one.base, one.correct[arm.name]) for arm in arms),
         *(
-            Source(f"{AUGMENTATION} and {a.name}", many.views, a, many.base, many.correct[a.name])
+            _Source(f"{AUGMENTATION} and {a.name}", many.views, a, many.base, many.correct[a.name])
             for a in arms
         ),
     ]
 
 
-def source_rows(reference: NDArray[np.bool_], sources: Sequence[Source]) -> list[Row]:
+def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> list[Row]:
     """One row a source, after the reference (N,) itself."""
     base = float(reference.mean())
     rows: list[Row] = [("reference", "1", None, None, base, base, 0, 0, 0.0)]
@@ -128,7 +128,7 @@ def source_rows(reference: NDArray[np.bool_], sources: Sequence[Source]) -> list
     return rows
 
 
-def shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
+def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What many views and one memory at one view repair and break together."""
     sets = pairs(one, many, arm.name)
     shared = [each.shared_repairs(AUGMENTATION, arm.name) for each in sets]
@@ -159,7 +159,7 @@ def _crossed(sets: RepairSets, arm: str) -> int:
     )
 
 
-def coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
+def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What an oracle over both sources reaches, and what their combination does."""
     kept = [
         repair_sets(one.base, {"reference": one.base, AUGMENTATION: many.base, arm.name: correct})
@@ -178,7 +178,7 @@ def coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
     )
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """Repairs and regressions of every source, what two share, and what two cover."""
     plan = work.plan
     stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
@@ -195,35 +195,35 @@ def make(work: Work) -> Sequence[Table]:
         f"memory; augmentation is {many.views} views without memory. ±: standard deviation over "
         "orders."
     )
-    sources = views_and_memories(one, many, arms)
+    sources = _views_and_memories(one, many, arms)
     return [
-        _sources_table(source_rows(one.base, sources), about, settings),
-        _shared_table([shared_row(one, many, arm) for arm in arms], about, settings),
-        _coverage_table([coverage_row(one, many, arm) for arm in arms], about, settings),
+        _sources_table(_source_rows(one.base, sources), about, settings),
+        _shared_table([_shared_row(one, many, arm) for arm in arms], about, settings),
+        _coverage_table([_coverage_row(one, many, arm) for arm in arms], about, settings),
     ]
 
 
 def _sources_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
     return Table(
-        name=NAME,
+        name=_NAME,
         title="Repairs and regressions",
         caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus that "
         "of the reference. No memory: the same views.",
-        columns=COLUMNS,
+        columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:s_repair_regression",),
         settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS, COSTS),
+        notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
     )
 
 
 def _shared_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
     return Table(
-        name=f"{NAME}-shared",
+        name=f"{_NAME}-shared",
         title="What views and a memory both repair and break",
         caption=f"{about} Memories are read at one view. Cross sets: images that one repairs and "
         "the other breaks, summed over orders; none, as only errors can be repaired.",
-        columns=SHARED_COLUMNS,
+        columns=_SHARED_COLUMNS,
         rows=tuple(rows),
         answers=("tab:s_repair_regression",),
         settings=settings,
@@ -233,15 +233,15 @@ def _shared_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) 
 
 def _coverage_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
     return Table(
-        name=f"{NAME}-coverage",
+        name=f"{_NAME}-coverage",
         title="What an oracle over views and a memory would reach",
         caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or the "
         "memory at one view gets right. Combination: the memory at all these views.",
-        columns=COVERAGE_COLUMNS,
+        columns=_COVERAGE_COLUMNS,
         rows=tuple(rows),
         answers=("sec:s_substitution",),
         settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS, COVERAGE),
+        notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
     )
 
 
@@ -249,16 +249,16 @@ def _ends(plan: Plan) -> tuple[int, int]:
     return 1, plan.most_views(plan.main)
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of three spaces of the main stream at one view and at the most."""
     return budget_pieces(plan.main, _ends(plan), arms_of(plan))
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Repairs and regressions of views and memories",
     answers=("tab:s_repair_regression", "sec:s_substitution"),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
     missing=needs_views,
 )

@@ -24,10 +24,10 @@ from marc_paper.study.tables.over_orders import (
 )
 from marc_paper.study.work import Work
 
-NAME = "second-predictor"
-ANSWERS = ("tab:ood", "sec:s_substitution")
+_NAME = "second-predictor"
+_ANSWERS = ("tab:ood", "sec:s_substitution")
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("predictor"),
     Column("views"),
@@ -38,10 +38,10 @@ COLUMNS = (
     Column("over one view without memory", "points", "fixed"),
 )
 
-ByViews = Mapping[int, Runs]
+_ByViews = Mapping[int, Runs]
 
 
-def predictor_rows(name: str, predictor: str, streams: Sequence[ByViews]) -> list[Row]:
+def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> list[Row]:
     """One view, then many if there are any; several streams are averaged."""
     rows: list[Row] = []
     for place in range(max(len(runs) for runs in streams)):
@@ -64,7 +64,7 @@ def predictor_rows(name: str, predictor: str, streams: Sequence[ByViews]) -> lis
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of streams that another predictor sees."""
     plan = work.plan
     streams = plan.group("predictor")
@@ -78,27 +78,27 @@ def make(work: Work) -> Sequence[Table]:
     }
     rows: list[Row] = []
     for stream in streams:
-        rows += predictor_rows(stream, _predictor(plan, stream), [runs[stream]])
+        rows += _predictor_rows(stream, _predictor(plan, stream), [runs[stream]])
     for name, several in averages(plan, streams).items():
         seen = sorted({_predictor(plan, stream) for stream in several})
-        rows += predictor_rows(name, ", ".join(seen), [runs[stream] for stream in several])
+        rows += _predictor_rows(name, ", ".join(seen), [runs[stream] for stream in several])
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Views and memory with another predictor",
             caption=f"{settings['space']}, K = {settings['capacity']}, "
             f"w = {settings['weight']:g}. From views alone: without memory, against one view. "
             "Gain: memory at the same views. Intervals are paired over images after a mean over "
             "orders; ± is the deviation over orders.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
-            answers=ANSWERS,
+            answers=_ANSWERS,
             settings={**settings, "seeds": plan.seeds.orders},
         )
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """A run at one view and at many, over each order of each stream."""
     return [
         piece
@@ -108,18 +108,18 @@ def pieces(plan: Plan) -> list[Piece]:
     ]
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """Another predictor is a group of streams of its own."""
     return "" if plan.group("predictor") else "there is no stream of group predictor"
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Views and memory with another predictor",
-    answers=ANSWERS,
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    answers=_ANSWERS,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 

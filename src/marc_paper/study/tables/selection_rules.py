@@ -29,10 +29,10 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "selection-rules"
-RULES = ("purity@5", PURITY, PSEUDO_PURITY, "hub_skewness@10", ANTIHUB)
+_NAME = "selection-rules"
+_RULES = ("purity@5", PURITY, PSEUDO_PURITY, "hub_skewness@10", ANTIHUB)
 
-COLUMNS = (
+_COLUMNS = (
     Column("candidates"),
     Column("rule"),
     Column("labels"),
@@ -84,7 +84,7 @@ def candidate_sets(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {"all": spaces.all, **few}
 
 
-def rule_row(
+def _rule_row(
     named: str, spaces: Sequence[str], rule: str, streams: Sequence[Compared], capacity: int
 ) -> Row:
     """One rule over all streams."""
@@ -104,25 +104,25 @@ def rule_row(
     )
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """One table of all rules."""
     plan = work.plan
     streams, capacity = compared(work), plan.grids.capacity
     rows = [
-        rule_row(named, spaces, rule, streams, capacity)
+        _rule_row(named, spaces, rule, streams, capacity)
         for named, spaces in candidate_sets(plan).items()
-        for rule in RULES
+        for rule in _RULES
     ]
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Rules that choose a space by one measurement",
             caption=f"Judged by G* at K = {capacity}, mean over orders: one view on main streams, "
             f"up to {plan.grids.few_views} on streams of other classes. Of skewness and anti-hubs "
             "the lowest is chosen. A hit loses nothing. Correlations are Spearman's over the "
             "spaces of a stream, mean over streams; skewness and anti-hubs count as better where "
             "they are lower.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_selection",),
             settings={
@@ -144,9 +144,9 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Rules that choose a space",
     answers=("tab:s_selection",),
-    make=make,
+    make=_make,
     pieces=pieces,
 )

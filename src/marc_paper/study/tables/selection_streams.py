@@ -26,9 +26,9 @@ from marc_paper.study.experiment import Experiment
 from marc_paper.study.tables.selection_rules import Compared, candidate_sets, compared, pieces
 from marc_paper.study.work import Work
 
-NAME = "selection-streams"
+_NAME = "selection-streams"
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("candidates"),
     Column("views"),
@@ -44,7 +44,7 @@ COLUMNS = (
     Column("pseudo-purity selects"),
     Column("regret of pseudo-purity", "points", "oracle"),
 )
-CEILINGS = (
+_CEILINGS = (
     Column("stream"),
     Column("views"),
     Column("space"),
@@ -55,7 +55,7 @@ CEILINGS = (
 )
 
 
-def stream_row(found: Compared, named: str, spaces: Sequence[str], capacity: int) -> Row:
+def _stream_row(found: Compared, named: str, spaces: Sequence[str], capacity: int) -> Row:
     """One stream, with some spaces to choose from."""
     purity = found.scores(PURITY, spaces)
     gains = ceilings(found.sweep, capacity, spaces)
@@ -78,7 +78,7 @@ def stream_row(found: Compared, named: str, spaces: Sequence[str], capacity: int
     )
 
 
-def ceiling_rows(found: Compared, capacity: int) -> list[Row]:
+def _ceiling_rows(found: Compared, capacity: int) -> list[Row]:
     """One row a space."""
     sweep = found.sweep
     first = first_ceilings(sweep, capacity)
@@ -94,19 +94,19 @@ def ceiling_rows(found: Compared, capacity: int) -> list[Row]:
     ]
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of streams, and the table of ceilings."""
     plan = work.plan
     streams, capacity = compared(work), plan.grids.capacity
     sets = candidate_sets(plan)
     rows = {
-        named: [stream_row(each, named, spaces, capacity) for each in streams]
+        named: [_stream_row(each, named, spaces, capacity) for each in streams]
         for named, spaces in sets.items()
     }
     settings = {"capacity": capacity, "seeds": plan.seeds.orders}
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Where purity can choose a space",
             caption=f"G* at K = {capacity}, mean over orders. Range: highest minus lowest "
             "purity@10. Resolved: the lead in purity is above the sum of both half-widths of the "
@@ -115,19 +115,19 @@ def make(work: Work) -> Sequence[Table]:
             "Ties: spaces that no weight helps. Correlation: Spearman's of purity@10 with G*; "
             "leaving ties out conditions on the outcome. Regret: what the selected space loses in "
             "G*.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(row for found in rows.values() for row in found),
             answers=("tab:cd16", "tab:s_scope", "tab:s_scope8"),
             settings=settings,
             notes=tuple(_mean_note(named, found) for named, found in rows.items()),
         ),
         Table(
-            name=f"{NAME}-ceilings",
+            name=f"{_NAME}-ceilings",
             title="The ceiling of every space on every stream",
             caption=f"G* at K = {capacity}: the best weight of the grid, chosen with the labels of "
             "the stream. Purity with its 95 % interval, before anything is adapted.",
-            columns=CEILINGS,
-            rows=tuple(row for each in streams for row in ceiling_rows(each, capacity)),
+            columns=_CEILINGS,
+            rows=tuple(row for each in streams for row in _ceiling_rows(each, capacity)),
             answers=("tab:s_scope", "tab:s_scope8"),
             settings=settings,
         ),
@@ -135,17 +135,17 @@ def make(work: Work) -> Sequence[Table]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Where purity can choose a space",
     answers=("tab:cd16", "tab:s_scope", "tab:s_scope8"),
-    make=make,
+    make=_make,
     pieces=pieces,
 )
 
 
 def _mean_note(named: str, rows: Sequence[Row]) -> str:
     """Mean correlations over streams, apart by whether the first place is resolved."""
-    names = [column.name for column in COLUMNS]
+    names = [column.name for column in _COLUMNS]
     resolved, value = names.index("purity resolved"), names.index("correlation")
     parts = []
     for word, wanted in (("resolved", True), ("not resolved", False)):

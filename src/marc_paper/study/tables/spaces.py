@@ -20,7 +20,7 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "spaces"
+_NAME = "spaces"
 
 COLUMNS = (
     Column("stream"),
@@ -73,7 +73,7 @@ def summary_rows(
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of spaces, and the table of how their geometry ranks them."""
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
@@ -87,7 +87,7 @@ def make(work: Work) -> Sequence[Table]:
     settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="The same memory in every space",
             caption=f"K = {capacity}, one view. Purity and anti-hubs at ten neighbours, before "
             f"anything is adapted. Fixed: w = {weight:g}. G*: the best weight of the grid, chosen "
@@ -98,7 +98,7 @@ def make(work: Work) -> Sequence[Table]:
             settings=settings,
         ),
         Table(
-            name=f"{NAME}-ranked",
+            name=f"{_NAME}-ranked",
             title="How geometry ranks the gains",
             caption="Spearman's correlation with midranks over the spaces, of a measure taken "
             f"before adaptation with G* at K = {capacity}. Regret: what the space of the best "
@@ -118,16 +118,16 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every space on every main stream."""
     streams, spaces = plan.group("main"), plan.spaces.all
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Every space with the same memory",
     answers=("tab:spaces16",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )

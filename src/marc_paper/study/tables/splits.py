@@ -22,10 +22,10 @@ from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "splits"
-GROUPS = ("main", "shift", "domain", "extra")
+_NAME = "splits"
+_GROUPS = ("main", "shift", "domain", "extra")
 
-COLUMNS = (
+_COLUMNS = (
     Column("group"),
     Column("stream"),
     Column("capacity"),
@@ -40,7 +40,7 @@ COLUMNS = (
 )
 
 
-def split_row(names: Sequence[str], one: Budget, few: Budget) -> Row:
+def _split_row(names: Sequence[str], one: Budget, few: Budget) -> Row:
     """Accuracies and gains at one view and at few, means over the orders that are given."""
     return (
         *names,
@@ -57,13 +57,13 @@ def split_row(names: Sequence[str], one: Budget, few: Budget) -> Row:
     )
 
 
-def first_order(budget: Budget) -> Budget:
+def _first_order(budget: Budget) -> Budget:
     """The same budget with its first order alone."""
     correct = {arm: answers[:1] for arm, answers in budget.correct.items()}
     return Budget(budget.views, budget.base, correct)
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """Every stream in the first order, as the paper has it, and over all orders."""
     plan = work.plan
     first: list[Row] = []
@@ -73,16 +73,16 @@ def make(work: Work) -> Sequence[Table]:
         arms = [deployed_arm(plan)]
         budgets = [read_budget(work, stream, views, arms, capacity) for views in (1, few)]
         names = (plan.streams[stream].group, stream, str(capacity), str(few))
-        first.append(split_row(names, *map(first_order, budgets)))
-        every.append(split_row(names, *budgets))
+        first.append(_split_row(names, *map(_first_order, budgets)))
+        every.append(_split_row(names, *budgets))
     about = (
         f"{plan.spaces.deployed}, w = {plan.grids.weight:g}. Shrink: the gain with few views minus "
         "that with one, Sub(1, M). Intervals: 95 %, paired over images"
     )
     tables = (
-        (NAME, "first order", f"{about}.", first, plan.seeds.orders[:1]),
+        (_NAME, "first order", f"{about}.", first, plan.seeds.orders[:1]),
         (
-            f"{NAME}-orders",
+            f"{_NAME}-orders",
             "means over orders",
             f"{about}, each image averaged over orders first; ±: standard deviation over orders.",
             every,
@@ -94,7 +94,7 @@ def make(work: Work) -> Sequence[Table]:
             name=name,
             title=f"The gain with one view and with few on every stream, {which}",
             caption=caption,
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_ood_sub",),
             settings={
@@ -103,20 +103,20 @@ def make(work: Work) -> Sequence[Table]:
                 "few_views": plan.grids.few_views,
                 "seeds": seeds,
             },
-            notes=view_notes(plan.group(*GROUPS), _streams(plan)),
+            notes=view_notes(plan.group(*_GROUPS), _streams(plan)),
         )
         for name, which, caption, rows, seeds in tables
     ]
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """Why no stream can answer."""
     if plan.grids.few_views < 2:
         return f"grids.few_views is {plan.grids.few_views}, and few views are two or more"
     return "" if _streams(plan) else "no stream of this plan has several views"
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """Sweeps of the deployed space at one view and at few, on every stream with several."""
     return [
         piece
@@ -126,18 +126,18 @@ def pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="The gain with one view and with few on every stream",
     answers=("tab:s_ood_sub",),
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 
 def _streams(plan: Plan) -> list[str]:
     """Streams that have several views, group by group."""
-    names = [name for group in GROUPS for name in plan.group(group)]
+    names = [name for group in _GROUPS for name in plan.group(group)]
     return [name for name in names if plan.few_views(name) > 1]
 
 

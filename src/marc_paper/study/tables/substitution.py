@@ -16,7 +16,7 @@ from marc_paper.study.budgets import AUGMENTATION, DEPLOYED, ONE_DRAW, Budget, p
 from marc_paper.study.plan import Plan
 
 
-def contrast_rows(budgets: Sequence[Budget], seeds: Sequence[int]) -> list[Row]:
+def _contrast_rows(budgets: Sequence[Budget], seeds: Sequence[int]) -> list[Row]:
     """Gain and Sub(1, M) of the deployed memory, order by order, then their mean."""
     one = budgets[0].gains(DEPLOYED)
     rows: list[Row] = []
@@ -47,7 +47,7 @@ def _by_order(
     ]
 
 
-def repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
+def _repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
     """Errors that many views repair, that the deployed memory repairs, and both, by order."""
     sets = pairs(one, many, DEPLOYED)
     augmented = int(sets[0].repairs[AUGMENTATION].sum())
@@ -86,7 +86,7 @@ def contrast_tables(
                 *(Column("quantity"), Column("views"), Column("order")),
                 *(Column("no memory", "percent"), Column("value", "points", "fixed")),
             ),
-            rows=tuple(contrast_rows(budgets, seeds)),
+            rows=tuple(_contrast_rows(budgets, seeds)),
             answers=("tab:s_substitution_seeds",),
             settings=settings,
             notes=(ONE_DRAW,),
@@ -101,7 +101,7 @@ def contrast_tables(
                 *(Column("quantity"), Column("order")),
                 *(Column("images", "count"), Column("share of augmentation", "percent")),
             ),
-            rows=tuple(repair_rows(budgets[0], budgets[-1], seeds)),
+            rows=tuple(_repair_rows(budgets[0], budgets[-1], seeds)),
             answers=("tab:s_substitution_seeds",),
             settings={**settings, "images": len(budgets[0].base)},
             notes=(ONE_DRAW,),

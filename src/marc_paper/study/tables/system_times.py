@@ -26,7 +26,7 @@ from marc_paper.study.work import Work
 
 DEPLOYED, STRONG = "MARC, deployed", "MARC, strong"
 
-Seconds = NDArray[np.float64]
+_Seconds = NDArray[np.float64]
 """(sessions,) each."""
 
 
@@ -53,14 +53,14 @@ class Configuration:
 class Times:
     """Seconds an image of one system, session by session."""
 
-    encoding: Seconds | None
+    encoding: _Seconds | None
     """None where encoders or pictures are not at hand."""
-    scoring: Seconds
+    scoring: _Seconds
     """Zero for a system that scores views in its own way: that is in its memory's time."""
-    memory: Seconds
+    memory: _Seconds
 
     @property
-    def total(self) -> Seconds:
+    def total(self) -> _Seconds:
         """All that was measured."""
         known = self.scoring + self.memory
         return known if self.encoding is None else known + self.encoding
@@ -68,7 +68,7 @@ class Times:
 
 @final
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """The beginning of a stream: some images to warm up, then those that are timed."""
 
     stream: Stream
@@ -80,16 +80,16 @@ class Part:
         return len(self.stream) - self.n_warm
 
 
-def beginning(stream: Stream, timing: Timing) -> Part:
+def beginning(stream: Stream, timing: Timing) -> _Part:
     """The part of a stream that is timed; of a short one, at most half is warm-up."""
     n_warm = min(timing.warm_up, len(stream) // 2)
     order = stream.order[: n_warm + timing.images]
     part = replace(stream, order=order, seed=None)
-    _ = part.features.base  # shared by all methods; its time is that of `scoring_seconds`
-    return Part(part, n_warm)
+    _ = part.features.base  # shared by all methods; its time is that of `_scoring_seconds`
+    return _Part(part, n_warm)
 
 
-def memory_seconds(method: AnyMethod, part: Part) -> float:
+def _memory_seconds(method: AnyMethod, part: _Part) -> float:
     """Seconds an image to look at its features, answer it and learn from it."""
     method.reset()
     steps = iter_steps(method, part.stream)
@@ -101,7 +101,7 @@ def memory_seconds(method: AnyMethod, part: Part) -> float:
     return (time.perf_counter() - started) / part.n_timed
 
 
-def scoring_seconds(part: Part) -> float:
+def _scoring_seconds(part: _Part) -> float:
     """Seconds an image for the base scores: logits of every view, equation 1 and e_t."""
     seconds = 0.0
     for position, query in enumerate(part.stream):
@@ -152,10 +152,10 @@ def measure(work: Work, systems: Sequence[Configuration]) -> tuple[list[Times], 
 
 
 def _session(
-    systems: Sequence[Configuration], parts: Mapping[int, Part], bench: Bench | str
+    systems: Sequence[Configuration], parts: Mapping[int, _Part], bench: Bench | str
 ) -> list[tuple[float | None, float, float]]:
     """Encoding, scoring and memory of each system, one after the other."""
-    scoring = {views: scoring_seconds(part) for views, part in parts.items()}
+    scoring = {views: _scoring_seconds(part) for views, part in parts.items()}
     viewing: dict[int, float] = {}
     embedding: dict[str, float] = {}
     if isinstance(bench, Bench):
@@ -166,6 +166,6 @@ def _session(
         second = embedding.get(each.space.partition("+")[0], 0.0)
         encoding = viewing[each.views] + second if viewing else None
         method = create_method(each.method, **each.settings)
-        seconds = memory_seconds(method, parts[each.views])
+        seconds = _memory_seconds(method, parts[each.views])
         found.append((encoding, scoring[each.views] if each.reads_base else 0.0, seconds))
     return found

@@ -24,13 +24,13 @@ from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "transfer"
-ANSWERS = ("tab:s_transfer", "sec:s_transfer")
-PAIRS, DOMAINS = "one other main stream", "other domain streams"
-SHIFTS = "other main and shift streams"
-FAMILIES = {PAIRS: "pairs", DOMAINS: "domain", SHIFTS: "shift"}
+_NAME = "transfer"
+_ANSWERS = ("tab:s_transfer", "sec:s_transfer")
+_PAIRS, _DOMAINS = "one other main stream", "other domain streams"
+_SHIFTS = "other main and shift streams"
+_FAMILIES = {_PAIRS: "pairs", _DOMAINS: "domain", _SHIFTS: "shift"}
 
-CELLS = (
+_CELLS = (
     Column("chosen on"),
     Column("stream"),
     Column("views"),
@@ -42,7 +42,7 @@ CELLS = (
     Column("gain", "points", "held-out"),
     Column("cost", "points", "held-out"),
 )
-RANKED = (
+_RANKED = (
     Column("chosen on"),
     Column("stream"),
     Column("views"),
@@ -53,7 +53,7 @@ RANKED = (
     Column("correlation of G*", "correlation", "oracle"),
     Column("correlation", "correlation", "held-out"),
 )
-SUMMARY = (
+_SUMMARY = (
     Column("chosen on"),
     Column("cells", "count"),
     Column("mean cost", "points", "held-out"),
@@ -70,7 +70,7 @@ SUMMARY = (
 
 @final
 @dataclass(frozen=True)
-class Transfer:
+class _Transfer:
     """The weights of all spaces on one stream, chosen there and chosen elsewhere."""
 
     chosen_on: str
@@ -90,21 +90,21 @@ class Transfer:
         return spearman(list(self.purity.values()), [scores[each].gain for each in self.purity])
 
 
-def transfer(
+def _transfer(
     chosen_on: str,
     stream: tuple[str, int],
     purity: Mapping[str, float],
     sweep: Sweep,
     sources: Sequence[Sweep],
     capacity: int,
-) -> Transfer:
+) -> _Transfer:
     """Every space of `purity` on one stream (name, views), weights chosen on the sources."""
     oracle = {space: sweep.oracle(space, capacity) for space in purity}
     held_out = {space: sweep.held_out(space, sources, capacity) for space in purity}
-    return Transfer(chosen_on, *stream, purity, oracle, held_out)
+    return _Transfer(chosen_on, *stream, purity, oracle, held_out)
 
 
-def cell_rows(found: Transfer) -> list[Row]:
+def _cell_rows(found: _Transfer) -> list[Row]:
     """One row a space."""
     rows: list[Row] = []
     for space, purity in found.purity.items():
@@ -126,7 +126,7 @@ def cell_rows(found: Transfer) -> list[Row]:
     return rows
 
 
-def ranked_row(found: Transfer) -> Row:
+def _ranked_row(found: _Transfer) -> Row:
     """How far the spaces lie apart, and whether purity ranks them, under both choices."""
     spans = [
         max(each.gain for each in scores.values()) - min(each.gain for each in scores.values())
@@ -138,7 +138,7 @@ def ranked_row(found: Transfer) -> Row:
     return *where, no_memory, *spans, spans[0] - spans[1], *correlations
 
 
-def summary_row(chosen_on: str, found: Sequence[Transfer]) -> Row:
+def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
     """All cells of one way to choose."""
     cells = [(each, space) for each in found for space in each.purity]
     costs = [float(np.mean(each.costs(space))) for each, space in cells]
@@ -159,88 +159,88 @@ def summary_row(chosen_on: str, found: Sequence[Transfer]) -> Row:
     )
 
 
-def families(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _families(plan: Plan) -> dict[str, tuple[str, ...]]:
     """The streams of each way to choose; all others of a family are the sources of one."""
     main, near = plan.group("main"), plan.group("main", "shift")
     found = {
-        PAIRS: main,
-        DOMAINS: plan.group("domain"),
+        _PAIRS: main,
+        _DOMAINS: plan.group("domain"),
         # two main streams alone are already a pair
-        SHIFTS: () if near == main and len(main) == 2 else near,
+        _SHIFTS: () if near == main and len(main) == 2 else near,
     }
     return {name: streams for name, streams in found.items() if len(streams) > 1}
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The cells of each family, the ranks on each stream, and a summary."""
-    by_family = {name: _transfers(work, name, each) for name, each in families(work.plan).items()}
+    by_family = {name: _transfers(work, name, each) for name, each in _families(work.plan).items()}
     known = {name: found for name, found in by_family.items() if found}
     capacity = work.plan.grids.capacity
     settings = {"capacity": capacity, "seeds": work.plan.seeds.orders}
     tables = [
         Table(
-            name=f"{NAME}-{FAMILIES[family]}",
+            name=f"{_NAME}-{_FAMILIES[family]}",
             title=f"Weights chosen on {family}",
             caption=f"K = {capacity}. The weight of the highest gain there, mean over streams and "
             "orders, is applied unchanged. Cost: G* minus the held-out gain, in the same orders.",
-            columns=CELLS,
-            rows=tuple(row for each in found for row in cell_rows(each)),
-            answers=ANSWERS,
+            columns=_CELLS,
+            rows=tuple(row for each in found for row in _cell_rows(each)),
+            answers=_ANSWERS,
             settings=settings,
         )
         for family, found in known.items()
     ]
     ranked = Table(
-        name=f"{NAME}-ranked",
+        name=f"{_NAME}-ranked",
         title="Ranks of spaces under weights chosen elsewhere",
         caption=f"K = {capacity}, the control spaces, gains as means over orders. Span: the "
         f"highest minus the lowest. Correlation: Spearman's with {PURITY}.",
-        columns=RANKED,
-        rows=tuple(ranked_row(each) for found in known.values() for each in found),
-        answers=ANSWERS,
+        columns=_RANKED,
+        rows=tuple(_ranked_row(each) for found in known.values() for each in found),
+        answers=_ANSWERS,
         settings=settings,
     )
     summary = Table(
-        name=f"{NAME}-summary",
+        name=f"{_NAME}-summary",
         title="What weights chosen elsewhere cost",
         caption=f"K = {capacity}. A cell is a control space on a stream. Correlations are "
         f"Spearman's with {PURITY} over the spaces of a stream, mean over streams. Each cell "
         "stands in a table of its own choice, with its accuracy without memory.",
-        columns=SUMMARY,
-        rows=tuple(summary_row(family, found) for family, found in known.items()),
-        answers=ANSWERS,
+        columns=_SUMMARY,
+        rows=tuple(_summary_row(family, found) for family, found in known.items()),
+        answers=_ANSWERS,
         settings=settings,
     )
     return [*tables, ranked, summary] if known else []
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of the control spaces on every stream of a family."""
-    streams = dict.fromkeys(stream for each in families(plan).values() for stream in each)
+    streams = dict.fromkeys(stream for each in _families(plan).values() for stream in each)
     found = geometry_pieces(streams, plan.spaces.controls)
     for stream in streams:
         found += sweep_pieces([stream], plan.spaces.controls, usual_views(plan, stream))
     return found
 
 
-def missing(plan: Plan) -> str:
+def _missing(plan: Plan) -> str:
     """Nothing can be chosen elsewhere where no group has two streams."""
-    if families(plan):
+    if _families(plan):
         return ""
     return "weights are chosen on another stream of the groups main, shift or domain: there is none"
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Weights chosen on other streams",
-    answers=ANSWERS,
-    make=make,
-    pieces=pieces,
-    missing=missing,
+    answers=_ANSWERS,
+    make=_make,
+    pieces=_pieces,
+    missing=_missing,
 )
 
 
-def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[Transfer]:
+def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfer]:
     plan, spaces = work.plan, work.plan.spaces.controls
     views = {stream: usual_views(plan, stream) for stream in streams}
     sweeps = {stream: work.sweep(stream, spaces, views[stream]) for stream in streams}
@@ -249,12 +249,12 @@ def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[Transfer
         geometry = work.geometry(stream, spaces)
         purity = {space: score(geometry, space, PURITY) for space in spaces}
         others = sources_of(sweeps, stream)
-        groups = {other: [other] for other in others} if family == PAIRS else {family: others}
+        groups = {other: [other] for other in others} if family == _PAIRS else {family: others}
         for chosen_on, names in groups.items():
             if names:
                 chosen = [sweeps[name] for name in names]
                 where = (stream, views[stream])
                 found.append(
-                    transfer(chosen_on, where, purity, sweeps[stream], chosen, plan.grids.capacity)
+                    _transfer(chosen_on, where, purity, sweeps[stream], chosen, plan.grids.capacity)
                 )
     return found

@@ -4,7 +4,7 @@ Does a predictor's own space become useful once it is centred or whitened, and d
 rank the gains when the deployed space is projected to fewer dimensions? Transforms are fitted on
 all unlabelled images of the stream, the later ones included: transductive.
 Cost: one sweep and one geometry of every variant on every main stream. Those of `grids.dims` that
-are not below the dimension of a stream's deployed space are left out when it is read: `pieces`,
+are not below the dimension of a stream's deployed space are left out when it is read: `_pieces`,
 which reads no stream, may declare more than is used.
 """
 
@@ -23,14 +23,14 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.spaces import COLUMNS, space_rows, summary_rows
 from marc_paper.study.work import Work
 
-NAME = "transformed"
-ANSWERS = ("sec:swap", "sec:capacity")
-TRANSDUCTIVE = (
+_NAME = "transformed"
+_ANSWERS = ("sec:swap", "sec:capacity")
+_TRANSDUCTIVE = (
     "Transductive: means, whitenings and projections are fitted on all unlabelled images of the "
     "stream, the later ones included. Random projections use no statistics."
 )
 
-RANKED = (
+_RANKED = (
     Column("stream"),
     Column("projection"),
     Column("variants", "count"),
@@ -42,13 +42,13 @@ RANKED = (
 )
 
 
-def reshaped(plan: Plan) -> list[str]:
+def _reshaped(plan: Plan) -> list[str]:
     """The predictor's own space as it is, centred and whitened."""
     own = plan.spaces.own
     return [own, f"{own}+center", f"{own}+whiten"]
 
 
-def projections(deployed: str, dims: Sequence[int]) -> dict[str, list[str]]:
+def _projections(deployed: str, dims: Sequence[int]) -> dict[str, list[str]]:
     """By kind: the deployed space as it is, then projected to some dimensions."""
     by_kind = {kind: [f"{deployed}+{kind}:{dim}" for dim in dims] for kind in ("pca", "random")}
     return {
@@ -57,13 +57,13 @@ def projections(deployed: str, dims: Sequence[int]) -> dict[str, list[str]]:
     }
 
 
-def variants(plan: Plan, dims: Sequence[int]) -> list[str]:
+def _variants(plan: Plan, dims: Sequence[int]) -> list[str]:
     """Every variant once."""
-    projected = projections(plan.spaces.deployed, dims)["pca and random"]
-    return list(dict.fromkeys([*reshaped(plan), *projected]))
+    projected = _projections(plan.spaces.deployed, dims)["pca and random"]
+    return list(dict.fromkeys([*_reshaped(plan), *projected]))
 
 
-def ranked_rows(
+def _ranked_rows(
     stream: str,
     sweep: Sweep,
     geometry: Mapping[str, Geometry],
@@ -79,7 +79,7 @@ def ranked_rows(
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The table of variants, and how geometry ranks the projected ones."""
     plan = work.plan
     capacity, weight, deployed = plan.grids.capacity, plan.grids.weight, plan.spaces.deployed
@@ -89,13 +89,13 @@ def make(work: Work) -> Sequence[Table]:
     for stream in plan.group("main"):
         dim = work.stream(stream).features.dim(deployed)
         dims = [each for each in plan.grids.dims if each < dim]
-        spaces = variants(plan, dims)
+        spaces = _variants(plan, dims)
         sweep, geometry = work.sweep(stream, spaces), work.geometry(stream, spaces)
         found = space_rows(stream, sweep, geometry, capacity, weight)
         rows += sorted(found, key=lambda row: spaces.index(str(row[1])))
         if dims:
-            sets = projections(deployed, dims)
-            ranked += ranked_rows(stream, sweep, geometry, sets, capacity)
+            sets = _projections(deployed, dims)
+            ranked += _ranked_rows(stream, sweep, geometry, sets, capacity)
         notes += _dims_note(stream, deployed, dim, plan.grids.dims[len(dims) :])
     tables = [_variants_table(plan, rows, notes)]
     return [*tables, _ranked_table(plan, ranked, notes)] if ranked else tables
@@ -110,14 +110,14 @@ def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) ->
 
 def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
     return Table(
-        name=NAME,
+        name=_NAME,
         title="The same features with another geometry",
         caption=f"K = {plan.grids.capacity}, one view, the same retained images in every row. "
         f"Fixed: w = {plan.grids.weight:g}. G*: the best weight of the grid, chosen with the "
-        f"labels of the stream. {TRANSDUCTIVE}",
+        f"labels of the stream. {_TRANSDUCTIVE}",
         columns=COLUMNS,
         rows=tuple(rows),
-        answers=ANSWERS,
+        answers=_ANSWERS,
         settings=_settings(plan),
         notes=tuple(notes),
     )
@@ -125,15 +125,15 @@ def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Ta
 
 def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
     return Table(
-        name=f"{NAME}-ranked",
+        name=f"{_NAME}-ranked",
         title="How geometry ranks projections of one space",
         caption="Spearman's correlation with midranks of a measure with G* at "
         f"K = {plan.grids.capacity}, over {plan.spaces.deployed} and its projections to fewer "
         "dimensions. Regret: what the variant of the best measure loses in G* of the first "
-        f"order. {TRANSDUCTIVE}",
-        columns=RANKED,
+        f"order. {_TRANSDUCTIVE}",
+        columns=_RANKED,
         rows=tuple(rows),
-        answers=ANSWERS,
+        answers=_ANSWERS,
         settings=_settings(plan),
         notes=tuple(notes),
     )
@@ -149,16 +149,16 @@ def _settings(plan: Plan) -> dict[str, Any]:
     }
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every variant on every main stream, whatever it has."""
-    streams, spaces = plan.group("main"), variants(plan, plan.grids.dims)
+    streams, spaces = plan.group("main"), _variants(plan, plan.grids.dims)
     return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Centred, whitened and projected spaces",
-    answers=ANSWERS,
-    make=make,
-    pieces=pieces,
+    answers=_ANSWERS,
+    make=_make,
+    pieces=_pieces,
 )

@@ -31,16 +31,16 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.tables.substitution import contrast_tables
 from marc_paper.study.work import Work
 
-NAME = "view-budget"
-GAINS = {"deployed": DEPLOYED, "strong": STRONG}
+_NAME = "view-budget"
+_GAINS = {"deployed": DEPLOYED, "strong": STRONG}
 """Memories whose gains have columns."""
 
-CHANGE_COLUMNS = (
+_CHANGE_COLUMNS = (
     Column("quantity"),
     Column("first order", "points", "fixed"),
     Column("all orders", "points", "fixed"),
 )
-ORDER_COLUMNS = (
+_ORDER_COLUMNS = (
     Column("memory"),
     Column("views"),
     Column("space"),
@@ -52,7 +52,7 @@ ORDER_COLUMNS = (
 )
 
 
-def columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
+def _columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
     """Accuracies of the first order, then gains of the first order and of all."""
     return (
         Column("views"),
@@ -60,13 +60,13 @@ def columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
         *(Column(arm.name, "percent", "fixed") for arm in arms),
         *(
             Column(f"{name} gain, {orders}", "points", "fixed")
-            for name in GAINS
+            for name in _GAINS
             for orders in ("first order", "all orders")
         ),
     )
 
 
-def budget_rows(budgets: Sequence[Budget]) -> list[Row]:
+def _budget_rows(budgets: Sequence[Budget]) -> list[Row]:
     """One row a budget."""
     return [
         (
@@ -75,7 +75,7 @@ def budget_rows(budgets: Sequence[Budget]) -> list[Row]:
             *(float(correct[0].mean()) for correct in budget.correct.values()),
             *(
                 Estimate.paired(correct, budget.base)
-                for arm in GAINS.values()
+                for arm in _GAINS.values()
                 for correct in (budget.correct[arm][:1], budget.correct[arm])
             ),
         )
@@ -83,13 +83,13 @@ def budget_rows(budgets: Sequence[Budget]) -> list[Row]:
     ]
 
 
-def change_rows(least: Budget, most: Budget) -> list[Row]:
+def _change_rows(least: Budget, most: Budget) -> list[Row]:
     """What more views change: accuracy without memory and with each, then the gain of two."""
     alone = Estimate.paired(most.base, least.base)  # the same in every order
     rows: list[Row] = [("no memory", alone, alone)]
     for arm, after in most.correct.items():
         rows.append(_change_row(arm, after, least.correct[arm]))
-    for name, arm in GAINS.items():
+    for name, arm in _GAINS.items():
         rows.append(_change_row(f"{name} gain", most.gains(arm), least.gains(arm)))
     return rows
 
@@ -99,7 +99,7 @@ def _change_row(quantity: str, after: NDArray[Any], before: NDArray[Any]) -> Row
     return (quantity, Estimate.paired(after[:1], before[:1]), Estimate.paired(after, before))
 
 
-def order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
+def _order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
     """One row a memory and budget: accuracy, gain and Sub(1, M), means over orders."""
     one = budgets[0]
     rows: list[Row] = []
@@ -122,7 +122,7 @@ def order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
     return rows
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """The sweep over view budgets, the same over all orders, and the contrasts."""
     plan = work.plan
     stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
@@ -143,30 +143,30 @@ def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -
     common: dict[str, Any] = {"answers": ("tab:grid",), "notes": (ONE_DRAW, OWN_WEIGHTS)}
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Accuracy and gain at every view budget",
             caption=f"{usual} Accuracies are of the first order. {error}",
-            columns=columns_of(arms),
-            rows=tuple(budget_rows(budgets)),
+            columns=_columns_of(arms),
+            rows=tuple(_budget_rows(budgets)),
             settings=settings,
             **common,
         ),
         Table(
-            name=f"{NAME}-change",
+            name=f"{_NAME}-change",
             title=f"What {most} views change against one",
-            caption=f"{usual} Values of the table {NAME} at {most} views minus those at one; of a "
+            caption=f"{usual} Values of the table {_NAME} at {most} views minus those at one; of a "
             f"gain this is Sub(1, {most}). {error}",
-            columns=CHANGE_COLUMNS,
-            rows=tuple(change_rows(budgets[0], budgets[-1])),
+            columns=_CHANGE_COLUMNS,
+            rows=tuple(_change_rows(budgets[0], budgets[-1])),
             settings=settings,
             **common,
         ),
         Table(
-            name=f"{NAME}-orders",
+            name=f"{_NAME}-orders",
             title="The same, means over orders",
             caption=f"{about}. {error} Each image is averaged over orders first.",
-            columns=ORDER_COLUMNS,
-            rows=tuple(order_rows(budgets, arms)),
+            columns=_ORDER_COLUMNS,
+            rows=tuple(_order_rows(budgets, arms)),
             settings={name: value for name, value in settings.items() if name != "weight"},
             **common,
         ),
@@ -184,17 +184,17 @@ def _settings(plan: Plan) -> dict[str, object]:
     }
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of three spaces of the main stream at every view budget."""
     needed = sorted({*plan.budgets(plan.main), *anchors(plan, plan.main)})
     return budget_pieces(plan.main, needed, arms_of(plan))
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="The gain of a memory at every view budget",
     answers=("tab:grid", "tab:s_substitution_seeds"),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
     missing=needs_views,
 )

@@ -27,14 +27,14 @@ from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
-NAME = "warm-up"
+_NAME = "warm-up"
 NO_MEMORY = "no memory"
-PARTS = 10
+_PARTS = 10
 
 Curves = Mapping[str, NDArray[np.float64]]
 """By name, accuracy in each part of the stream, (orders, parts)."""
 
-VALUES = (
+_VALUES = (
     Column(NO_MEMORY, "percent"),
     Column(DEPLOYED, "percent", "fixed"),
     Column(STRONG, "percent", "fixed"),
@@ -43,7 +43,7 @@ VALUES = (
 )
 
 
-def along(
+def _along(
     correct: NDArray[np.bool_], orders: NDArray[np.int64], n_parts: int
 ) -> NDArray[np.float64]:
     """Accuracy in equal parts of each order, (orders, parts).
@@ -61,7 +61,7 @@ def along(
 def curves_of(budget: Budget, orders: NDArray[np.int64], n_parts: int) -> Curves:
     """Accuracy along the stream without memory and with each memory."""
     answers = {NO_MEMORY: budget.base, **budget.correct}
-    return {name: along(correct, orders, n_parts) for name, correct in answers.items()}
+    return {name: _along(correct, orders, n_parts) for name, correct in answers.items()}
 
 
 def climb(curve: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -69,7 +69,7 @@ def climb(curve: NDArray[np.float64]) -> NDArray[np.float64]:
     return curve[:, -1] - curve[:, 0]
 
 
-def part_rows(curves: Curves) -> list[Row]:
+def _part_rows(curves: Curves) -> list[Row]:
     """One row a part of the stream."""
     n_parts = curves[NO_MEMORY].shape[1]
     return [
@@ -78,7 +78,7 @@ def part_rows(curves: Curves) -> list[Row]:
     ]
 
 
-def climb_rows(budgets: Mapping[int, Curves]) -> list[Row]:
+def _climb_rows(budgets: Mapping[int, Curves]) -> list[Row]:
     """One row a view budget: how far each curve climbs."""
     return [
         (str(views), *_values({name: climb(curve) for name, curve in curves.items()}))
@@ -106,10 +106,10 @@ def orders_of(work: Work, stream: str) -> NDArray[np.int64]:
 
 def parts_of(n_images: int) -> int:
     """Tenths, or fewer parts of a shorter stream."""
-    return min(PARTS, n_images)
+    return min(_PARTS, n_images)
 
 
-def make(work: Work) -> Sequence[Table]:
+def _make(work: Work) -> Sequence[Table]:
     """Accuracy along the stream at one view, and how far it climbs at every view budget."""
     plan = work.plan
     stream, capacity, weight = plan.main, plan.grids.benchmark_capacity, plan.grids.weight
@@ -132,23 +132,23 @@ def make(work: Work) -> Sequence[Table]:
     )
     return [
         Table(
-            name=NAME,
+            name=_NAME,
             title="Accuracy along the stream",
             caption=f"{about} One view.",
-            columns=(Column("part"), *VALUES),
-            rows=tuple(part_rows(budgets[1])),
+            columns=(Column("part"), *_VALUES),
+            rows=tuple(_part_rows(budgets[1])),
             answers=("fig:s_warmup",),
             settings={**settings, "views": 1},
         ),
         Table(
-            name=f"{NAME}-climb",
+            name=f"{_NAME}-climb",
             title="How far accuracy climbs along the stream at every view budget",
             caption=f"{about} Accuracy in the last part minus that in the first.",
             columns=(
                 Column("views"),
-                *(Column(column.name, "points", column.word) for column in VALUES),
+                *(Column(column.name, "points", column.word) for column in _VALUES),
             ),
-            rows=tuple(climb_rows(budgets)),
+            rows=tuple(_climb_rows(budgets)),
             answers=("fig:s_warmup",),
             settings=settings,
             notes=("Views are one draw; the paper draws them again with the seed.",),
@@ -156,17 +156,17 @@ def make(work: Work) -> Sequence[Table]:
     ]
 
 
-def pieces(plan: Plan) -> list[Piece]:
+def _pieces(plan: Plan) -> list[Piece]:
     """One sweep of two spaces of the main stream at every view budget."""
     return budget_pieces(plan.main, plan.budgets(plan.main), _arms(plan))
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=_NAME,
     title="Accuracy while the memory fills",
     answers=("fig:s_warmup",),
-    make=make,
-    pieces=pieces,
+    make=_make,
+    pieces=_pieces,
 )
 
 
