@@ -28,7 +28,6 @@ _WHERE = {
     "list_methods": "peers.registry",
     "load_snapshot": "peers.snapshot",
     "load_stream": "sources",
-    "replay": "replay.replay",
     "run": "loop",
     "save_snapshot": "peers.snapshot",
     "select": "spaces.selection",
@@ -36,7 +35,12 @@ _WHERE = {
     "synthetic_stream": "sources.synthetic",
     "write_pack": "sources.pack",
 }
-_MODULES = {"geometry": "spaces.geometry", "stats": "stats", "transforms": "transforms"}
+_MODULES = {
+    "geometry": "spaces.geometry",
+    "replay": "replay",
+    "stats": "stats",
+    "transforms": "transforms",
+}
 
 __all__ = sorted([*_WHERE, *_MODULES])
 

@@ -104,7 +104,7 @@ def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Str
     if is_pictures(text):
         return _open_embedded(text)
     if not name or (kind not in SOURCES and ":" not in kind):
-        known = [each.spelling for each in SOURCES.values()]
+        known = sorted(each.spelling for each in SOURCES.values())
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
