@@ -19,6 +19,8 @@ def _examples_write_into_a_folder_of_their_own(request, monkeypatch, tmp_path):
 
 @pytest.fixture(scope="session", autouse=True)
 def _pictures_of_the_lab_are_kept_for_this_run_alone(tmp_path_factory):
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # drawn once for all
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MARC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MARC_CACHE", str(shared / "cache"))
         yield
