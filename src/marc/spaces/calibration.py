@@ -26,7 +26,6 @@ from marc.replay.evidence import n_threads
 from marc.scores import Int
 from marc.spaces.neighbors import Keys, Table, thinned
 from marc.stats import Z_95, Interval
-from marc.stream import Features, Stream
 from marc.types import OnProgress
 
 SIZES = (250, 500, 1000, 2000)
@@ -39,36 +38,6 @@ _NUMBERS = 2**24  # in such a table, unless the error needs more: 64 MiB
 
 _Statistic = Callable[[Table, Int], ArrayLike]
 """Takes the neighbour table (m, k) of a batch and its images (m,), ascending; gives numbers."""
-
-
-def sampled(stream: Stream, n_images: int, seed: int = 0) -> Stream:
-    """A batch of a stream's images, drawn without replacement, as a stream of its own.
-
-    >>> from marc.sources.synthetic import synthetic_stream
-    >>> len(sampled(synthetic_stream(n_images=300), 100))
-    100
-    """
-    stored = len(stream.features.ids)
-    if integer("n_images", n_images, 1) > stored:
-        raise MarcError(
-            "the stream does not have that many images", got=n_images, allowed=f"1 to {stored}"
-        )
-    draw = np.random.default_rng(integer("seed", seed, 0))
-    return part_of(stream, np.sort(draw.permutation(stored)[:n_images]))
-
-
-def part_of(stream: Stream, rows: Int) -> Stream:
-    """Some of a stream's stored images (m,), in that order, as a stream of its own."""
-    old = stream.features
-    features = Features(
-        views=old.views[rows],
-        predictor=old.predictor,
-        spaces={name: keys[rows] for name, keys in old.spaces.items()},
-        class_names=old.class_names,
-        ids=tuple(old.ids[row] for row in rows),
-    )
-    labels = None if stream.row_labels is None else stream.row_labels[rows]
-    return Stream(features, np.arange(len(rows)), labels, name=stream.name)
 
 
 def error_size(n_images: int) -> int:
