@@ -61,14 +61,14 @@ class AutoWeight:
         trust = beyond_chance(agreed / doubt, chance, doubt**2 / squared)
         return float(_GRID[self.scores.argmax()]) * trust
 
-    def usual(self, evidence: Float) -> NDArray[np.float64]:
+    def mean(self, evidence: Float) -> NDArray[np.float64]:
         """Count the evidence L of the next image, and give the mean so far, (C,)."""
         self.evidence += evidence
         self.totals[0] += 1
         return self.evidence / self.totals[0]
 
     def learn(self, base: Float, beyond: Float) -> None:
-        """Compare the base logits of the image with its evidence beyond the usual, (C,) each."""
+        """Compare the base logits of the image with its evidence beyond the mean, (C,) each."""
         label, answer = int(base.argmax()), int(beyond.argmax())
         confidence = float(softmax(base)[label])
         doubt = 1 - confidence
@@ -114,11 +114,11 @@ def beyond_chance(share: float, chance: float, n_images: float) -> float:
 
 
 def follow(base: Float, evidence: Float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weight (T,) and the evidence beyond the usual (T, C) along a stream, from (T, C) each."""
+    """The weight (T,) and the evidence beyond its mean (T, C) along a stream, from (T, C) each."""
     auto = AutoWeight.fresh(base.shape[1])
     weights, beyond = np.empty(len(base)), np.empty(base.shape)
     for position, row in enumerate(evidence):
-        beyond[position] = row - auto.usual(row)
+        beyond[position] = row - auto.mean(row)
         weights[position] = auto.weight
         auto.learn(base[position], beyond[position])
     return weights, beyond
