@@ -27,7 +27,6 @@ from marc.spaces.selection import (
     Test,
     own_spaces,
     plan_selection,
-    transferred,
 )
 from marc.stats import Interval
 from marc.stream import Stream
@@ -60,7 +59,7 @@ def select(
     spaces = check_spaces(whole, space)
     settings: _Settings = {}
     if labelled is not None:  # a sample would hide that the sweep is of the same images
-        settings = {name: transferred(whole, labelled, name) for name in spaces}
+        settings = {name: labelled.transferred(name, whole) for name in spaces}
     stream = sample(whole, images)
     selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
     if json:

@@ -58,9 +58,7 @@ def replay_tda(method: TDA, stream: Stream) -> Run:
 def _fuse_all(method: TDA, offers: _Offers, trajectory: Trajectory, consume: _Consumer) -> None:
     """Give the fused scores of every image, some images at a time."""
     n_classes = offers.logits.shape[1]
-    history = History.trace(
-        trajectory.order, trajectory.label, trajectory.priority, (method.capacity,), n_classes
-    )
+    history = History.trace(trajectory, (method.capacity,), n_classes)
     own = _own_votes(method, offers, history)
     against = _Against.trace(method, offers, trajectory.order) if method.negative_weight else None
 

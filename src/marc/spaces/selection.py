@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, one_of
-from marc.replay.sweep import Sweep, best_setting, check_sources
 from marc.scores import Int
 from marc.spaces.calibration import (
     REPLICATES,
@@ -193,15 +192,6 @@ class SelectionJob:
             chance=chance(self.pseudo_labels),
             draws=draws,
         )
-
-
-def transferred(stream: Stream, source: Sweep, space: str) -> tuple[int, float]:
-    """The capacity and weight that are best on a labelled stream, to be used on this one.
-
-    By the mean over its orders, on its grid; equal ones go to the smaller capacity and weight.
-    """
-    check_sources([source], stream.features.images, source.capacities, source.weights, [space])
-    return best_setting([source], space)
 
 
 def own_spaces(features: Features, spaces: Sequence[str]) -> tuple[str, ...]:
