@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import typer
 
@@ -24,7 +24,6 @@ from marc.spaces.selection import (
     TESTS,
     Candidate,
     Selection,
-    Test,
     own_spaces,
     plan_selection,
 )
@@ -92,7 +91,7 @@ def choose(
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
-    return job.result(for_each(spaces, len(stream), job.space), cast(Test, test))
+    return job.result(for_each(spaces, len(stream), job.space), test)
 
 
 def _as_data(
