@@ -5,7 +5,7 @@ Three things are learned while images pass. None of them looks at a label or at 
 - What the memory says of every image: its mean evidence. Only what it says of an image beyond that
   is used. In a poor space most of the evidence is how full each class is.
 - How loud the memory should speak. On the images that the predictor is surer of than on average,
-  its answer stands in for the label, and the weight on the paper's grid is taken at which
+  its answer is taken for the label, and the weight on the paper's grid is taken at which
   softmax(w L') predicts it best. The score is the quadratic one: an answer that was wrong after
   all cannot cost more than 2, whatever the weight.
 - How far the memory can be trusted where it is needed. Weighted by the predictor's doubt: how often
@@ -101,16 +101,16 @@ def _quadratic_scores(evidence: Float, label: int) -> NDArray[np.float64]:
     return 2 * posterior[:, label] - (posterior * posterior).sum(axis=1)
 
 
-def beyond_chance(share: float, chance: float, n_images: float) -> float:
-    """Cohen's kappa of a share of equal answers, less one standard error; 0 to 1.
+def beyond_chance(rate: float, chance: float, n_images: float) -> float:
+    """Cohen's kappa of a rate of equal answers, less one standard error; 0 to 1.
 
     >>> beyond_chance(0.7, 0.1, 2100.0)
     0.6555...
     """
     if chance >= 1:  # both gave one answer only
         return 0.0
-    variance = max(share * (1 - share), 1 / n_images)  # a share of 1 may be luck as well
-    return max(0.0, (share - math.sqrt(variance / n_images) - chance) / (1 - chance))
+    variance = max(rate * (1 - rate), 1 / n_images)  # a rate of 1 may be luck as well
+    return max(0.0, (rate - math.sqrt(variance / n_images) - chance) / (1 - chance))
 
 
 def follow(base: Float, evidence: Float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

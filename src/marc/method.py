@@ -173,8 +173,8 @@ class MARC:
     @property
     def reads_clip_memory(self) -> bool:
         """Whether the CLIP memory changes anything; if not, it is not kept at all."""
-        wanted = self.admission.reads_clip_memory or self.refine_labels or self.clip_weight > 0
-        return wanted and self.admission_capacity > 0
+        needed = self.admission.reads_clip_memory or self.refine_labels or self.clip_weight > 0
+        return needed and self.admission_capacity > 0
 
     @property
     def learns_weight(self) -> bool:

@@ -157,7 +157,7 @@ def test_etta_keeps_the_contract_of_methods():
     [
         ({"share": 1.5}, "share of the prompts"),
         ({"share": -1}, "share must be"),
-        ({"fraction": 2}, "share of the views"),
+        ({"fraction": 2}, "fraction of the views"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -1,7 +1,7 @@
 """Lifetimes: when each arrival can be read, for every capacity at once.
 
 Order class-mates by (priority descending, arrival ascending). An item's rank when query t reads is
-the number of class-mates that arrived before t and stand above it. Rank never falls as t grows, so
+the number of class-mates that arrived before t and are above it. Rank never falls as t grows, so
 
     item i is readable by query t at capacity K  <=>  i < t <= last_K(i)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from marc.admission import Arrivals
 from marc.auto_weight import follow
 from marc.errors import MarcError
-from marc.memory import NEGATIVE_BETA, NEGATIVE_CAPACITY, in_band, voted_against
+from marc.memory import NegativeRule
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
@@ -175,23 +175,23 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
 
 def _negative_evidence(stream: Stream) -> NDArray[np.float64]:
     """R_t of every stored row (N, C): lifetimes of the images inside the entropy band."""
-    features, order = stream.features, stream.order
+    features, order, rule = stream.features, stream.order, NegativeRule()
     loss = features.base.entropy_as("tda")[order]
-    inside = np.flatnonzero(in_band(loss, stream.n_classes))
+    inside = np.flatnonzero(rule.admits(loss, stream.n_classes))
     labels = features.base.label[order[inside]]
-    last = lifetimes(labels, -loss[inside], (NEGATIVE_CAPACITY,), stream.n_classes)[0]
+    last = lifetimes(labels, -loss[inside], (rule.capacity,), stream.n_classes)[0]
     ends = np.append(inside, len(order))[last]  # positions: of the band, then of the stream
     items = order[inside]
     masks = np.empty((len(items), stream.n_classes), dtype=bool)
     for start in range(0, len(items), _ROWS):
         views = unit(features.views[items[start : start + _ROWS]])
         posterior = kept_posterior(features.predictor.logits(views))
-        masks[start : start + _ROWS] = voted_against(posterior)
+        masks[start : start + _ROWS] = rule.votes_against(posterior)
     total = np.empty((len(order), stream.n_classes))
     for start in range(0, len(order), _ROWS):
         times = np.arange(start, min(start + _ROWS, len(order)))[:, np.newaxis]
         rows = order[start : start + _ROWS]
-        weights = kernel(features.clip_keys[rows] @ features.clip_keys[items].T, NEGATIVE_BETA)
+        weights = kernel(features.clip_keys[rows] @ features.clip_keys[items].T, rule.beta)
         readable = (inside < times) & (times <= ends)
         total[rows] = (weights * readable) @ masks
     return total

@@ -332,7 +332,7 @@ def plan_sweep(
     policy: str = "entropy",
     **settings: Any,
 ) -> SweepJob:
-    """Check everything about a sweep; nothing is computed yet."""
+    """Check all settings of a sweep; nothing is computed yet."""
     for name in settings:
         hint = "marc.replay(MARC(...), stream) for the others"
         one_of("setting of a sweep", name, SETTINGS, hint)

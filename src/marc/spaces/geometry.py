@@ -58,8 +58,8 @@ def purity(
     >>> purity(None, [7, 7, 8], 1, table=table)
     0.6666666666666666
     """
-    found = as_table(features, n_neighbors, table)
-    return float(agreement(found, check_integers(labels, len(found))).mean())
+    neighbours = as_table(features, n_neighbors, table)
+    return float(agreement(neighbours, check_integers(labels, len(neighbours))).mean())
 
 
 def pseudo_purity(
@@ -84,11 +84,11 @@ def per_class_purity(
     table: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     """Purity over the points of each class 0..C-1; not a number for a class without points."""
-    found = as_table(features, n_neighbors, table)
-    classes = check_integers(labels, len(found))
+    neighbours = as_table(features, n_neighbors, table)
+    classes = check_integers(labels, len(neighbours))
     if classes.min() < 0:
         raise MarcError("a purity per class needs classes from 0", got=int(classes.min()))
-    return _by_class(found, classes, int(classes.max()) + 1)
+    return _by_class(neighbours, classes, int(classes.max()) + 1)
 
 
 def in_degrees(
@@ -190,19 +190,19 @@ def measure(
     if table is None:
         # intervals need a wider table than the measures themselves
         width = table_width(len(keys), kappas[-1]) if check_replicates(n_replicates) else kappas[-1]
-        found, recall = wide_table(keys, width, on_progress)
+        whole, recall = wide_table(keys, width, on_progress)
     else:
-        found, recall = known_table(keys, kappas[-1], table)
+        whole, recall = known_table(keys, kappas[-1], table)
     labels = stream.row_labels
     kinds = [pseudo_labels(stream)] if labels is None else [pseudo_labels(stream), labels]
-    pseudo, *real = _intervals(keys, found, kinds, kappas, n_replicates, seed, on_progress)
+    pseudo, *real = _intervals(keys, whole, kinds, kappas, n_replicates, seed, on_progress)
     measures = {}
-    for place, kappa in enumerate(kappas):
-        degrees = _degrees(found[:, :kappa])
+    for index, kappa in enumerate(kappas):
+        degrees = _degrees(whole[:, :kappa])
         measures[kappa] = Measures(
             n_neighbors=kappa,
-            purity=real[0][place] if real else None,
-            pseudo_purity=pseudo[place],
+            purity=real[0][index] if real else None,
+            pseudo_purity=pseudo[index],
             antihub_fraction=float((degrees == 0).mean()),
             hub_skewness=_skewness(degrees),
         )
@@ -213,9 +213,9 @@ def measure(
         recall=recall,
         measures=measures,
         per_class_purity=(
-            None if labels is None else _by_class(found[:, : kappas[-1]], labels, stream.n_classes)
+            None if labels is None else _by_class(whole[:, : kappas[-1]], labels, stream.n_classes)
         ),
-        hubs=top_hubs(None, kappas[-1], table=found),
+        hubs=top_hubs(None, kappas[-1], table=whole),
     )
 
 
@@ -271,8 +271,8 @@ def _intervals(
     )[:, 0]
     return [
         [
-            interval_of(float(value), batches[:, kind, place], len(keys))
-            for place, value in enumerate(row)
+            interval_of(float(value), batches[:, kind, index], len(keys))
+            for index, value in enumerate(row)
         ]
         for kind, row in enumerate(estimates)
     ]

@@ -141,31 +141,31 @@ def _fill(
     threads: ThreadPoolExecutor,
 ) -> None:
     """Fill the rows of a table for one block of queries, a tile of keys at a time."""
-    from marc.spaces._nearest import scan, settle
+    from marc.spaces._nearest import finish, scan
 
     n_queries, n_neighbors = table.shape
     # any order of summing D products of two unit vectors, and a norm that is one to rounding
     margin = np.float32(2 * (keys.shape[1] + 16) * _ROUNDING)
     room = 2 * n_neighbors + 64  # candidates of a query, weeded out when there are more
     heaps = np.full((n_queries, n_neighbors), -np.inf, dtype=np.float32)
-    found = np.empty((n_queries, room), dtype=np.int32)
+    candidates = np.empty((n_queries, room), dtype=np.int32)
     cosines = np.empty((n_queries, room), dtype=np.float32)
     counts = np.zeros(n_queries, dtype=np.int64)
 
     def state(strip: slice) -> list[NDArray[Any]]:
-        return [array[strip] for array in (heaps, found, cosines, counts)]
+        return [array[strip] for array in (heaps, candidates, cosines, counts)]
 
     def note(strip: slice, tile: _Keys, start: int) -> None:
         scan(tile[strip], queries[strip], keys, own[strip], start, margin, *state(strip))
 
-    def finish(strip: slice) -> None:
-        settle(table[strip], queries[strip], keys, margin, *state(strip))
+    def rank(strip: slice) -> None:
+        finish(table[strip], queries[strip], keys, margin, *state(strip))
 
     strips = [slice(start, start + _STRIP) for start in range(0, n_queries, _STRIP)]
     for start in range(0, len(keys), _COLUMNS):
         tile = queries @ keys[start : start + _COLUMNS].T
         list(threads.map(note, strips, repeat(tile), repeat(start)))
-    list(threads.map(finish, strips))
+    list(threads.map(rank, strips))
 
 
 def thinned(keys: _Keys, table: Int, chosen: Int, n_neighbors: int) -> _Table:
@@ -177,10 +177,10 @@ def thinned(keys: _Keys, table: Int, chosen: Int, n_neighbors: int) -> _Table:
     """
     from marc.spaces._nearest import thin
 
-    place = np.full(len(table), -1, dtype=np.int32)
-    place[chosen] = np.arange(len(chosen))
+    position = np.full(len(table), -1, dtype=np.int32)
+    position[chosen] = np.arange(len(chosen))
     result = np.empty((len(chosen), n_neighbors), dtype=np.int32)
-    thin(table, place, chosen, result)
+    thin(table, position, chosen, result)
     short = np.flatnonzero(result[:, 0] < 0)
     if len(short):
         result[short] = nearest(keys[chosen], short, n_neighbors)
@@ -243,8 +243,8 @@ def _indexed(keys: _Keys, n_neighbors: int, on_progress: OnProgress | None) -> _
         report("index", number, len(parts))
     report("neighbours", 0, len(parts))
     for number, part in enumerate(parts, 1):
-        _, found = index.search(keys[part], n_neighbors + 1)
-        table[part] = _without_self(found, part.start)
+        _, hits = index.search(keys[part], n_neighbors + 1)
+        table[part] = _without_self(hits, part.start)
         report("neighbours", number, len(parts))
     lost = np.flatnonzero((table < 0).any(axis=1))  # the index left some empty
     table[lost] = nearest(keys, lost, n_neighbors)
@@ -260,8 +260,8 @@ def _measured_recall(keys: _Keys, table: _Table, n_measured: int = 1000, seed: i
     return float(np.sum(hits) / exact.size)
 
 
-def _without_self(found: Int, first: int) -> Int:
+def _without_self(hits: Int, first: int) -> Int:
     """All hits but one of the points first, first + 1, ...: themselves, or the last hit."""
-    own = found == np.arange(first, first + len(found))[:, np.newaxis]
+    own = hits == np.arange(first, first + len(hits))[:, np.newaxis]
     own[~own.any(axis=1), -1] = True  # itself was not found: the last hit goes
-    return found[~own].reshape(len(found), -1)
+    return hits[~own].reshape(len(hits), -1)

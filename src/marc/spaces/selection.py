@@ -294,7 +294,7 @@ def plan_selection(
     n_replicates: int = REPLICATES,
     seed: int = 0,
 ) -> SelectionJob:
-    """Check everything about a selection; nothing is computed yet."""
+    """Check all settings of a selection; nothing is computed yet."""
     names = stream.spaces if spaces is None else tuple(spaces)
     if not names or len(set(names)) < len(names):
         raise MarcError("a selection needs distinct spaces", got=names, allowed=stream.spaces)
