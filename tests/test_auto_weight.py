@@ -119,7 +119,7 @@ def test_a_predictor_without_doubt_is_left_alone():
 def test_the_first_image_is_answered_without_memory():
     auto = AutoWeight.fresh(3)
     assert auto.weight == 0
-    auto.usual(np.zeros(3))
+    auto.mean(np.zeros(3))
     auto.learn(np.array([1.0, 0.0, 0.0]), np.zeros(3))
     assert auto.weight == 0  # one image proves nothing
 

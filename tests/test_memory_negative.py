@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from marc.memory import NegativeMemory, NegativeRule, in_band
+from marc.memory import NegativeMemory, NegativeRule
 
 
 def offers(seed, n_images=60, n_classes=6, dim=4):
@@ -43,7 +43,7 @@ def test_it_keeps_and_votes_like_plain_lists(rule):
     memory, lists = NegativeMemory(6, 4, rule), [[] for _ in range(6)]
     for seen, (key, label, entropy, posterior) in enumerate(offers(0)):
         memory.write(key, label, entropy, posterior)
-        if in_band(entropy, 6, rule.band):
+        if rule.admits(entropy, 6):
             keep(lists[label], (key, label, entropy, posterior), rule)
         expected = np.zeros(6)
         for entries in lists:

@@ -96,10 +96,10 @@ def test_features_of_any_size_become_unit_vectors_or_are_refused(scale):
 @pytest.mark.parametrize(
     ("order", "problem", "got"),
     [
-        (np.arange(8), "an order must be a whole number per image", "int64 (8,)"),
-        (np.arange(9.0), "an order must be a whole number per image", "float64 (9,)"),
-        (np.ones(9, bool), "an order must be a whole number per image", "bool (9,)"),
-        (np.arange(9).reshape(3, 3), "an order must be a whole number per image", "int64 (3, 3)"),
+        (np.arange(8), "an order must be one integer per image", "int64 (8,)"),
+        (np.arange(9.0), "an order must be one integer per image", "float64 (9,)"),
+        (np.ones(9, bool), "an order must be one integer per image", "bool (9,)"),
+        (np.arange(9).reshape(3, 3), "an order must be one integer per image", "int64 (3, 3)"),
         (np.zeros(9, int), "an order must name every image once", "1 distinct rows of 9"),
         (np.arange(1, 10), "an order must name every image once", "9 distinct rows of 9"),
         (np.arange(9) - 1, "an order must name every image once", "9 distinct rows of 9"),

@@ -13,7 +13,7 @@ import marc
 from marc.auto_weight import follow
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History
-from marc.replay.replay import admit, history_of
+from marc.replay.replay import admit
 from marc.scores import softmax
 from marc.stream import Stream
 from marc.types import WEIGHTS
@@ -47,7 +47,7 @@ class Cell:
     @cached_property
     def beyond(self) -> Array:
         """Evidence beyond its running mean."""
-        return beyond_usual(self.evidence)
+        return beyond_mean(self.evidence)
 
     @cached_property
     def learned(self) -> Array:
@@ -80,7 +80,7 @@ class Cell:
         return max(self.gain(weight, self.beyond) for weight in WEIGHTS)
 
 
-def beyond_usual(evidence: Array) -> Array:
+def beyond_mean(evidence: Array) -> Array:
     """Evidence (T, C) minus its running mean."""
     return evidence - evidence.cumsum(axis=0) / np.arange(1, len(evidence) + 1)[:, np.newaxis]
 
@@ -157,11 +157,12 @@ def cells_of(group: str, stream: Stream) -> Iterator[Cell]:
     orders = [stream.shuffled(seed) for seed in SEEDS]
     method = marc.MARC("predictor")
     admitted = [found.trajectory for found in admit(method, orders, SEEDS)]
-    whole = [history_of(trajectory, (CAPACITY,), stream) for trajectory in admitted]
+    whole = [History.trace(trajectory, (CAPACITY,), stream.n_classes) for trajectory in admitted]
     split = [
         History.trace(
-            *(each.order, 2 * each.label + np.arange(len(each.label)) % 2, each.priority),
-            *((CAPACITY // 2,), 2 * stream.n_classes),
+            replace(each, label=2 * each.label + np.arange(len(each.label)) % 2),
+            (CAPACITY // 2,),
+            2 * stream.n_classes,
         )
         for each in admitted
     ]
@@ -177,7 +178,7 @@ def cells_of(group: str, stream: Stream) -> Iterator[Cell]:
                 space=space,
                 base=stream.features.base.logits[rows].astype(np.float64),
                 evidence=evidence[order][rows].astype(np.float64),
-                halves=tuple(beyond_usual(half).argmax(axis=1) for half in both),
+                halves=tuple(beyond_mean(half).argmax(axis=1) for half in both),
                 labels=stream.row_labels[rows],
             )
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 import marc
-from marc.spaces.calibration import part_of
 from marc.spaces.selection import TESTS, Selection, plan_selection
 from marc.stream import Stream
 from marc_lab.streams import list_lab_streams
@@ -60,7 +59,7 @@ def judged(stream: Stream) -> Judged:
     for split in range(N_SPLITS):
         order = np.random.default_rng([7, split]).permutation(len(stream))
         first, second = (
-            selections(part_of(stream, np.sort(rows))) for rows in (order[:half], order[half:])
+            selections(stream.subset(np.sort(rows))) for rows in (order[:half], order[half:])
         )
         pairs += [(first, second), (second, first)]
     sweep = marc.sweep(stream, candidates(stream))

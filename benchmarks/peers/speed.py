@@ -20,9 +20,8 @@ from marc.loop import run
 from marc.peers import cosmic
 from marc.peers.cosmic import COSMIC
 from marc.peers.dmn import DMN
-from marc.peers.dota import DOTA
+from marc.peers.dota import DOTA, _SharedPrecision
 from marc.peers.dynamic_memory import Attention, DynamicMemory
-from marc.peers.shared_precision import SharedPrecision
 from marc.peers.tda import TDA
 from marc.scores import kernel, softmax_entropy, unit
 
@@ -121,13 +120,13 @@ def dota(dim: int = 512, n_images: int = 60) -> list[tuple[str, str]]:
     stream = make_stream(n_images, 100, dim)
     factor, by_factor = timed(lambda: run(DOTA(), stream).predictions)
 
-    def inverted(memory: SharedPrecision, feature, sigma, epsilon):
+    def inverted(memory: _SharedPrecision, feature, sigma, epsilon):
         lower = memory.covariance(sigma, epsilon)
         whole = lower + np.tril(lower, -1).T
         turned = memory.means.astype(np.float64) @ np.linalg.inv(whole)
         return turned @ feature - 0.5 * np.einsum("cd,cd->c", turned, memory.means)
 
-    with mock.patch.object(SharedPrecision, "scores", inverted):
+    with mock.patch.object(_SharedPrecision, "scores", inverted):
         plain, expected = timed(lambda: run(DOTA(), stream).predictions)
     agree(expected, by_factor)
     return [

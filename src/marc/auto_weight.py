@@ -5,7 +5,7 @@ Three things are learned while images pass. None of them looks at a label or at 
 - What the memory says of every image: its mean evidence. Only what it says of an image beyond that
   is used. In a poor space most of the evidence is how full each class is.
 - How loud the memory should speak. On the images that the predictor is surer of than on average,
-  its answer stands in for the label, and the weight on the paper's grid is taken at which
+  its answer is taken for the label, and the weight on the paper's grid is taken at which
   softmax(w L') predicts it best. The score is the quadratic one: an answer that was wrong after
   all cannot cost more than 2, whatever the weight.
 - How far the memory can be trusted where it is needed. Weighted by the predictor's doubt: how often
@@ -61,14 +61,14 @@ class AutoWeight:
         trust = beyond_chance(agreed / doubt, chance, doubt**2 / squared)
         return float(_GRID[self.scores.argmax()]) * trust
 
-    def usual(self, evidence: Float) -> NDArray[np.float64]:
+    def mean(self, evidence: Float) -> NDArray[np.float64]:
         """Count the evidence L of the next image, and give the mean so far, (C,)."""
         self.evidence += evidence
         self.totals[0] += 1
         return self.evidence / self.totals[0]
 
     def learn(self, base: Float, beyond: Float) -> None:
-        """Compare the base logits of the image with its evidence beyond the usual, (C,) each."""
+        """Compare the base logits of the image with its evidence beyond the mean, (C,) each."""
         label, answer = int(base.argmax()), int(beyond.argmax())
         confidence = float(softmax(base)[label])
         doubt = 1 - confidence
@@ -101,24 +101,24 @@ def _quadratic_scores(evidence: Float, label: int) -> NDArray[np.float64]:
     return 2 * posterior[:, label] - (posterior * posterior).sum(axis=1)
 
 
-def beyond_chance(share: float, chance: float, n_images: float) -> float:
-    """Cohen's kappa of a share of equal answers, less one standard error; 0 to 1.
+def beyond_chance(rate: float, chance: float, n_images: float) -> float:
+    """Cohen's kappa of a rate of equal answers, less one standard error; 0 to 1.
 
     >>> beyond_chance(0.7, 0.1, 2100.0)
     0.6555...
     """
     if chance >= 1:  # both gave one answer only
         return 0.0
-    variance = max(share * (1 - share), 1 / n_images)  # a share of 1 may be luck as well
-    return max(0.0, (share - math.sqrt(variance / n_images) - chance) / (1 - chance))
+    variance = max(rate * (1 - rate), 1 / n_images)  # a rate of 1 may be luck as well
+    return max(0.0, (rate - math.sqrt(variance / n_images) - chance) / (1 - chance))
 
 
 def follow(base: Float, evidence: Float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weight (T,) and the evidence beyond the usual (T, C) along a stream, from (T, C) each."""
+    """The weight (T,) and the evidence beyond its mean (T, C) along a stream, from (T, C) each."""
     auto = AutoWeight.fresh(base.shape[1])
     weights, beyond = np.empty(len(base)), np.empty(base.shape)
     for position, row in enumerate(evidence):
-        beyond[position] = row - auto.usual(row)
+        beyond[position] = row - auto.mean(row)
         weights[position] = auto.weight
         auto.learn(base[position], beyond[position])
     return weights, beyond

@@ -88,6 +88,7 @@ def switch(name: str, value: object) -> bool:
 
 _ROWS = 4096  # images checked at a time, so that the check needs little memory
 _NORMS = (1e-12, 1e12)  # outside, squares lose precision in float32
+_LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
 
 
 def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
@@ -141,6 +142,54 @@ def check_spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDA
     return checked
 
 
+def check_predictor(
+    prototypes: ArrayLike, logit_scale: float, dim: int
+) -> tuple[NDArray[np.float32], float]:
+    """Unit prototypes (C, D) and the logit scale, refused unless they fit images of `dim`."""
+    texts = np.asarray(prototypes)
+    check_features("prototypes", texts, ndim=2)
+    if len(texts) < 2:
+        raise MarcError("a classifier needs at least two classes", got=len(texts))
+    if texts.shape[1] != dim:
+        raise MarcError(
+            "views and prototypes must have the same dimension",
+            got=f"views {dim}, prototypes {texts.shape[1]}",
+            hint="use the image and the text features of one predictor",
+        )
+    scale = number("logit_scale", logit_scale)
+    if not 0 < scale <= _LARGEST_SCALE:
+        raise MarcError(
+            "logit_scale must be above 0",
+            got=logit_scale,
+            allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
+        )
+    return unit(texts), scale
+
+
+def check_prompts(
+    given: ArrayLike | None, class_of: ArrayLike | None, shape: tuple[int, ...]
+) -> tuple[NDArray[Any], Int] | tuple[None, None]:
+    """Prompts (P, D) and the class of each, refused unless they fit prototypes of `shape`."""
+    if given is None and class_of is None:
+        return None, None
+    if given is None:
+        raise MarcError("prompt_class without prompts says nothing", hint="prompts=... too")
+    rows, (n_classes, dim) = np.asarray(given), shape
+    if rows.ndim == 3 and class_of is None:
+        class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
+        rows = rows.reshape(-1, rows.shape[2])
+    check_features("prompts", rows, ndim=2)
+    classes = np.asarray(class_of)
+    fits = classes.shape == (len(rows),) and np.array_equal(np.unique(classes), range(n_classes))
+    if not fits or rows.shape[1] != dim:
+        raise MarcError(
+            "the prompts do not fit the prototypes",
+            got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
+            allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
+        )
+    return rows, classes.astype(np.int64)
+
+
 def check_labels(given: ArrayLike | None, n_images: int, n_classes: int) -> Int | None:
     """Labels (N,) as int64, refused outside 0..C-1."""
     if given is None:
@@ -163,6 +212,24 @@ def check_integers(given: ArrayLike, n_images: int) -> Int:
             "labels must be one whole number per image",
             got=f"{array.dtype} {array.shape}",
             allowed=f"integers ({n_images},)",
+        )
+    return array.astype(np.int64)
+
+
+def check_order(given: ArrayLike, n_images: int) -> Int:
+    """An order (N,) as int64, refused unless it names every image once."""
+    array, allowed = np.asarray(given), f"a permutation of 0..{n_images - 1}"
+    if array.shape != (n_images,) or array.dtype.kind not in "iu":
+        raise MarcError(
+            "an order must be one integer per image",
+            got=f"{array.dtype} {array.shape}",
+            allowed=allowed,
+        )
+    if not np.array_equal(np.sort(array), np.arange(n_images)):
+        raise MarcError(
+            "an order must name every image once",
+            got=f"{len(np.unique(array))} distinct rows of {n_images}",
+            allowed=allowed,
         )
     return array.astype(np.int64)
 

@@ -27,7 +27,7 @@ class Neighbor(NamedTuple):
     label: int
     similarity: float
     weight: float
-    """alpha phi_beta(similarity): its share of the evidence for `label`."""
+    """alpha phi_beta(similarity): what it adds to the evidence for `label`."""
 
 
 class Memory:
@@ -104,7 +104,7 @@ class Memory:
         return True
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Everything stored, as arrays in slot order; `rank` is an item's place in its class."""
+        """Everything stored, as arrays in slot order; `rank` is an item's rank in its class."""
         rank = np.zeros(self._size, dtype=np.int64)
         for slots in self._ranked:
             rank[slots] = np.arange(len(slots))
@@ -158,40 +158,28 @@ class Memory:
         self._priorities = np.concatenate([self._priorities, np.zeros(more)])
 
 
-NEGATIVE_CAPACITY = 2
-NEGATIVE_BETA = 1.0
-NEGATIVE_BAND = (0.2, 0.5)
-"""Open bounds on entropy in nats divided by log2(C): TDA's units."""
-NEGATIVE_MASK = (0.03, 1.0)
-"""Open bounds on a stored probability for its class to be voted against."""
-
-Eviction = Literal["entropy", "age"]
-
-
 @dataclass(frozen=True)
 class NegativeRule:
-    """What is admitted, what it votes against, and what a full class gives up."""
+    """What is admitted, what it votes against, and what a full class gives up: TDA's by default."""
 
-    capacity: int = NEGATIVE_CAPACITY
-    beta: float = NEGATIVE_BETA
-    band: tuple[float, float] = NEGATIVE_BAND
-    mask: tuple[float, float] = NEGATIVE_MASK
-    eviction: Eviction = "entropy"
+    capacity: int = 2
+    beta: float = 1.0
+    band: tuple[float, float] = (0.2, 0.5)
+    """Open bounds on entropy in nats divided by log2(C): TDA's units."""
+    mask: tuple[float, float] = (0.03, 1.0)
+    """Open bounds on a stored probability for its class to be voted against."""
+    eviction: Literal["entropy", "age"] = "entropy"
     """`entropy`: the most uncertain item leaves, if the newcomer is strictly more certain.
     `age`: the oldest item leaves for every newcomer."""
 
+    def admits(self, entropy: Float | float, n_classes: int) -> NDArray[np.bool_]:
+        """Whether an image is uncertain enough, and not too much, to be admitted."""
+        ratio = np.asarray(entropy) / math.log2(n_classes)
+        return (self.band[0] < ratio) & (ratio < self.band[1])
 
-def in_band(
-    entropy: Float | float, n_classes: int, band: tuple[float, float] = NEGATIVE_BAND
-) -> NDArray[np.bool_]:
-    """Whether an image is uncertain enough, and not too much, to be admitted."""
-    ratio = np.asarray(entropy) / math.log2(n_classes)
-    return (band[0] < ratio) & (ratio < band[1])
-
-
-def voted_against(posterior: Float, mask: tuple[float, float] = NEGATIVE_MASK) -> NDArray[np.bool_]:
-    """Classes (..., C) that an item with this posterior lowers."""
-    return (mask[0] < posterior) & (posterior < mask[1])
+    def votes_against(self, posterior: Float) -> NDArray[np.bool_]:
+        """Classes (..., C) that an item with this posterior lowers."""
+        return (self.mask[0] < posterior) & (posterior < self.mask[1])
 
 
 class NegativeMemory:
@@ -220,13 +208,13 @@ class NegativeMemory:
         """Offer an image; returns whether it was stored."""
         self._n_seen += 1
         rule = self.rule
-        if not in_band(entropy, self.n_classes, rule.band) or not rule.capacity:
+        if not rule.admits(entropy, self.n_classes) or not rule.capacity:
             return False
         slot = self._first_to_leave(label)
         if rule.eviction == "entropy" and -entropy <= self._priority[slot]:
             return False
         self._keys[slot] = key
-        self._vote_against(slot, np.flatnonzero(voted_against(posterior, rule.mask)))
+        self._vote_against(slot, np.flatnonzero(rule.votes_against(posterior)))
         self._priority[slot], self._arrival[slot] = -entropy, self._n_seen
         return True
 

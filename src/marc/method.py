@@ -6,8 +6,8 @@ predictor's own space, never votes: it only helps to decide what is worth rememb
 
 `MARC.step` is the method, equations 1 to 4 of the paper in order. The arithmetic of single lines
 is in `scores.py`, the keeping of the K best per class in `memory.py`, the choice of a priority in
-`admission.py`, `weight="auto"` in `auto_weight.py`. `offline.py` computes the same answers for
-whole streams at once.
+`admission.py`, `weight="auto"` in `auto_weight.py`. `replay/replay.py` computes the same
+answers for whole streams at once.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ class MARC:
         evidence = {"retrieval": memories.retrieval.read(key)}  # L(q_t)              equation 3
         weight = float(self.weight) if memories.auto is None else memories.auto.weight  # w
         if memories.auto is not None:
-            evidence["usual"] = memories.auto.usual(evidence["retrieval"])
+            evidence["mean"] = memories.auto.mean(evidence["retrieval"])
         if memories.clip is not None:
             evidence["clip"] = memories.clip.read(query.clip_key)  # r_t^C
         if memories.negative is not None:
             evidence["negative"] = memories.negative.read(query.clip_key)  # R_t
 
-        beyond = evidence["retrieval"] - evidence.get("usual", 0.0)
+        beyond = evidence["retrieval"] - evidence.get("mean", 0.0)
         fused = fuse(base, beyond, weight)  # of the retrieval memory alone
         priority = self._priority(query, evidence, fused, memories.n_seen)  # pi_t    equation 2
         stored = label
@@ -139,7 +139,7 @@ class MARC:
             weight = weight * (base.entropy_as("posterior") / math.log(n_classes)) ** self.gamma
         return {
             "retrieval": weight,
-            "usual": -weight,
+            "mean": -weight,
             "clip": self.clip_weight,
             "negative": -self.negative_weight,
         }
@@ -173,8 +173,8 @@ class MARC:
     @property
     def reads_clip_memory(self) -> bool:
         """Whether the CLIP memory changes anything; if not, it is not kept at all."""
-        wanted = self.admission.reads_clip_memory or self.refine_labels or self.clip_weight > 0
-        return wanted and self.admission_capacity > 0
+        needed = self.admission.reads_clip_memory or self.refine_labels or self.clip_weight > 0
+        return needed and self.admission_capacity > 0
 
     @property
     def learns_weight(self) -> bool:

@@ -58,7 +58,7 @@ def _from_the_top(logits: Float) -> NDArray[np.float64]:
 
 
 def _n_kept(n_views: int) -> int:
-    """r_M = max(1, floor(0.1 M)) in whole numbers: one view is kept up to M = 19."""
+    """r_M = max(1, floor(0.1 M)) in integers: one view is kept up to M = 19."""
     return max(1, n_views // 10)
 
 

@@ -1,7 +1,7 @@
 """Statistics of answers: intervals, paired tests, families of tests, ranks and the best weight.
 
-Two answers to the same images are compared image by image. Intervals are 95 %, and shares of the
-images stand as fractions. The bootstrap of an oracle gain has its inner loop in
+Two answers to the same images are compared image by image. Intervals are 95 %, and rates are
+fractions of the images. The bootstrap of an oracle gain has its inner loop in
 `marc.replay.weights`.
 """
 
@@ -159,9 +159,9 @@ def spearman(first: ArrayLike, second: ArrayLike, *, only_positive: bool = False
     from scipy.stats import rankdata
 
     a, b = _pairs("a rank correlation", first, second)
-    kept = b > 0 if only_positive else np.full(len(b), True)
-    # equal values share their mean rank; twice its distance from the middle is a whole number
-    x, y = (2 * rankdata(side[kept]) - (kept.sum() + 1) for side in (a, b))
+    used = b > 0 if only_positive else np.full(len(b), True)
+    # equal values share their mean rank; twice its distance from the middle is an integer
+    x, y = (2 * rankdata(side[used]) - (used.sum() + 1) for side in (a, b))
     scale = math.sqrt(float(x @ x) * float(y @ y))
     return float(x @ y) / scale if scale > 0 else float("nan")
 
@@ -207,7 +207,7 @@ def envelope_bootstrap(
 ) -> Interval:
     """The oracle gain over the weight, with a percentile interval over images.
 
-    The images are drawn again with replacement, and the best weight is chosen anew inside each
+    The images are drawn again with replacement, and the best weight is chosen again inside each
     replicate: an interval at the weight that was best once would hide that it was chosen. The
     best of a draw leans upwards, so the interval does too.
 

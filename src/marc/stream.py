@@ -17,14 +17,16 @@ from marc.errors import (
     check_features,
     check_labels,
     check_names,
+    check_order,
+    check_predictor,
+    check_prompts,
     check_spaces,
     integer,
-    number,
 )
 from marc.scores import BaseScores, Float, Int, score_views, unit
 from marc.types import Predictor, PromptEmbeddings, Query
 
-_LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
+_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Stream:
         ids: Sequence[str] | None = None,
         name: str = "arrays",
     ) -> Stream:
-        """Features in, stream out; everything is checked and normalised here.
+        """Features in, stream out; all of them are checked and normalised here.
 
         Args:
             views: predictor features (T, M, D) or (T, D); view 0 is the plain image.
@@ -74,12 +76,16 @@ class Stream:
         if views.ndim == 2:
             views = views[:, np.newaxis]
         check_features("views", views, ndim=3)
-        predictor = _check_predictor(np.asarray(prototypes), logit_scale, views.shape[2])
-        predictor = replace(predictor, prompts=_check_prompts(prompts, prompt_class, predictor))
-        n_images, n_classes = len(views), predictor.n_classes
+        texts, scale = check_predictor(prototypes, logit_scale, views.shape[2])
+        rows, class_of = check_prompts(prompts, prompt_class, texts.shape)
+        n_images, n_classes = len(views), len(texts)
         features = Features(
             views=views,
-            predictor=predictor,
+            predictor=Predictor(
+                texts,
+                scale,
+                None if class_of is None else PromptEmbeddings(class_of, partial(np.asarray, rows)),
+            ),
             spaces=check_spaces(spaces or {}, n_images),
             class_names=check_names("class_names", class_names, n_classes, "class "),
             ids=check_names("ids", ids, n_images, ""),
@@ -121,21 +127,7 @@ class Stream:
 
     def reordered(self, index: ArrayLike) -> Stream:
         """The same images in the order of `index`, a permutation of the stored rows."""
-        order = np.asarray(index)
-        n_images = len(self.features.ids)
-        if order.shape != (n_images,) or order.dtype.kind not in "iu":
-            raise MarcError(
-                "an order must be a whole number per image",
-                got=f"{order.dtype} {order.shape}",
-                allowed=f"a permutation of 0..{n_images - 1}",
-            )
-        if not np.array_equal(np.sort(order), np.arange(n_images)):
-            raise MarcError(
-                "an order must name every image once",
-                got=f"{len(np.unique(order))} distinct rows of {n_images}",
-                allowed=f"a permutation of 0..{n_images - 1}",
-            )
-        return replace(self, order=order.astype(np.int64), seed=None)
+        return replace(self, order=check_order(index, len(self.features.ids)), seed=None)
 
     def with_views(self, n_views: int) -> Stream:
         """The same stream seen through its first `n_views` views: budgets are nested."""
@@ -147,6 +139,29 @@ class Stream:
         if n_views == stored:
             return self
         return replace(self, features=self.features.with_views(n_views))
+
+    def subset(self, rows: Int) -> Stream:
+        """Some of the stored images (m,), in that order, as a stream of its own."""
+        old = self.features
+        features = Features(
+            views=old.views[rows],
+            predictor=old.predictor,
+            spaces={name: keys[rows] for name, keys in old.spaces.items()},
+            class_names=old.class_names,
+            ids=tuple(old.ids[row] for row in rows),
+        )
+        labels = None if self.row_labels is None else self.row_labels[rows]
+        return Stream(features, np.arange(len(rows)), labels, name=self.name)
+
+    def sample(self, n_images: int, seed: int = 0) -> Stream:
+        """A batch of the images, drawn without replacement, as a stream of its own."""
+        stored = len(self.features.ids)
+        if integer("n_images", n_images, 1) > stored:
+            raise MarcError(
+                "the stream does not have that many images", got=n_images, allowed=f"1 to {stored}"
+            )
+        draw = np.random.default_rng(integer("seed", seed, 0))
+        return self.subset(np.sort(draw.permutation(stored)[:n_images]))
 
     @property
     def n_views(self) -> int:
@@ -173,54 +188,6 @@ class Stream:
         """Digests of the features, of the labels and of this order."""
         labels = None if self.row_labels is None else digest(self.row_labels)
         return {**self.features.fingerprint, "labels": labels, "order": digest(self.order)}
-
-
-def _check_predictor(prototypes: Float, logit_scale: float, dim: int) -> Predictor:
-    """The predictor, if its prototypes fit image features of dimension `dim`."""
-    check_features("prototypes", prototypes, ndim=2)
-    if len(prototypes) < 2:
-        raise MarcError("a classifier needs at least two classes", got=len(prototypes))
-    if prototypes.shape[1] != dim:
-        raise MarcError(
-            "views and prototypes must have the same dimension",
-            got=f"views {dim}, prototypes {prototypes.shape[1]}",
-            hint="use the image and the text features of one predictor",
-        )
-    scale = number("logit_scale", logit_scale)
-    if not 0 < scale <= _LARGEST_SCALE:
-        raise MarcError(
-            "logit_scale must be above 0",
-            got=logit_scale,
-            allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
-        )
-    return Predictor(unit(prototypes), scale)
-
-
-def _check_prompts(
-    given: ArrayLike | None, class_of: ArrayLike | None, predictor: Predictor
-) -> PromptEmbeddings | None:
-    """The prompts as rows of a table, if every class has some."""
-    if given is None and class_of is None:
-        return None
-    if given is None:
-        raise MarcError("prompt_class without prompts says nothing", hint="prompts=... too")
-    rows, n_classes = np.asarray(given), predictor.n_classes
-    if rows.ndim == 3 and class_of is None:
-        class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
-        rows = rows.reshape(-1, rows.shape[2])
-    check_features("prompts", rows, ndim=2)
-    classes = np.asarray(class_of)
-    fits = classes.shape == (len(rows),) and np.array_equal(np.unique(classes), range(n_classes))
-    if not fits or rows.shape[1] != predictor.prototypes.shape[1]:
-        raise MarcError(
-            "the prompts do not fit the prototypes",
-            got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
-            allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
-        )
-    return PromptEmbeddings(classes.astype(np.int64), partial(np.asarray, rows))
-
-
-_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
 
 
 class Views(Protocol):
@@ -375,7 +342,11 @@ class Features:
             "views": self.known.get("views") or digest(self.views),
             "prototypes": digest(self.predictor.prototypes),
             "logit_scale": self.predictor.logit_scale,
-            **({} if prompts is None else _digests(prompts)),
+            **(
+                {}
+                if prompts is None
+                else {"prompts": digest(prompts.rows), "prompt_class": digest(prompts.class_of)}
+            ),
             "spaces": {name: self._space_digest(name) for name in self.spaces},
         }
 
@@ -399,10 +370,6 @@ class _Row(Mapping[str, NDArray[np.float32]]):
 
     def __len__(self) -> int:
         return len(self._features.spaces)
-
-
-def _digests(prompts: PromptEmbeddings) -> dict[str, str]:
-    return {"prompts": digest(prompts.rows), "prompt_class": digest(prompts.class_of)}
 
 
 def digest(array: Views) -> str:

@@ -68,17 +68,17 @@ class Predictor:
         Each distinct prototype is multiplied once: two classes with the same text then tie
         exactly, whatever the blocking of the matrix product.
         """
-        distinct, place = self._distinct
+        distinct, index = self._distinct
         logits = np.asarray(views, dtype=np.float32) @ distinct.T
         logits *= np.float32(self.logit_scale)
-        return logits if len(distinct) == len(place) else np.take(logits, place, axis=-1)
+        return logits if len(distinct) == len(index) else np.take(logits, index, axis=-1)
 
     @cached_property
     def _distinct(self) -> tuple[NDArray[np.float32], Int]:
-        distinct, place = np.unique(self.prototypes, axis=0, return_inverse=True)
+        distinct, index = np.unique(self.prototypes, axis=0, return_inverse=True)
         if len(distinct) == len(self.prototypes):
             return self.prototypes, np.arange(len(self.prototypes))
-        return distinct, place.reshape(-1)
+        return distinct, index.reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers, between 0 and 1. The settings were fixed before the run."""
+        """Fraction of right answers, between 0 and 1. The settings were fixed before the run."""
         return float(self.correct.mean())
 
     @property
@@ -270,7 +270,7 @@ class Run:
 
 
 def order_name(seed: int | None) -> str:
-    """An order as people are told of it.
+    """An order in words.
 
     >>> order_name(0), order_name(None)
     ('seed 0', 'as stored')

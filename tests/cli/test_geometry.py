@@ -252,7 +252,7 @@ def test_features_that_are_no_numbers_are_refused(sources, verb, tmp_path):
 def test_neighbours_from_an_index_are_told_with_their_recall(sources, verb, monkeypatch):
     def three_of_four(keys, n_neighbors, on_progress):
         table = neighbors.nearest(keys, np.arange(len(keys)), n_neighbors)
-        return neighbors._Found(table, 0.75)
+        return neighbors._Measured(table, 0.75)
 
     monkeypatch.setattr(neighbors, "EXACT_UP_TO", 100)
     monkeypatch.setattr(neighbors, "has_index", lambda: True)

@@ -85,7 +85,9 @@ def test_without_prompts_the_method_that_needs_them_is_left_out(run_all, tmp_pat
 
 def test_few_views_are_refused_in_the_words_of_the_method(run_all):
     outcome = run_all("views", "--dry-run")
-    assert "left out: tda: tda keeps the share 0.1 of the views, which is none of 8" in outcome.out
+    assert (
+        "left out: tda: tda keeps the fraction 0.1 of the views, which is none of 8" in outcome.out
+    )
     assert "--set tda.fraction=0.125" in outcome.out
     assert "tda" in run_all("views", "--set", "fraction=0.25", "--dry-run").out.split("left out")[0]
 

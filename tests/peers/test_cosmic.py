@@ -11,8 +11,8 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.cosmic import CARD, COSMIC
-from marc.peers.dynamic_memory import ClassMeans, Slots
+from marc.peers.cosmic import CARD, COSMIC, _ClassMeans
+from marc.peers.dynamic_memory import Slots
 from marc.peers.registry import create_method
 from marc.peers.weight_search import WeightSearch
 
@@ -136,7 +136,7 @@ def test_every_step_equals_the_literal_twin(n_classes, n_views, n_images):
     twin = Twin(stream, 2)
     for query in stream:
         step = method.step(query)
-        evidence = twin.check(query, step, method._state)
+        evidence = twin.check(query, step, method._memory)
         for side, expected in evidence.items():
             difference = np.abs(step.evidence[side] - expected)
             assert np.nanmax(difference, initial=0) < 1e-5, side
@@ -164,7 +164,7 @@ def test_a_state_between_rebuilds_goes_on_to_the_bit():
 
 
 def test_the_second_memory_keeps_the_earlier_among_equals():  # X2
-    memory = ClassMeans(Slots(3, 2, 2))
+    memory = _ClassMeans(Slots(3, 2, 2))
     keys = np.arange(12, dtype=np.float32).reshape(6, 2)
     offers = [(0, 1.0), (1, 1.0), (2, 1.0), (3, 0.5), (4, 1.0), (5, 0.9)]
     stored = [memory.write(keys[item], 1, entropy, item) for item, entropy in offers]
@@ -184,8 +184,8 @@ def test_rebuilds_follow_the_number_of_images_seen():
     rebuilt_at, known = [], None
     for position, query in enumerate(stream):
         method.step(query)
-        if method._state.dino_vectors is not known:
-            known = method._state.dino_vectors
+        if method._memory.dino_vectors is not known:
+            known = method._memory.dino_vectors
             rebuilt_at.append(position)
     assert [position for position in rebuilt_at if position > 12] == [20, 40]
     assert rebuilt_at[:3] == [0, 1, 2]
@@ -213,7 +213,7 @@ def test_any_number_of_views_runs_and_the_best_is_stored(n_views):  # X4
     method.step(query)
     entropies = [twin_entropy(twin_softmax(row.astype(float))) for row in query.view_logits]
     assert np.array_equal(
-        method._state.clip.slots.filled("keys")[0], query.views[np.argmin(entropies)]
+        method._memory.clip.slots.filled("keys")[0], query.views[np.argmin(entropies)]
     )
 
 

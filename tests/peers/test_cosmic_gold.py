@@ -79,7 +79,7 @@ def traced(request):
 
 
 def test_the_memories_are_the_same(traced):
-    gold, state = traced.gold, traced.method._state
+    gold, state = traced.gold, traced.method._memory
     assert np.array_equal(traced.stream.order, gold["order"])
     assert np.array_equal([step.label for step in traced.steps], gold["dino_key"])
     losses = np.array([-step.priority for step in traced.steps])

@@ -10,9 +10,8 @@ from helpers.tied_streams import awkward_stream, softmax_list
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers import shared_precision
-from marc.peers.dota import DOTA
-from marc.peers.shared_precision import SharedPrecision
+from marc.peers import dota
+from marc.peers.dota import DOTA, _SharedPrecision
 
 
 def literal(stream, fraction=0.1, start="text", sigma=2e-3, epsilon=1e-4, eta=0.3, rho=0.02):
@@ -155,10 +154,10 @@ def test_float16_precision_as_released():
 def test_a_badly_conditioned_covariance_is_solved_in_float64():
     stream = make_stream(8, n_images=40, n_classes=3, dim=60)
     method = DOTA(sigma=1e-7, epsilon=0.0)
-    usual = DOTA()
-    run(method, stream), run(usual, stream)
+    default = DOTA()
+    run(method, stream), run(default, stream)
     check_against_an_inverse(method, stream.query(0), rtol=1e-8)
-    assert (method._memory._solver_type(1e-7, 0.0), usual._memory._solver_type(2e-3, 1e-4)) == (
+    assert (method._memory._solver_type(1e-7, 0.0), default._memory._solver_type(2e-3, 1e-4)) == (
         np.float64,
         np.float32,
     )
@@ -203,11 +202,11 @@ def test_a_state_with_waiting_images_goes_on():
     ("settings", "message"),
     [
         ({"sigma": -1}, "sigma must be"),
-        ({"epsilon": 1.5}, "epsilon is a share"),
+        ({"epsilon": 1.5}, "epsilon is a fraction"),
         ({"sigma": 0, "epsilon": 0}, "no inverse"),
         ({"start": "zero"}, "unknown start of the means"),
         ({"refresh": 0}, "refresh must be a whole number"),
-        ({"fraction": 2}, "share of the views"),
+        ({"fraction": 2}, "fraction of the views"),
         ({"half_precision": 1}, "half_precision must be"),
     ],
 )
@@ -217,11 +216,11 @@ def test_bad_settings_are_refused(settings, message):
 
 
 def test_too_large_a_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(shared_precision, "_MOST_BYTES", 4 * 5 * 36 - 1)
+    monkeypatch.setattr(dota, "_MOST_BYTES", 4 * 5 * 36 - 1)
     with pytest.raises(MarcError, match="does not fit into memory"):
-        SharedPrecision.fresh(np.ones((5, 8)))
-    monkeypatch.setattr(shared_precision, "_MOST_BYTES", 4 * 5 * 36)
-    assert SharedPrecision.fresh(np.ones((5, 8))).scatters.shape == (5, 36)
+        _SharedPrecision.fresh(np.ones((5, 8)))
+    monkeypatch.setattr(dota, "_MOST_BYTES", 4 * 5 * 36)
+    assert _SharedPrecision.fresh(np.ones((5, 8))).scatters.shape == (5, 36)
 
 
 def test_another_stream_needs_a_reset():

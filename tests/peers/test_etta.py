@@ -155,9 +155,9 @@ def test_etta_keeps_the_contract_of_methods():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"share": 1.5}, "share of the prompts"),
+        ({"share": 1.5}, "fraction of the prompts"),
         ({"share": -1}, "share must be"),
-        ({"fraction": 2}, "share of the views"),
+        ({"fraction": 2}, "fraction of the views"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -10,15 +10,15 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.affinities import (
+from marc.peers.lame import (
+    LAME,
+    _affinity_of,
     _nearest,
     _radial,
     _similarities,
+    _spread,
     _squared_distances,
-    affinity_of,
-    spread,
 )
-from marc.peers.lame import LAME
 from marc.scores import softmax
 from marc.stream import Stream
 
@@ -154,8 +154,8 @@ def test_an_image_with_an_earlier_copy_is_left_out_by_its_index():
     released = _nearest(squared, 1, "first_hit")
     assert released[1].tolist() == [0, 1, 0, 0]  # it dropped the copy and counts itself
     kinds = {"symmetric": False}
-    by_index = affinity_of(rows, "knn", 1, self_rule="itself", **kinds)
-    by_hit = affinity_of(rows, "knn", 1, self_rule="first_hit", **kinds)
+    by_index = _affinity_of(rows, "knn", 1, self_rule="itself", **kinds)
+    by_hit = _affinity_of(rows, "knn", 1, self_rule="first_hit", **kinds)
     assert by_index[1, 0] == by_hit[1, 1] == 1
 
 
@@ -172,9 +172,9 @@ def test_it_stops_as_released_when_the_energy_hardly_changes():
     draw = np.random.default_rng(0)
     scores, affinity = draw.standard_normal((6, 4)), draw.random((6, 6))
     far = scores - 1e8  # so large an energy hardly changes from the third round on
-    assert np.array_equal(spread(far, affinity, 100), spread(far, affinity, 3))
-    assert not np.array_equal(spread(scores, affinity, 100), spread(scores, affinity, 3))
-    assert not np.array_equal(spread(scores, affinity, 3), spread(scores, affinity, 2))
+    assert np.array_equal(_spread(far, affinity, 100), _spread(far, affinity, 3))
+    assert not np.array_equal(_spread(scores, affinity, 100), _spread(scores, affinity, 3))
+    assert not np.array_equal(_spread(scores, affinity, 3), _spread(scores, affinity, 2))
 
 
 def test_copies_alone_do_not_divide_by_zero():

@@ -13,7 +13,7 @@ from helpers.tda_twin import assert_same_steps, tied_stream
 import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.memory import in_band
+from marc.memory import NegativeRule
 from marc.peers.tda import CARD, TDA
 from marc.pictures import NAMED_SETS
 from marc.stream import Stream
@@ -120,9 +120,10 @@ def test_the_band_is_in_nats_over_log2():
     """X11: a uniform posterior is at ln 2, not at 1."""
     for n_classes in (2, 10, 1000):
         uniform = math.log(n_classes)
-        assert in_band(uniform, n_classes, (math.log(2) - 1e-9, math.log(2) + 1e-9))
-        assert not in_band(0.5 * math.log2(n_classes), n_classes)  # the ends are open
-        assert in_band(0.4999 * math.log2(n_classes), n_classes)
+        narrow = NegativeRule(band=(math.log(2) - 1e-9, math.log(2) + 1e-9))
+        assert narrow.admits(uniform, n_classes)
+        assert not NegativeRule().admits(0.5 * math.log2(n_classes), n_classes)  # the ends are open
+        assert NegativeRule().admits(0.4999 * math.log2(n_classes), n_classes)
 
 
 def test_votes_against_lower_the_pseudo_class_too():

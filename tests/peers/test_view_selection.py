@@ -67,7 +67,7 @@ def test_two_to_nine_views_are_refused_at_a_tenth(n_views):
     with pytest.raises(MarcError) as refused:
         select_views(draw_logits(0, n_views), 0.1, method="tda")
     assert str(refused.value).startswith(
-        f"tda keeps the share 0.1 of the views, which is none of {n_views}.\n"
+        f"tda keeps the fraction 0.1 of the views, which is none of {n_views}.\n"
         f"  got:  {n_views} views\n  allowed:  1 view, or at least 10\n"
         "  try:  --views 1, or --set fraction="
     )
@@ -94,7 +94,7 @@ def test_the_number_of_views_in_the_error_is_the_smallest_that_will_do(n_views):
 
 
 def test_no_share_at_all_is_told_so():
-    with pytest.raises(MarcError, match="a share above 0"):
+    with pytest.raises(MarcError, match="a fraction above 0"):
         select_views(draw_logits(0, 3), 0.0, method="x")
 
 

@@ -156,7 +156,7 @@ def test_two_and_three_views_are_refused(n_views):
     stream = tied_stream(0, 5, n_views)
     with pytest.raises(MarcError) as refused:
         run(Zero(), stream)
-    assert "zero keeps the share 0.3 of the views, which is none" in str(refused.value)
+    assert "zero keeps the fraction 0.3 of the views, which is none" in str(refused.value)
     assert "1 view, or at least 4" in str(refused.value)
     assert "--set gamma=" in str(refused.value)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import marc
 from marc.errors import MarcError
 from marc.replay import weights as replay_weights
-from marc.replay.weights import accuracy_at, weight_path
+from marc.replay.weights import WeightPath, accuracy_at
 from marc.stats import envelope_bootstrap
 
 GRIDS = st.sampled_from([None, (0.0, 1.0, 2.0, 5.0), (0.5,), (1.0, 2.0), marc.WEIGHTS])
@@ -82,7 +82,9 @@ def test_one_order_needs_no_axis_and_its_best_is_that_of_the_weight_path():
     lower, upper, base = intervals(1, 50, 3, coarse=False)
     found = envelope_bootstrap(lower[0], upper[0], base, n_replicates=20)
     assert found == envelope_bootstrap(lower, upper, base, n_replicates=20)
-    assert found.estimate == pytest.approx(weight_path(lower[0], upper[0]).best()[1] - base.mean())
+    assert found.estimate == pytest.approx(
+        WeightPath.of(lower[0], upper[0]).best()[1] - base.mean()
+    )
     grid = envelope_bootstrap(lower[0], upper[0], base, weights=marc.WEIGHTS, n_replicates=20)
     best = accuracy_at(lower[0], upper[0], marc.WEIGHTS).max()
     assert grid.estimate == pytest.approx(best - base.mean())

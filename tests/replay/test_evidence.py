@@ -3,6 +3,7 @@ import pytest
 
 from marc.replay import evidence
 from marc.replay.lifetimes import History
+from marc.types import Trajectory
 
 N_ITEMS, N_CLASSES, DIM, CAPACITIES = 700, 4, 6, (1, 3, 10)
 
@@ -15,7 +16,8 @@ def two_orders(seed=0):
     for _ in range(2):
         order = draw.permutation(N_ITEMS)
         labels, priorities = draw.integers(N_CLASSES, size=N_ITEMS), draw.random(N_ITEMS)
-        histories.append((History.trace(order, labels, priorities, CAPACITIES, N_CLASSES), labels))
+        trajectory = Trajectory(order, labels, priorities)
+        histories.append((History.trace(trajectory, CAPACITIES, N_CLASSES), labels))
     return keys, histories
 
 
@@ -57,7 +59,8 @@ def test_what_is_alive_is_cheaper_once_the_stream_is_long():
     draw = np.random.default_rng(0)
     n_items = 40_000
     priorities = np.arange(n_items, dtype=float)  # first in, first out: everything is admitted
-    history = History.trace(np.arange(n_items), draw.integers(2, size=n_items), priorities, (4,), 2)
+    trajectory = Trajectory(np.arange(n_items), draw.integers(2, size=n_items), priorities)
+    history = History.trace(trajectory, (4,), 2)
     assert evidence._cost_apart(history) < n_items * len(history.items) / 10
 
 

@@ -55,7 +55,7 @@ def test_what_is_readable_is_what_the_trajectory_retains(pairs, capacity):
 def test_a_window_keeps_all_that_its_queries_can_read(pairs, capacity, first, length):
     labels, priorities = arrays(pairs)
     order = np.random.default_rng(1).permutation(len(labels))
-    history = History.trace(order, labels, priorities, [1, capacity + 1], N_CLASSES)
+    history = History.trace(Trajectory(order, labels, priorities), [1, capacity + 1], N_CLASSES)
     window = history.between(first, first + length)
     for t in range(first, min(first + length, len(labels))):
         for k in range(2):
@@ -68,7 +68,8 @@ def test_a_window_keeps_all_that_its_queries_can_read(pairs, capacity, first, le
 
 
 def test_items_that_no_capacity_admits_are_dropped():
-    history = History.trace(np.arange(4), np.zeros(4, int), np.array([3.0, 2.0, 1.0, 4.0]), [1], 1)
+    trajectory = Trajectory(np.arange(4), np.zeros(4, int), np.array([3.0, 2.0, 1.0, 4.0]))
+    history = History.trace(trajectory, [1], 1)
     assert history.items.tolist() == [0, 3]
 
 

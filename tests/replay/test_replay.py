@@ -15,7 +15,8 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
-from marc.replay.replay import admit, history_of, replay
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit, replay
 from marc.stream import Stream
 
 REPLAYABLE = [name for name, policy in POLICIES.items() if not policy.varies_with]
@@ -135,7 +136,7 @@ def test_evidence_of_every_capacity_equals_that_of_its_own_memory(policy):
         blocked[:, items] = evidence.transpose(0, 2, 1)
 
     values = KernelValues(stream.features.keys("good"), method.alpha, method.beta)
-    read_all(values, [history_of(admitted.trajectory, capacities, stream)], keep)
+    read_all(values, [History.trace(admitted.trajectory, capacities, stream.n_classes)], keep)
     for row, capacity in zip(blocked, capacities, strict=True):
         steps = iter_steps(MARC("good", capacity=capacity, policy=policy), stream)
         online = np.stack([step.evidence["retrieval"] for step in steps])

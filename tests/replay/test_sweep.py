@@ -1,4 +1,4 @@
-"""`Sweep` and `Score` (sweeps.py) and how they are computed (sweeping.py)."""
+"""`Sweep` and `Score`, and how they are computed."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
 from marc.replay.replay import replay
-from marc.replay.sweep import Sweep, best_setting, sweep
+from marc.replay.sweep import Sweep, sweep
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
@@ -81,7 +81,7 @@ def test_equal_means_go_to_the_smaller_capacity_whatever_their_last_bit():
         settings={},
     )
     assert swept.oracle("s").capacity == 4
-    assert best_setting([swept], "s") == (4, 0.0)
+    assert swept.best_setting("s") == (4, 0.0)
 
 
 def test_the_oracle_is_the_best_cell_and_says_so():

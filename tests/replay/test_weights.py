@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from marc.errors import MarcError
 from marc.replay.weights import (
+    WeightPath,
     accuracy_at,
     check_weights,
     right_weights,
-    weight_path,
     winning_segments,
 )
 
@@ -58,7 +58,7 @@ def test_the_path_agrees_with_brute_force_at_a_thousand_weights():
     evidence[draw.random(evidence.shape) < 0.3] = 0.0  # empty classes
     labels = draw.integers(n_classes, size=n_images)
     lower, upper = right_weights(base, evidence, labels)
-    path = weight_path(lower, upper)
+    path = WeightPath.of(lower, upper)
     n_near = 0
     for weight in np.concatenate([[0.0], 10 ** draw.uniform(-3, 3, size=1000)]):
         fused = base.astype(np.float64) + weight * evidence
@@ -75,7 +75,7 @@ def test_the_path_agrees_with_brute_force_at_a_thousand_weights():
 @given(scored_images())
 def test_each_piece_of_the_path_is_the_accuracy_between_its_ends(images):
     lower, upper = right_weights(*images)
-    path = weight_path(lower, upper)
+    path = WeightPath.of(lower, upper)
     assert path.starts[0] == 0
     assert (np.diff(path.starts) > 0).all()
     assert np.array_equal(path.accuracy, accuracy_at(lower, upper, tuple(path.starts)))
@@ -89,7 +89,7 @@ def test_each_piece_of_the_path_is_the_accuracy_between_its_ends(images):
 @given(scored_images())
 def test_the_best_weight_is_the_smallest_of_the_best(images):
     lower, upper = right_weights(*images)
-    weight, accuracy = weight_path(lower, upper).best()
+    weight, accuracy = WeightPath.of(lower, upper).best()
     tried = np.concatenate([np.linspace(0, 50, 501), 10 ** np.linspace(-3, 4, 200)])
     accuracies = accuracy_at(lower, upper, tuple(tried))
     assert accuracies.max() <= accuracy
@@ -116,7 +116,7 @@ def test_an_image_that_no_weight_gets_right_has_an_empty_interval():
         np.array([[1.0, 0.0]], np.float32), np.array([[1.0, 1.0]], np.float32), np.array([1])
     )
     assert upper[0] < lower[0]
-    assert weight_path(lower, upper).accuracy.tolist() == [0.0]
+    assert WeightPath.of(lower, upper).accuracy.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("bad", [(), (1.0, 1.0), (2.0, 1.0), (-1.0,), (float("nan"),), ("x",)])

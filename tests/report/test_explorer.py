@@ -196,9 +196,9 @@ def test_nearest_entries_of_equal_similarity_are_those_of_the_lower_rows():
     order = np.random.default_rng(0).permutation(40)
     trajectory = marc.Trajectory(order, np.zeros(40, dtype=np.int64), np.arange(40.0))
     stream = marc.Stream.from_arrays(keys, np.eye(2), {"same": keys}).reordered(order)
-    from marc.replay.replay import history_of
+    from marc.replay.lifetimes import History
 
-    nearest = nearest_entries(keys, history_of(trajectory, (25,), stream), 6)
+    nearest = nearest_entries(keys, History.trace(trajectory, (25,), stream.n_classes), 6)
     for time, item in enumerate(order):
         held = [row for rows in trajectory.retained(time, 25).values() for row in rows]
         expected = sorted(held, key=lambda row: (-float(keys[row] @ keys[item]), row))[:6]

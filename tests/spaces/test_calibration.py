@@ -10,7 +10,6 @@ from marc.spaces.calibration import (
     check_replicates,
     error_size,
     interval_of,
-    sampled,
     simultaneous_radii,
     table_width,
     usable_sizes,
@@ -126,7 +125,7 @@ def test_one_batch_is_refused(number, message):
 
 def test_a_sample_is_a_stream_of_some_of_the_images():
     stream = make_stream(n_images=50, n_views=2)
-    few = sampled(stream, 20, seed=3)
+    few = stream.sample(20, seed=3)
     rows = [stream.features.ids.index(name) for name in few.features.ids]
     assert rows == sorted(set(rows))
     assert len(few) == len(rows) == 20
@@ -134,10 +133,10 @@ def test_a_sample_is_a_stream_of_some_of_the_images():
     np.testing.assert_array_equal(few.features.views, stream.features.views[rows])
     np.testing.assert_array_equal(few.features.keys("bad"), stream.features.keys("bad")[rows])
     np.testing.assert_allclose(few.features.base.logits, stream.features.base.logits[rows])
-    assert sampled(stream, 20, seed=3).features.ids == few.features.ids
-    assert sampled(stream, 20, seed=4).features.ids != few.features.ids
+    assert stream.sample(20, seed=3).features.ids == few.features.ids
+    assert stream.sample(20, seed=4).features.ids != few.features.ids
     with pytest.raises(MarcError, match="1 to 50"):
-        sampled(stream, 51)
+        stream.sample(51)
 
 
 def test_simultaneous_radii_cover_all_measures_at_once():

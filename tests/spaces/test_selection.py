@@ -17,7 +17,6 @@ from marc.spaces.selection import (
     own_spaces,
     plan_selection,
     select,
-    transferred,
 )
 from marc.stream import Stream
 
@@ -257,13 +256,13 @@ def test_settings_are_transferred_from_other_images_only():
     stream, other = make_stream(seed=0), make_stream(seed=1)
     source = marc.sweep(other, capacities=(2, 8), seeds=(0, 1))
     curve = source.accuracy[source.spaces.index("good")].mean(axis=-1)
-    capacity, weight = transferred(stream, source, "good")
+    capacity, weight = source.transferred("good", stream)
     place = source.capacities.index(capacity), source.weights.index(weight)
     assert curve[place] == curve.max()
     with pytest.raises(MarcError, match="must be made on other images"):
-        transferred(other, source, "good")
+        source.transferred("good", other)
     with pytest.raises(MarcError, match="a sweep of the same spaces"):
-        transferred(stream, source, "predictor")
+        source.transferred("predictor", stream)
 
 
 @pytest.mark.parametrize("name", ["office_caltech", "caltech101_test"])

@@ -12,7 +12,6 @@ import typer
 
 from marc.cli import console
 from marc.report.text import duration
-from marc.spaces.calibration import sampled
 from marc.spaces.neighbors import EXACT_UP_TO, has_index
 from marc.stats import Interval
 from marc.stream import Stream
@@ -34,7 +33,7 @@ _ENOUGH = 20_000  # images of a sample: the error of a share is below one point
 
 def sample(stream: Stream, n_images: int) -> Stream:
     """So many images of a stream; all for 0."""
-    return sampled(stream, n_images) if n_images else stream
+    return stream.sample(n_images) if n_images else stream
 
 
 def for_each(

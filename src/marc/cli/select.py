@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import typer
 
@@ -24,10 +24,8 @@ from marc.spaces.selection import (
     TESTS,
     Candidate,
     Selection,
-    Test,
     own_spaces,
     plan_selection,
-    transferred,
 )
 from marc.stats import Interval
 from marc.stream import Stream
@@ -60,7 +58,7 @@ def select(
     spaces = check_spaces(whole, space)
     settings: _Settings = {}
     if labelled is not None:  # a sample would hide that the sweep is of the same images
-        settings = {name: transferred(whole, labelled, name) for name in spaces}
+        settings = {name: labelled.transferred(name, whole) for name in spaces}
     stream = sample(whole, images)
     selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
     if json:
@@ -93,7 +91,7 @@ def choose(
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
-    return job.result(for_each(spaces, len(stream), job.space), cast(Test, test))
+    return job.result(for_each(spaces, len(stream), job.space), test)
 
 
 def _as_data(

@@ -13,7 +13,7 @@ from marc.types import Predictor, Query
 
 
 @dataclass(frozen=True)
-class Batch:
+class _Batch:
     """The plain images of a batch, in their order."""
 
     items: list[int]
@@ -24,11 +24,11 @@ class Batch:
     predictor: Predictor
 
 
-def gather(queries: Sequence[Query], space: str = "predictor") -> Batch:
+def gather(queries: Sequence[Query], space: str = "predictor") -> _Batch:
     """One pass over at least one query.
 
     The logits are made image by image, so they hold the same bits in every batch. Rows are copied:
-    a kept row of a query would keep all its views.
+    a view of a row would keep all views of its query.
     """
     items: list[int] = []
     for row, query in enumerate(queries):
@@ -38,7 +38,7 @@ def gather(queries: Sequence[Query], space: str = "predictor") -> Batch:
             keys = np.empty((len(queries), len(key)), dtype=np.float32)
         items.append(query.item)
         logits[row], keys[row] = plain, key
-    return Batch(items, logits, keys, query.predictor)
+    return _Batch(items, logits, keys, query.predictor)
 
 
 def distinct_rows(rows: Float) -> tuple[Int, Int]:
@@ -46,14 +46,14 @@ def distinct_rows(rows: Float) -> tuple[Int, Int]:
 
     Bytes are compared: sorting wide rows takes ten times as long.
 
-    >>> first, place = distinct_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
-    >>> first.tolist(), place.tolist()
+    >>> first, which = distinct_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    >>> first.tolist(), which.tolist()
     ([0, 1], [0, 1, 0])
     """
     known: dict[bytes, int] = {}
     plain = np.ascontiguousarray(rows + rows.dtype.type(0))  # -0.0 becomes 0.0
-    place = np.array([known.setdefault(row.tobytes(), len(known)) for row in plain])
-    return np.unique(place, return_index=True)[1], place
+    which = np.array([known.setdefault(row.tobytes(), len(known)) for row in plain])
+    return np.unique(which, return_index=True)[1], which
 
 
 def first_equal(rows: Float) -> Int:
@@ -62,5 +62,5 @@ def first_equal(rows: Float) -> Int:
     >>> first_equal(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])).tolist()
     [0, 1, 0]
     """
-    first, place = distinct_rows(rows)
-    return first[place]
+    first, which = distinct_rows(rows)
+    return first[which]

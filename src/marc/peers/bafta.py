@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number, one_of, switch
-from marc.memory import as_state, config_of, settings_in
+from marc.memory import config_of, settings_in
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard
+from marc.peers.cards import MethodCard, forget, state_of
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
@@ -89,8 +89,8 @@ class BaFTA:
         scale = query.predictor.logit_scale
         centroids = self._over_views(softmax(scale * memory.cosines(turned)))
         of_text, of_centroids = self._counts(np.stack([text, centroids]))
-        share = float(of_centroids / (of_text + of_centroids))
-        fused = (1 - share) * text + share * centroids
+        fraction = float(of_centroids / (of_text + of_centroids))
+        fused = (1 - fraction) * text + fraction * centroids
         if not self.writes_first:
             memory.write(turned[0], fused, self.update)
         label = int((text if self.writes_first else fused).argmax())
@@ -98,10 +98,10 @@ class BaFTA:
             query.item,
             text.astype(np.float32),
             {"centroids": centroids},
-            {"centroids": share},
+            {"centroids": fraction},
             label,
             0.0,
-            base_weight=1 - share,
+            base_weight=1 - fraction,
         )
 
     def _over_views(self, posteriors: Float) -> NDArray[np.float64]:
@@ -130,18 +130,7 @@ class BaFTA:
             else frozenset({"order", "weighting", "prior", "update", "project"})
         )
 
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._memory = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings, the basis of the projected space and the sum of each class."""
-        if self._memory is None:
-            return as_state(self, None)
-        names = "basis", "sums", "place"
-        return as_state(self, {name: getattr(self._memory, name).copy() for name in names})
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> BaFTA:
@@ -167,6 +156,9 @@ class _Centroids:
         basis = _projection(prototypes) if project else np.eye(prototypes.shape[1])
         turned = _unit(prototypes.astype(np.float64) @ basis)
         return cls(basis, prior * turned, first_equal(prototypes))
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        return {name: getattr(self, name).copy() for name in ("basis", "sums", "place")}
 
     def turn(self, features: Float) -> NDArray[np.float64]:
         """Features (N, D) in the projected space, of unit length, (N, R)."""

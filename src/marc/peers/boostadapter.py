@@ -1,7 +1,7 @@
 """BoostAdapter: TDA whose positive memory is joined, for one answer, by views of the image itself.
 
 The most confident views of an image compete with the stored images of their own pseudo-classes
-for `capacity + delta` places. They vote once and leave no trace: the memory that stays holds images
+for `capacity + delta` slots. They vote once and leave no trace: the memory that stays holds images
 only, kept as TDA keeps them. Nothing is copied for this; who would survive is worked out from
 ranks. As in TDA an image is stored before it is answered.
 """
@@ -16,29 +16,15 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, integer, one_of
 from marc.memory import (
-    NEGATIVE_BAND,
-    NEGATIVE_BETA,
-    NEGATIVE_CAPACITY,
-    NEGATIVE_MASK,
-    Eviction,
     NegativeMemory,
     NegativeRule,
-    as_state,
     config_of,
     named,
     part,
     settings_in,
 )
-from marc.peers.cards import MethodCard
-from marc.peers.tda import (
-    ALPHA_BETA,
-    Seen,
-    check_settings,
-    fused,
-    negative_rule,
-    plain_image,
-    together,
-)
+from marc.peers.cards import MethodCard, forget, state_of
+from marc.peers.tda import ALPHA_BETA, Seen, check_settings, negative_rule_of
 from marc.peers.view_selection import select_views
 from marc.scores import Float, Int, kernel, softmax_entropy
 from marc.types import Query, Step
@@ -65,18 +51,17 @@ class _Guests:
         return cls(query.views[kept], logits.argmax(axis=1), -softmax_entropy(logits))
 
 
+@dataclass(eq=False)
 class _RankedMemory:
     """Per-class top-K by priority, each class as a block of rows, best first; ties keep arrival."""
 
-    def __init__(self, keys: NDArray[np.float32], priorities: NDArray[np.float64]) -> None:
-        self.keys = keys
-        """(C, K, D)."""
-        self.priorities = priorities
-        """(C, K), minus infinity where a place is empty."""
+    keys: NDArray[np.float32]
+    """(C, K, D)."""
+    priorities: NDArray[np.float64]
+    """(C, K), minus infinity where a slot is empty."""
 
     @classmethod
     def empty(cls, n_classes: int, capacity: int, dim: int) -> _RankedMemory:
-        """A memory that holds nothing."""
         keys = np.zeros((n_classes, capacity, dim), dtype=np.float32)
         return cls(keys, np.full((n_classes, capacity), -np.inf))
 
@@ -91,14 +76,13 @@ class _RankedMemory:
         return True
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        """Everything stored, as arrays."""
         return {"keys": self.keys.copy(), "priorities": self.priorities.copy()}
 
     def read(self, key: Float, beta: float, guests: _Guests, room: int) -> NDArray[np.float64]:
-        """Kernel sums (C,), where the guests' classes have `room` places for both kinds.
+        """Kernel sums (C,), where the guests' classes have `room` slots for both kinds.
 
-        An item's place is the number of those before it: a guest stands behind stored items of
-        the same priority, and guests behind earlier guests.
+        An item's rank is the number of those before it: a guest comes after stored items of
+        the same priority, and after earlier guests.
         """
         n_classes, capacity, dim = self.keys.shape
         weights = kernel(self.keys.reshape(-1, dim) @ key, beta).astype(np.float64)
@@ -109,10 +93,10 @@ class _RankedMemory:
         labels, held = guests.labels, self.priorities[guests.labels]  # (G,), (G, K)
         mates = labels[:, np.newaxis] == labels
         better = guests.priorities[:, np.newaxis] > held[:, np.newaxis]  # (G, G, K)
-        places = np.arange(capacity) + (better & mates[..., np.newaxis]).sum(axis=1)
-        total[labels] = (weights[labels] * (places < room)).sum(axis=1)
-        places = (held >= guests.priorities[:, np.newaxis]).sum(axis=1) + np.tril(mates, -1).sum(1)
-        votes = kernel(guests.keys @ key, beta) * (places < room)
+        ranks = np.arange(capacity) + (better & mates[..., np.newaxis]).sum(axis=1)
+        total[labels] = (weights[labels] * (ranks < room)).sum(axis=1)
+        ranks = (held >= guests.priorities[:, np.newaxis]).sum(axis=1) + np.tril(mates, -1).sum(1)
+        votes = kernel(guests.keys @ key, beta) * (ranks < room)
         return total + np.bincount(labels, votes, minlength=n_classes)
 
 
@@ -131,29 +115,28 @@ class BoostAdapter:
     query: Literal["aggregated", "view0"] = "aggregated"
     """Whether the mean of the selected views is answered and stored, or the plain image."""
     delta: int = 3
-    """Places beyond `capacity` for which boosting views and stored images compete."""
+    """Slots beyond `capacity` for which boosting views and stored images compete."""
     capacity: int = 3
     """Images per pseudo-class in the positive memory."""
     alpha: float = 2.0
     beta: float = 5.0
     negative_weight: float = 0.117
     """What the votes against count; 0 keeps no negative memory."""
-    negative_capacity: int = NEGATIVE_CAPACITY
-    negative_beta: float = NEGATIVE_BETA
-    negative_eviction: Eviction = "age"
+    negative_capacity: int = NegativeRule.capacity
+    negative_beta: float = NegativeRule.beta
+    negative_eviction: Literal["age", "entropy"] = "age"
     """Which image a full class of the negative memory gives up: `age` as released, `entropy` as
     TDA does."""
-    band_low: float = NEGATIVE_BAND[0]
+    band_low: float = NegativeRule.band[0]
     """The band, both ends open, is of entropy in nats over log2(C): 0.69 is its largest value."""
-    band_high: float = NEGATIVE_BAND[1]
-    mask_low: float = NEGATIVE_MASK[0]
+    band_high: float = NegativeRule.band[1]
+    mask_low: float = NegativeRule.mask[0]
     """An item votes against the classes whose probability lies between these bounds."""
-    mask_high: float = NEGATIVE_MASK[1]
+    mask_high: float = NegativeRule.mask[1]
     fraction: float = 0.1
-    """The share of the views that boosts, those of lowest entropy."""
+    """The fraction of the views that boosts, those of lowest entropy."""
 
-    _positive: _RankedMemory | None = field(default=None, init=False, repr=False)
-    _negative: NegativeMemory | None = field(default=None, init=False, repr=False)
+    _memory: _Memories | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -164,35 +147,15 @@ class BoostAdapter:
     def step(self, query: Query) -> Step:
         """Store one image, then answer it with what is remembered and with its own best views."""
         seen, guests = self._look(query)
-        label, uncertainty = int(seen.label), float(seen.entropy)
-
-        positive = self._memory(query)
-        positive.write(seen.key, label, -uncertainty)
+        memories = self._memories(query)
+        memories.positive.write(seen.key, int(seen.label), -float(seen.entropy))
         room = self.capacity + self.delta
-        evidence = {"positive": self.alpha * positive.read(seen.key, self.beta, guests, room)}
-        if self._negative is not None:
-            self._negative.write(seen.key, label, uncertainty, seen.posterior)
-            evidence["negative"] = self._negative.read(seen.key)
-        return fused(query, seen, evidence, self.negative_weight)
+        positive = self.alpha * memories.positive.read(seen.key, self.beta, guests, room)
+        return seen.answer(query.item, positive, memories.negative, self.negative_weight)
 
-    @property
-    def negative_rule(self) -> NegativeRule:
-        """How the negative memory keeps and votes."""
-        return negative_rule(self, self.negative_eviction)
+    negative_rule = property(negative_rule_of)
 
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._positive = self._negative = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings and memories as plain data and arrays; `from_state` goes on from it."""
-        if self._positive is None:
-            return as_state(self, None)
-        positive = self._positive.state()
-        negative = {} if self._negative is None else self._negative.state()
-        return as_state(self, named(positive=positive, negative=negative))
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> BoostAdapter:
@@ -202,32 +165,48 @@ class BoostAdapter:
         keys, priorities = positive["keys"].copy(), positive["priorities"].copy()
         if keys.shape[:2] != priorities.shape or keys.shape[1] != method.capacity:
             raise MarcError("the stored memory is damaged: its arrays do not fit each other")
-        method._positive = _RankedMemory(keys, priorities)
-        if negative:
-            method._negative = NegativeMemory.from_state(negative, method.negative_rule)
+        method._memory = _Memories(
+            _RankedMemory(keys, priorities),
+            NegativeMemory.from_state(negative, method.negative_rule) if negative else None,
+        )
         return method
 
     def _look(self, query: Query) -> tuple[Seen, _Guests]:
         """What is answered and stored, and the views that boost; a single view has none beside."""
         if len(query.views) == 1:
-            return plain_image(query), _Guests.among(
-                query, query.base.logits[np.newaxis], _PLAIN[:0]
-            )
+            guests = _Guests.among(query, query.base.logits[np.newaxis], _PLAIN[:0])
+            return Seen.alone(query), guests
         view_logits = query.view_logits
         kept = select_views(view_logits, self.fraction, method=self.name)
         answered = kept if self.query == "aggregated" else _PLAIN
-        seen = together(query.views[answered], view_logits[answered])
+        seen = Seen.together(query.views[answered], view_logits[answered])
         return seen, _Guests.among(query, view_logits, kept)
 
-    def _memory(self, query: Query) -> _RankedMemory:
-        if self._positive is None:
-            n_classes, dim = query.predictor.n_classes, len(query.clip_key)
-            self._positive = _RankedMemory.empty(n_classes, self.capacity, dim)
-            if self.negative_weight:
-                self._negative = NegativeMemory(n_classes, dim, self.negative_rule)
-        n_classes, _, dim = self._positive.keys.shape
-        check_same_shape(query.predictor.prototypes.shape, (n_classes, dim))
-        return self._positive
+    def _memories(self, query: Query) -> _Memories:
+        shape = query.predictor.prototypes.shape
+        if self._memory is None:
+            n_classes, dim = shape
+            self._memory = _Memories(
+                _RankedMemory.empty(n_classes, self.capacity, dim),
+                NegativeMemory(n_classes, dim, self.negative_rule)
+                if self.negative_weight
+                else None,
+            )
+        n_classes, _, dim = self._memory.positive.keys.shape
+        check_same_shape(shape, (n_classes, dim))
+        return self._memory
+
+
+@dataclass
+class _Memories:
+    """Everything BoostAdapter remembers."""
+
+    positive: _RankedMemory
+    negative: NegativeMemory | None
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        negative = {} if self.negative is None else self.negative.state()
+        return named(positive=self.positive.state(), negative=negative)
 
 
 _DELTAS = {
@@ -267,16 +246,12 @@ CARD = MethodCard(
     ),
     ours=(
         "as released, without the copy; negative_eviction=entropy is TDA's rule; 2 to 9 views are "
-        "refused at the released share of a tenth"
+        "refused at the released fraction of a tenth"
     ),
     tuned="alpha, beta and delta by data set; on which images is not known here",
     published={
-        name: {
-            "query": query,
-            "delta": delta,
-            "alpha": ALPHA_BETA[name][0],
-            "beta": ALPHA_BETA[name][1],
-        }
+        name: {"query": query, "delta": delta, "alpha": alpha, "beta": beta}
         for name, (query, delta) in _DELTAS.items()
+        for alpha, beta in [ALPHA_BETA[name]]
     },
 )

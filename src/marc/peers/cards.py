@@ -62,13 +62,17 @@ class MethodCard:
         }
 
 
-def forget_nothing(method: AnyMethod) -> None:
-    """`reset` of a method that remembers nothing."""
+def forget(method: Any) -> None:
+    """`reset` of a method: its `_memory`, where it has one, is empty again."""
+    if hasattr(method, "_memory"):
+        method._memory = None
 
 
-def empty_state(method: AnyMethod) -> dict[str, Any]:
-    """`state` of a method that remembers nothing: its settings."""
-    return as_state(method, {})
+def state_of(method: Any) -> dict[str, Any]:
+    """`state` of a method: its settings, and the arrays of its `_memory`, where it has one."""
+    if not hasattr(method, "_memory"):
+        return as_state(method, {})
+    return as_state(method, None if method._memory is None else method._memory.state())
 
 
 def from_settings(cls: Any, state: Mapping[str, Any]) -> Any:

@@ -2,8 +2,8 @@
 
 A graph joins the pairs whose similarity is above a threshold, which is found by bisection so that a
 node has a given number of neighbours on average. An edge stays only if its ends share more than one
-neighbour. The maximal cliques of what remains speak for their members: a query chooses the share of
-cliques whose anchors, the means of their members, are most similar to it.
+neighbour. The maximal cliques of what remains speak for their members: a query chooses a fraction
+of them, those whose anchors, the means of their members, are most similar to it.
 
 Between two rebuilds few edges change, and a clique without an end of a changed edge is a maximal
 clique before if and only if it is one after: the edges inside it and the edges at it are the same.
@@ -139,11 +139,13 @@ def _updated_cliques(before: _Graph, cliques: list[_Clique], graph: _Graph) -> l
         return cliques
     near = np.flatnonzero(touched | graph[touched].any(axis=0))
     is_touched = set(np.flatnonzero(touched).tolist())
-    found = _maximal_cliques(graph[np.ix_(near, near)])
     names = near.tolist()
-    new = [tuple(names[node] for node in clique) for clique in found]
-    kept = [clique for clique in cliques if is_touched.isdisjoint(clique)]
-    return sorted(kept + [clique for clique in new if not is_touched.isdisjoint(clique)])
+    new = [
+        tuple(names[node] for node in clique)
+        for clique in _maximal_cliques(graph[np.ix_(near, near)])
+    ]
+    unchanged = [clique for clique in cliques if is_touched.isdisjoint(clique)]
+    return sorted(unchanged + [clique for clique in new if not is_touched.isdisjoint(clique)])
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Cliques:
         members = np.fromiter(chain.from_iterable(cliques), dtype=np.int64, count=sizes.sum())
         return cls(graph, cliques, members, np.cumsum(sizes) - sizes)
 
-    def near(self, cosines: Float, share: float) -> NDArray[np.bool_]:
+    def near(self, cosines: Float, fraction: float) -> NDArray[np.bool_]:
         """Members (N,) of the cliques whose anchors are most similar to a query.
 
         At least one clique is chosen; of equal ones the first. An anchor is the mean of its
@@ -173,11 +175,11 @@ class Cliques:
 
         Args:
             cosines: products of the query with the nodes as they were when the graph was built.
-            share: of the cliques.
+            fraction: of the cliques.
         """
         sizes = np.diff(self.starts, append=len(self.members))
         scores = np.add.reduceat(cosines[self.members].astype(np.float64), self.starts) / sizes
-        best = np.argsort(-scores, kind="stable")[: max(1, int(share * len(sizes)))]
+        best = np.argsort(-scores, kind="stable")[: max(1, int(fraction * len(sizes)))]
         chosen = np.zeros(len(sizes), dtype=bool)
         chosen[best] = True
         is_member = np.zeros(len(self.graph), dtype=bool)

@@ -30,12 +30,12 @@ from marc.errors import (
     integer,
     number,
 )
-from marc.memory import as_state, config_of, named, part, settings_in
+from marc.memory import config_of, named, part, settings_in
+from marc.peers import dmn
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard
+from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.cliques import Cliques, rebuilt
-from marc.peers.dmn import WEIGHTS, look
-from marc.peers.dynamic_memory import Attention, ClassMeans, DynamicMemory, Slots
+from marc.peers.dynamic_memory import Attention, DynamicMemory, Slots
 from marc.peers.tda import ALPHA_BETA
 from marc.peers.view_selection import check_fraction
 from marc.scores import Float, Int, kernel, softmax, softmax_entropy
@@ -63,9 +63,9 @@ class COSMIC:
     attention_beta: float = 5.5
     """Sharpness of the attention that builds the class vectors of the CLIP side."""
     fraction: float = 0.1
-    """The share of the views that the CLIP memory stores, those of lowest entropy, at least one."""
+    """The fraction of the views that the CLIP memory stores: of lowest entropy, at least one."""
     clique_share: float = 0.2
-    """The share of the cliques that a query chooses."""
+    """The fraction of the cliques that a query chooses."""
     degree: float = 5.0
     """Neighbours of a node on average, on the DINO side."""
     clip_degree_ratio: float = 0.8
@@ -75,7 +75,7 @@ class COSMIC:
     clip_weight: float = 1.0
     dino_weight: float = 1.0
 
-    _state: _State | None = field(default=None, init=False, repr=False)
+    _memory: _Memories | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.space = check_space_name(self.space)
@@ -87,92 +87,110 @@ class COSMIC:
         ):
             setattr(self, name, number(name, getattr(self, name)))
         if self.clique_share > 1:
-            raise MarcError("clique_share is a share", got=self.clique_share, allowed="0 to 1")
+            raise MarcError("clique_share is a fraction", got=self.clique_share, allowed="0 to 1")
         self.fraction = check_fraction(self.fraction)
 
     def step(self, query: Query) -> Step:
         """Store one image on both sides, then answer it with the cliques near it."""
         key = query.key(self.space)
-        state = self._memories(query, len(key))
-        seen = look(query, self.fraction, method=self.name, at_least=1)
+        memories = self._memories(query, len(key))
+        seen = dmn.look(query, self.fraction, method=self.name, at_least=1)
         feature = query.views[seen.kept].mean(axis=0, dtype=np.float64)
-        clip_changed = state.clip.write(feature, seen.label, seen.entropy, query.item)
-        attention = state.clip.read(query.clip_key, seen.text_cosines)
+        clip_changed = memories.clip.write(feature, seen.label, seen.entropy, query.item)
+        attention = memories.clip.read(query.clip_key, seen.text_cosines)
 
         dynamic = softmax(query.predictor.logit_scale * attention.cosines)
         both = seen.posterior + dynamic
         label, entropy = int(both.argmax()), float(softmax_entropy(both))
-        dino_changed = state.dino.write(key, label, entropy, query.item)
+        dino_changed = memories.dino.write(key, label, entropy, query.item)
 
-        if self._is_due(state, clip_changed):
-            state.rebuild_clip(attention, self.degree * self.clip_degree_ratio)
-        if self._is_due(state, dino_changed):
-            state.rebuild_dino(self.degree)
-        state.n_seen += 1
+        if self._is_due(memories, clip_changed):
+            memories.rebuild_clip(attention, self.degree * self.clip_degree_ratio)
+        if self._is_due(memories, dino_changed):
+            memories.rebuild_dino(self.degree)
+        memories.n_seen += 1
         evidence = {
-            "clip": self._clip_evidence(state, query, seen.text_cosines, attention.cosines),
-            "dino": self._dino_evidence(state, key),
+            "clip": self._clip_evidence(memories, query, seen.text_cosines, attention.cosines),
+            "dino": self._dino_evidence(memories, key),
         }
         weights = {"clip": self.clip_weight, "dino": self.dino_weight}
         base = seen.posterior.astype(np.float32)
         return Step(query.item, base, evidence, weights, label, -entropy)
 
-    def _is_due(self, state: _State, changed: bool) -> bool:
-        if state.n_seen <= state.clip.slots.n_classes * self.capacity:
+    def _is_due(self, memories: _Memories, changed: bool) -> bool:
+        if memories.n_seen <= memories.clip.slots.n_classes * self.capacity:
             return changed
-        return state.n_seen % self.rebuild_every == 0
+        return memories.n_seen % self.rebuild_every == 0
 
     def _clip_evidence(
-        self, state: _State, query: Query, text: Float, image: Float
+        self, memories: _Memories, query: Query, text: Float, image: Float
     ) -> NDArray[np.float64]:
-        assert state.clip_cliques is not None
-        then = np.where(state.clip_is_image, state.clip_vectors @ query.clip_key, text)
-        near = state.clip_cliques.near(np.concatenate([text, then]), self.clique_share)
+        assert memories.clip_cliques is not None
+        then = np.where(memories.clip_is_image, memories.clip_vectors @ query.clip_key, text)
+        near = memories.clip_cliques.near(np.concatenate([text, then]), self.clique_share)
         votes = np.where(near, self._votes(np.concatenate([text, image])), 0.0)
         return votes.reshape(2, -1).mean(axis=0)
 
-    def _dino_evidence(self, state: _State, key: Float) -> NDArray[np.float64]:
-        assert state.dino_cliques is not None
-        near = state.dino_cliques.near(state.dino_vectors @ key, self.clique_share)
-        return np.where(near, self._votes(state.dino.means @ key), 0.0)
+    def _dino_evidence(self, memories: _Memories, key: Float) -> NDArray[np.float64]:
+        assert memories.dino_cliques is not None
+        near = memories.dino_cliques.near(memories.dino_vectors @ key, self.clique_share)
+        return np.where(near, self._votes(memories.dino.means @ key), 0.0)
 
     def _votes(self, cosines: Float) -> NDArray[np.float64]:
         return np.asarray(self.alpha * kernel(cosines.astype(np.float64), self.beta), np.float64)
 
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._state = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings, memories and cliques as plain data and arrays; `from_state` goes on."""
-        return as_state(self, None if self._state is None else self._state.arrays())
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> COSMIC:
         """A method that goes on as if it had never stopped."""
         method = cls(**settings_in(state))
-        method._state = _State.restored(method, state)
+        method._memory = _Memories.restored(method, state)
         return method
 
-    def _memories(self, query: Query, dim: int) -> _State:
-        if self._state is None:
+    def _memories(self, query: Query, dim: int) -> _Memories:
+        if self._memory is None:
             clip = DynamicMemory(
                 query.predictor.prototypes, self.capacity, beta=self.attention_beta
             )
             slots = Slots(query.predictor.n_classes, self.capacity, dim)
-            self._state = _State(clip, ClassMeans(slots))
-        self._state.clip.text = check_same_text(query.predictor.prototypes, self._state.clip.text)
+            self._memory = _Memories(clip, _ClassMeans(slots))
+        self._memory.clip.text = check_same_text(query.predictor.prototypes, self._memory.clip.text)
         n_classes = query.predictor.n_classes
-        check_same_shape((n_classes, dim), (n_classes, self._state.dino.slots.dim))
-        return self._state
+        check_same_shape((n_classes, dim), (n_classes, self._memory.dino.slots.dim))
+        return self._memory
 
 
-class _State:
+class _ClassMeans:
+    """The K images of lowest entropy per class, and their means; zero for an empty class."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.means = np.zeros((slots.n_classes, slots.dim), dtype=np.float32)
+        for label in range(slots.n_classes):
+            self._average(label)
+
+    def write(self, key: Float, label: int, entropy: float, item: int) -> bool:
+        """Offer an image; returns whether it was stored. Among equals the earlier arrival stays."""
+        slot = len(self.slots.rows[label])
+        if self.slots.is_full(label):
+            entropies = self.slots.of_class("entropies", label)
+            slot = int(np.lexsort((self.slots.of_class("arrivals", label), entropies))[-1])
+            if not entropies[slot] > entropy:
+                return False
+        self.slots.put(key, label, slot, entropy, item)
+        self._average(label)
+        return True
+
+    def _average(self, label: int) -> None:
+        if self.slots.rows[label]:
+            self.means[label] = self.slots.of_class("keys", label).mean(axis=0, dtype=np.float64)
+
+
+class _Memories:
     """Everything COSMIC remembers: two memories, and two graphs as they were last rebuilt."""
 
-    def __init__(self, clip: DynamicMemory, dino: ClassMeans) -> None:
+    def __init__(self, clip: DynamicMemory, dino: _ClassMeans) -> None:
         self.clip, self.dino = clip, dino
         self.first_text = first_equal(clip.text)
         self.clip_vectors = clip.text
@@ -186,7 +204,7 @@ class _State:
         """Nodes: the text prototypes, then the class vectors of the current query."""
         self.clip_vectors = self.clip.vectors(attention)
         self.clip_is_image = self.clip.holds_images
-        similarity = self._similarity(self._places())
+        similarity = self._similarity(self._first_nodes())
         self.clip_cliques = rebuilt(self.clip_cliques, similarity, degree)
 
     def rebuild_dino(self, degree: float) -> None:
@@ -195,20 +213,20 @@ class _State:
         similarity = self.dino_vectors @ self.dino_vectors.T
         self.dino_cliques = rebuilt(self.dino_cliques, similarity, degree)
 
-    def _places(self) -> Int:
+    def _first_nodes(self) -> Int:
         """For each of the 2C nodes the first that is the same vector."""
         n_classes = len(self.first_text)
         images = np.where(self.clip_is_image, n_classes + np.arange(n_classes), self.first_text)
         return np.concatenate([self.first_text, images])
 
-    def _similarity(self, places: Int) -> NDArray[np.float32]:
+    def _similarity(self, first_nodes: Int) -> NDArray[np.float32]:
         """Products of all pairs; equal nodes tie to the bit, whatever the blocking of a product."""
-        distinct, place = np.unique(places, return_inverse=True)
+        distinct, index = np.unique(first_nodes, return_inverse=True)
         nodes = np.concatenate([self.clip.text, self.clip_vectors])[distinct]
         similarity = nodes @ nodes.T
-        return similarity if len(distinct) == len(places) else similarity[np.ix_(place, place)]
+        return similarity if len(distinct) == len(index) else similarity[np.ix_(index, index)]
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> dict[str, NDArray[np.generic]]:
         assert self.clip_cliques is not None
         assert self.dino_cliques is not None
         return named(
@@ -224,13 +242,13 @@ class _State:
         )
 
     @classmethod
-    def restored(cls, cosmic: COSMIC, state: dict[str, Any]) -> _State:
+    def restored(cls, cosmic: COSMIC, state: dict[str, Any]) -> _Memories:
         clip = DynamicMemory.from_state(
             part(state, "clip"), cosmic.capacity, beta=cosmic.attention_beta
         )
         n_classes = len(clip.text)
         slots = Slots.from_state(part(state, "dino"), n_classes, cosmic.capacity)
-        restored = cls(clip, ClassMeans(slots))
+        restored = cls(clip, _ClassMeans(slots))
         graph = part(state, "clip_graph")
         restored.clip_vectors = graph["vectors"].astype(np.float32)
         restored.clip_is_image = graph["is_image"].astype(bool)
@@ -242,12 +260,7 @@ class _State:
         return restored
 
 
-_OUT_OF_DISTRIBUTION = (
-    "imagenet-a",
-    "imagenet-v2",
-    "imagenet-r",
-    "imagenet-sketch",
-)
+_OUT_OF_DISTRIBUTION = ("imagenet-a", "imagenet-v2", "imagenet-r", "imagenet-sketch")
 
 CARD = MethodCard(
     "cosmic",
@@ -282,5 +295,5 @@ CARD = MethodCard(
         for name, (a, b) in ALPHA_BETA.items()
         if name != "imagenet-val"  # its capacity is not known
     },
-    searched={"clip_weight": (0.0, *WEIGHTS), "dino_weight": (0.0, *WEIGHTS)},
+    searched={side: (0.0, *dmn.CARD.searched["weight"]) for side in ("clip_weight", "dino_weight")},
 )

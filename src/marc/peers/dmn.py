@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_text, integer, number
-from marc.memory import as_state, config_of, settings_in
-from marc.peers.cards import MethodCard
+from marc.memory import config_of, settings_in
+from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.dynamic_memory import DynamicMemory
 from marc.peers.view_selection import check_fraction, ridged_entropy, select_views
 from marc.scores import Int, softmax
@@ -27,7 +27,7 @@ _VIEW_RIDGE = 1e-6
 """Added to probabilities inside the logarithm where views are selected."""
 _POSTERIOR_RIDGE = 1e-8
 """The same, where the entropy of an image is measured."""
-WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+_WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 """From which the authors choose a weight on evaluation labels."""
 
 
@@ -80,7 +80,7 @@ class DMN:
     weight: float = 1.0
     """What the posterior of the memory counts beside that of the text."""
     fraction: float = 0.1
-    """The share of the views that decides the pseudo-label, those of lowest entropy."""
+    """The fraction of the views that decides the pseudo-label, those of lowest entropy."""
 
     _memory: DynamicMemory | None = field(default=None, init=False, repr=False)
 
@@ -111,15 +111,7 @@ class DMN:
         """The memory, to look into; None before the first step."""
         return self._memory
 
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._memory = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings and memory as plain data and arrays; `from_state` goes on from it."""
-        return as_state(self, None if self._memory is None else self._memory.state())
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> DMN:
@@ -151,10 +143,10 @@ CARD = MethodCard(
     ),
     ours=(
         "as released, but the class vectors are not formed: their cosines come from inner products "
-        "of the entries, equal to rounding; 2 to 9 views are refused at the released share of a "
+        "of the entries, equal to rounding; 2 to 9 views are refused at the released fraction of a "
         "tenth; the weight of the memory is 1, not searched"
     ),
     tuned="the weight of the memory, by data set, on evaluation labels, an oracle: 3 on "
     "imagenet-a, 1 on imagenet-v2 and -sketch, 0.3 on imagenet-r",
-    searched={"weight": WEIGHTS},
+    searched={"weight": _WEIGHTS},
 )

@@ -13,7 +13,7 @@ a time. So a read is one product with the stored rows and C small ones. `vectors
 for those who need them. Cosines are float32 products; weights, G_c and sums are float64. The
 difference to the direct formula is rounding.
 
-`Slots` holds the rows. `ClassMeans` is COSMIC's second memory, which needs class means only.
+`Slots` holds the rows, here and in COSMIC's second memory.
 """
 
 from __future__ import annotations
@@ -152,9 +152,8 @@ class DynamicMemory:
 
         labels, entries = self.slots.filled("labels"), self.slots.filled("slots") + 1
         weights = attention.weights.astype(np.float32)
-        places = labels, np.arange(len(labels))
         shape = len(self.text), len(labels)
-        images = csr_array((weights[labels, entries], places), shape=shape)
+        images = csr_array((weights[labels, entries], (labels, np.arange(shape[1]))), shape=shape)
         # the text alone has weight 1 and unit length already, so it comes out as it went in
         return unit(weights[:, :1] * self.text + images @ self.slots.filled("keys"))
 
@@ -206,29 +205,3 @@ class DynamicMemory:
         grown = np.zeros((len(self.text), size, size))
         grown[:, :have, :have] = self._inner
         self._inner = grown
-
-
-class ClassMeans:
-    """The K images of lowest entropy per class, and their means; zero for an empty class."""
-
-    def __init__(self, slots: Slots) -> None:
-        self.slots = slots
-        self.means = np.zeros((slots.n_classes, slots.dim), dtype=np.float32)
-        for label in range(slots.n_classes):
-            self._average(label)
-
-    def write(self, key: Float, label: int, entropy: float, item: int) -> bool:
-        """Offer an image; returns whether it was stored. Among equals the earlier arrival stays."""
-        slot = len(self.slots.rows[label])
-        if self.slots.is_full(label):
-            entropies = self.slots.of_class("entropies", label)
-            slot = int(np.lexsort((self.slots.of_class("arrivals", label), entropies))[-1])
-            if not entropies[slot] > entropy:
-                return False
-        self.slots.put(key, label, slot, entropy, item)
-        self._average(label)
-        return True
-
-    def _average(self, label: int) -> None:
-        if self.slots.rows[label]:
-            self.means[label] = self.slots.of_class("keys", label).mean(axis=0, dtype=np.float64)

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number
-from marc.memory import as_state, config_of, settings_in
+from marc.memory import config_of, settings_in
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard
-from marc.peers.view_selection import check_fraction, select_views, share_of_one
+from marc.peers.cards import MethodCard, forget, state_of
+from marc.peers.view_selection import check_fraction, fraction_of_one, select_views
 from marc.scores import Float, Int, softmax, unit
 from marc.types import PromptEmbeddings, Query, Step
 
@@ -43,18 +43,17 @@ class ETTA:
     """What is stored does not depend on the fused answers."""
 
     share: float = 0.2
-    """alpha: the share of its prompts that speaks for a class."""
+    """alpha: the fraction of its prompts that speaks for a class."""
     fraction: float = 0.1
-    """The share of the views that is kept, where there is more than one view."""
+    """The fraction of the views that is kept, where there is more than one view."""
 
     _prompts: _Prompts | None = field(default=None, init=False, repr=False)
-    _sums: NDArray[np.float64] | None = field(default=None, init=False, repr=False)
-    _means: NDArray[np.float32] | None = field(default=None, init=False, repr=False)
+    _memory: _Means | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.share = number("share", self.share)
         if self.share > 1:
-            raise MarcError("share is a share of the prompts", got=self.share, allowed="0 to 1")
+            raise MarcError("share is a fraction of the prompts", got=self.share, allowed="0 to 1")
         self.fraction = check_fraction(self.fraction)
 
     def step(self, query: Query) -> Step:
@@ -63,15 +62,16 @@ class ETTA:
         scale = query.predictor.logit_scale
         cosines, feature = self._text(query, prototypes, scale)  # l, g
         label = int(cosines.argmax())
-        sums, means = self._memory(query)
+        shape = query.predictor.prototypes.shape
+        if self._memory is None:
+            self._memory = _Means(np.zeros(shape[0]), np.zeros(shape, dtype=np.float32))
+        check_same_shape(shape, self._memory.means.shape)
         affinity = float(np.exp(np.float64(prototypes[label] @ feature)))
-        total = sums[label] + affinity
-        means[label] = (sums[label] * means[label] + affinity * feature) / total
-        sums[label] = total
-        memory = _read_means(means, feature)
+        self._memory.write(feature, label, affinity)
+        memory = self._memory.read(feature)
         text_entropy = _ridged_entropy(scale * cosines)
         memory_entropy = _ridged_entropy(scale * memory)
-        both = text_entropy + memory_entropy  # above 0: the ridge alone gives each class a share
+        both = text_entropy + memory_entropy  # above 0, because of the ridge
         return Step(
             query.item,
             cosines.astype(np.float32),
@@ -96,31 +96,38 @@ class ETTA:
             self._prompts = _Prompts.of(embeddings, self.share)
         return self._prompts
 
-    def _memory(self, query: Query) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        shape = query.predictor.prototypes.shape
-        if self._sums is None or self._means is None:
-            self._sums, self._means = np.zeros(shape[0]), np.zeros(shape, dtype=np.float32)
-        check_same_shape(shape, self._means.shape)
-        return self._sums, self._means
-
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._prompts = self._sums = self._means = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings, and the weight sum and mean of each class; `from_state` goes on from it."""
-        if self._sums is None or self._means is None:
-            return as_state(self, None)
-        return as_state(self, {"sums": self._sums.copy(), "means": self._means.copy()})
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ETTA:
         """A method that goes on as if it had never stopped."""
         method = cls(**settings_in(state))
-        method._sums, method._means = (state["arrays"][name].copy() for name in ("sums", "means"))
+        method._memory = _Means(**{name: a.copy() for name, a in state["arrays"].items()})
         return method
+
+
+@dataclass(eq=False)
+class _Means:
+    """A running mean of features per class."""
+
+    sums: NDArray[np.float64]
+    """What was written into each class so far, (C,)."""
+    means: NDArray[np.float32]
+    """(C, D)."""
+
+    def write(self, feature: Float, label: int, affinity: float) -> None:
+        """Let one image join a class."""
+        total = self.sums[label] + affinity
+        self.means[label] = (self.sums[label] * self.means[label] + affinity * feature) / total
+        self.sums[label] = total
+
+    def read(self, feature: Float) -> NDArray[np.float64]:
+        """Cosine-like evidence g w / (|w| + 1e-6), (C,): exactly 0 for a class never seen."""
+        norms = np.sqrt(np.einsum("cd,cd->c", self.means, self.means))
+        return np.asarray((self.means @ feature) / (norms.astype(np.float64) + _RIDGE))
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        return {"sums": self.sums.copy(), "means": self.means.copy()}
 
 
 @dataclass(frozen=True)
@@ -144,14 +151,13 @@ class _Prompts:
                 hint="marc embed, which stores them, or a pack with predictor/prompts",
             )
         rows = embeddings.by_class
-        chosen = int(share * rows.shape[1])
+        chosen = int(share * (count := rows.shape[1]))
         if not chosen:
             raise MarcError(
-                f"etta keeps the share {share:g} of the prompts, which is none of {rows.shape[1]}",
-                got=f"{rows.shape[1]} prompts for each class",
+                f"etta keeps the fraction {share:g} of the prompts, which is none of {count}",
+                got=f"{count} prompts for each class",
                 allowed=f"at least {_fewest_prompts(share)}",
-                hint="a longer prompt list, or --set "
-                f"share={share_of_one(rows.shape[1]):g} to keep one",
+                hint=f"a longer prompt list, or --set share={fraction_of_one(count):g} to keep one",
             )
         return cls(embeddings, rows, chosen, first_equal(rows))
 
@@ -159,8 +165,8 @@ class _Prompts:
         """Unit prototypes (C, D) from the prompts of each class that lie nearest to the image."""
         C, P, D = self.rows.shape
         similarity = (self.rows.reshape(C * P, D) @ feature).reshape(C, P)
-        places = np.arange(C)[:, np.newaxis], _largest(similarity, self.chosen)
-        return unit(self.rows[places].mean(axis=1))
+        chosen = np.arange(C)[:, np.newaxis], _largest(similarity, self.chosen)
+        return unit(self.rows[chosen].mean(axis=1))
 
 
 def _fewest_prompts(share: float) -> int | str:
@@ -169,7 +175,7 @@ def _fewest_prompts(share: float) -> int | str:
     >>> _fewest_prompts(0.2)
     5
     """
-    return next((P for P in range(1, 10_000) if int(share * P)), "a larger share")
+    return next((P for P in range(1, 10_000) if int(share * P)), "a larger fraction")
 
 
 def _largest(values: Float, n: int) -> Int:
@@ -179,12 +185,6 @@ def _largest(values: Float, n: int) -> Int:
     if np.count_nonzero(enough) == n * len(values):
         return np.nonzero(enough)[1].reshape(-1, n)
     return np.sort(np.argsort(-values, axis=1, kind="stable")[:, :n], axis=1)
-
-
-def _read_means(means: Float, feature: Float) -> NDArray[np.float64]:
-    """Cosine-like evidence g w / (|w| + 1e-6), (C,): exactly 0 for a class never seen."""
-    norms = np.sqrt(np.einsum("cd,cd->c", means, means))
-    return np.asarray((means @ feature) / (norms.astype(np.float64) + _RIDGE))
 
 
 def _ridged_entropy(logits: Float) -> float:
@@ -208,9 +208,9 @@ CARD = MethodCard(
     released_code="nearly a running mean, as the factor exp(cosine) lies between 1.16 and 1.42 "
     "for CLIP; writes before it reads; prompt lists of 80 to 221 templates that differ by data "
     "set; prompts are cut to the class with the fewest; scores stay cosines without the scale; "
-    "too few prompts for the share give NaN; images whose file name has the letters sh are left "
+    "too few prompts for the fraction give NaN; images whose file name has the letters sh are left "
     "out",
     ours="as released; the prompts are those of the source, so ETTA+ is a source whose prompts "
     "hold the CuPL sentences too; too few prompts or views are refused",
-    tuned="prompt lists by data set; the share 0.2 is the same everywhere",
+    tuned="prompt lists by data set; the fraction 0.2 is the same everywhere",
 )

@@ -16,14 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, integer, number, one_of, switch
-from marc.memory import as_state, config_of, settings_in
-from marc.peers._arrays import Batch, distinct_rows, gather
-from marc.peers.cards import MethodCard
+from marc.memory import config_of, settings_in
+from marc.peers._arrays import distinct_rows, gather
+from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.view_selection import ridged_entropy
 from marc.scores import Float, Int, softmax
-from marc.types import Predictor, Query, Step
+from marc.types import Query, Step
 
 _RIDGE = 1e-9  # inside the logarithm of the released entropies
+_MEANS_OVER = ("capacity", "filled")
+_SHRINKAGES = ("always", "auto", "never")
+_PSEUDO_INVERSE_CUT = float(np.finfo(np.float32).eps)  # times D, as float32 code cuts it
+_KEPT = ("keys", "entropies", "filled", "items")
+_NO_SPREAD = 1e-20  # squared residuals of unit features that are rounding alone
 
 
 @dataclass(eq=False)
@@ -49,7 +54,7 @@ class OGA:
     mean_over: str = "capacity"
     """`capacity` divides sums by the number of slots, as released; `filled` gives true means."""
     means_from: int = 2
-    """Images from which a class has a mean of its own; below, its text prototype stands for it."""
+    """Images from which a class has a mean of its own; below, its text prototype is its mean."""
     normalise_means: bool = False
     writes_first: bool = True
     """Whether each batch is stored before it is answered, as released."""
@@ -57,7 +62,6 @@ class OGA:
     """Keep keys, entropies, means and residuals in float16, as released on a GPU."""
 
     _memory: _ConfidentMemory | None = field(default=None, init=False, repr=False)
-    _gaussians: _Gaussians | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.batch_size = integer("batch_size", self.batch_size, 1)
@@ -75,23 +79,16 @@ class OGA:
         if not len(queries):
             return []
         batch = gather(queries)
-        memory = self._memory_for(batch.predictor)
-        labels, entropies = (
-            batch.logits.argmax(axis=1),
-            ridged_entropy(softmax(batch.logits), _RIDGE),
-        )
+        prototypes = batch.predictor.prototypes
+        memory = self._memory_for(prototypes)
+        labels = batch.logits.argmax(axis=1)
+        entropies = ridged_entropy(softmax(batch.logits), _RIDGE)
         if not self.writes_first:
-            evidence = self._read(batch, memory)
-        stored = [
-            memory.write(key, label, entropy, item)
-            for key, label, entropy, item in zip(
-                batch.keys, labels.tolist(), entropies.tolist(), batch.items, strict=True
-            )
-        ]
-        if any(stored):
-            self._gaussians = None
+            evidence = self._read(batch.keys, prototypes, memory)
+        for row, item in enumerate(batch.items):
+            memory.write(batch.keys[row], int(labels[row]), float(entropies[row]), item)
         if self.writes_first:
-            evidence = self._read(batch, memory)
+            evidence = self._read(batch.keys, prototypes, memory)
         return [
             Step(
                 item,
@@ -104,24 +101,23 @@ class OGA:
             for row, item in enumerate(batch.items)
         ]
 
-    def _read(self, batch: Batch, memory: _ConfidentMemory) -> Float:
+    def _read(self, keys: Float, prototypes: Float, memory: _ConfidentMemory) -> Float:
         """Log-likelihoods (N, C); the Gaussians are fitted only if the memory has changed."""
-        if self._gaussians is None:
+        if memory.gaussians is None:
             means = _class_means(
                 memory,
-                batch.predictor.prototypes,
+                prototypes,
                 over=self.mean_over,
                 least=self.means_from,
                 normalise=self.normalise_means,
             )
-            self._gaussians = _Gaussians.fitted(
-                means, _shared_precision(memory, means, self.shrinkage)
-            )
-        return self._gaussians.log_likelihoods(batch.keys)
+            precision = _shared_precision(memory, means, self.shrinkage)
+            memory.gaussians = _Gaussians.fitted(means, precision)
+        return memory.gaussians.log_likelihoods(keys)
 
-    def _memory_for(self, predictor: Predictor) -> _ConfidentMemory:
+    def _memory_for(self, prototypes: Float) -> _ConfidentMemory:
         """The memory, made empty at the first batch, when C and D are known."""
-        n_classes, dim = predictor.prototypes.shape
+        n_classes, dim = prototypes.shape
         if self._memory is None:
             self._memory = _ConfidentMemory(n_classes, self.capacity, dim, half=self.half_precision)
         classes, _, stored_dim = self._memory.keys.shape
@@ -133,15 +129,7 @@ class OGA:
         """The memory, to look into; None before the first batch."""
         return self._memory
 
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._memory = self._gaussians = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings and memory; the Gaussians follow from the memory."""
-        return as_state(self, None if self._memory is None else self._memory.state())
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> OGA:
@@ -149,36 +137,6 @@ class OGA:
         method = cls(**settings_in(state))
         method._memory = _ConfidentMemory.from_state(state["arrays"], half=method.half_precision)
         return method
-
-
-CARD = MethodCard(
-    "oga",
-    "Gaussians fitted online to the most confident images of each class",
-    OGA,
-    reads_before_writes=False,
-    paper="Online Gaussian Test-Time Adaptation of Vision-Language Models, CVPR 2025 workshops, "
-    "arXiv 2501.04352",
-    sees="batch",
-    paper_says="a memory of 8 images of low entropy per class; Gaussians with one covariance; "
-    "posterior x likelihood^0.05, one setting for all data sets; the mean of 100 orders and of "
-    "the worst tenth of them",
-    released_code="sums are divided by the capacity even if slots are empty; a class with one "
-    "image is centred on its text; each batch is written before it is read; the memory is float16; "
-    "the printed accuracy is a mean of batch accuracies",
-    ours="the released behaviour; mean_over='filled', means_from and writes_first change it; "
-    "float64 arithmetic on float32 features, half_precision is the released memory; n x n systems "
-    "while fewer than D images are stored; residuals of zero give no evidence; accuracy counts "
-    "every image once. Classes with one text tie only until one of them has images",
-    tuned="nothing per data set",
-)
-
-
-_MEANS_OVER = ("capacity", "filled")
-_SHRINKAGES = ("always", "auto", "never")
-
-_PSEUDO_INVERSE_CUT = float(np.finfo(np.float32).eps)  # times D, as float32 code cuts it
-_KEPT = ("keys", "entropies", "filled", "items")
-_NO_SPREAD = 1e-20  # squared residuals of unit features that are rounding alone
 
 
 class _ConfidentMemory:
@@ -193,24 +151,26 @@ class _ConfidentMemory:
         self.entropies = self.rounded(np.full((n_classes, capacity), np.log(n_classes)))
         self.filled = np.zeros((n_classes, capacity), dtype=bool)
         self.items = np.full((n_classes, capacity), -1, dtype=np.int64)
+        self.gaussians: _Gaussians | None = None
+        """What was fitted to the memory as it is; None if it changed since."""
 
-    def write(self, key: Float, label: int, entropy: float, item: int) -> bool:
-        """Offer one image to its class; returns whether it was stored."""
+    def write(self, key: Float, label: int, entropy: float, item: int) -> None:
+        """Offer one image to its class."""
         slot = int(self.entropies[label].argmax())
         if not entropy < self.entropies[label, slot]:
-            return False
+            return
         self.keys[label, slot] = self.rounded(key)
         self.entropies[label, slot] = self.rounded(np.array(entropy))
         self.filled[label, slot] = True
         self.items[label, slot] = item
-        return True
+        self.gaussians = None
 
     def rounded(self, values: Float) -> Float:
         """The values as a memory in half precision holds them, or as they are."""
         return values.astype(np.float16).astype(values.dtype) if self._half else values
 
     def state(self) -> dict[str, NDArray]:
-        """Copies of everything that is kept."""
+        """Copies of all arrays."""
         return {name: getattr(self, name).copy() for name in _KEPT}
 
     @classmethod
@@ -230,7 +190,7 @@ class _Gaussians:
     """P mu for each distinct mean mu, (c, D)."""
     offsets: Float
     """-mu P mu / 2, (c,)."""
-    place: Int
+    which: Int
     """Which of the means each class has, (C,)."""
     precision: Callable[[Float], Float]
     """P x for rows x (N, D)."""
@@ -238,18 +198,18 @@ class _Gaussians:
     @classmethod
     def fitted(cls, means: Float, precision: Callable[[Float], Float]) -> _Gaussians:
         """Each distinct mean is multiplied once: classes that share one then tie exactly."""
-        first, place = distinct_rows(means)
+        first, which = distinct_rows(means)
         distinct = means[first]
         slopes = precision(distinct)
         offsets = -np.einsum("cd,cd->c", distinct, slopes) / 2
-        return cls(slopes, offsets, place, precision)
+        return cls(slopes, offsets, which, precision)
 
     def log_likelihoods(self, rows: Float) -> NDArray[np.float64]:
         """-(x - mu_c) P (x - mu_c) / 2 for rows (N, D): (N, C)."""
         rows = rows.astype(np.float64)
         squares = np.einsum("nd,nd->n", rows, self.precision(rows))
         linear = rows @ self.slopes.T + self.offsets
-        return linear[:, self.place] - squares[:, np.newaxis] / 2
+        return linear[:, self.which] - squares[:, np.newaxis] / 2
 
 
 def _class_means(
@@ -291,7 +251,7 @@ def _ridge_inverse(residuals: Float, *, dual: bool) -> Callable[[Float], Float]:
     """D (R^T R + t I)^-1 for centred residuals R (n, D), where t = trace(R^T R) / (n - 1).
 
     The dual form inverts n x n instead of D x D; the results agree to rounding. t is at least a
-    share 1 / n of every eigenvalue, so the inverse is well conditioned. Residuals that are all
+    fraction 1 / n of every eigenvalue, so the inverse is well conditioned. Residuals that are all
     zero have the pseudo-inverse 0: the Gaussians then say nothing.
     """
     from scipy.linalg import cho_factor, cho_solve
@@ -321,3 +281,25 @@ def _pseudo_inverse(residuals: Float) -> Callable[[Float], Float]:
     kept = values > max(_NO_SPREAD, len(values) * _PSEUDO_INVERSE_CUT * values[-1])
     vectors, values = vectors[:, kept], values[kept]
     return lambda rows: (rows @ vectors / values) @ vectors.T
+
+
+CARD = MethodCard(
+    "oga",
+    "Gaussians fitted online to the most confident images of each class",
+    OGA,
+    reads_before_writes=False,
+    paper="Online Gaussian Test-Time Adaptation of Vision-Language Models, CVPR 2025 workshops, "
+    "arXiv 2501.04352",
+    sees="batch",
+    paper_says="a memory of 8 images of low entropy per class; Gaussians with one covariance; "
+    "posterior x likelihood^0.05, one setting for all data sets; the mean of 100 orders and of "
+    "the worst tenth of them",
+    released_code="sums are divided by the capacity even if slots are empty; a class with one "
+    "image is centred on its text; each batch is written before it is read; the memory is float16; "
+    "the printed accuracy is a mean of batch accuracies",
+    ours="the released behaviour; mean_over='filled', means_from and writes_first change it; "
+    "float64 arithmetic on float32 features, half_precision is the released memory; n x n systems "
+    "while fewer than D images are stored; residuals of zero give no evidence; accuracy counts "
+    "every image once. Classes with one text tie only until one of them has images",
+    tuned="nothing per data set",
+)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, check_space_name, integer
 from marc.memory import config_of
 from marc.peers._arrays import gather
-from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
+from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.scores import Float, softmax
 from marc.types import Query, Step
 
@@ -74,7 +74,7 @@ class ShotLabels:
         """The whole stream."""
         return None
 
-    reset, config, state = forget_nothing, config_of, empty_state
+    reset, config, state = forget, config_of, state_of
     from_state = classmethod(from_settings)
 
 
@@ -83,10 +83,10 @@ def _centroid_cosines(
 ) -> NDArray[np.float64]:
     """Cosine of each image to each centroid of the last round, (T, C).
 
-    Members are counted anew in each round, so a class that has lost its last one is left out.
+    Members are counted again in each round, so a class that has lost its last one is left out.
     """
     features = _with_one(keys)
-    shares, labels = softmax(logits), logits.argmax(axis=1)
+    memberships, labels = softmax(logits), logits.argmax(axis=1)
     for _ in range(rounds):
         members = np.bincount(labels, minlength=logits.shape[1])
         if members.max() <= threshold:
@@ -96,11 +96,11 @@ def _centroid_cosines(
                 allowed=f"more than the threshold {threshold}",
                 hint="threshold=0",
             )
-        cosines = features @ _centroids(features, shares).T
+        cosines = features @ _centroids(features, memberships).T
         cosines[:, members <= threshold] = _NO_CENTROID
         labels = cosines.argmax(axis=1)
-        shares.fill(0)
-        np.put_along_axis(shares, labels[:, np.newaxis], 1, axis=1)
+        memberships.fill(0)
+        np.put_along_axis(memberships, labels[:, np.newaxis], 1, axis=1)
     return cosines
 
 
@@ -112,9 +112,9 @@ def _with_one(keys: Float) -> NDArray[np.float64]:
     return features
 
 
-def _centroids(features: Float, shares: Float) -> NDArray[np.float64]:
-    """Means of the features weighted by the classes' shares, then of unit length, (C, D + 1)."""
-    means = shares.T @ features / (1e-8 + shares.sum(axis=0)[:, np.newaxis])
+def _centroids(features: Float, memberships: Float) -> NDArray[np.float64]:
+    """Means of the features weighted by memberships (T, C), then of unit length, (C, D + 1)."""
+    means = memberships.T @ features / (1e-8 + memberships.sum(axis=0)[:, np.newaxis])
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return means / np.where(lengths > 0, lengths, 1)  # an empty class is left out anyway
 

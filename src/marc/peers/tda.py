@@ -17,21 +17,15 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, integer, number
 from marc.memory import (
-    NEGATIVE_BAND,
-    NEGATIVE_BETA,
-    NEGATIVE_CAPACITY,
-    NEGATIVE_MASK,
-    Eviction,
     Memory,
     NegativeMemory,
     NegativeRule,
-    as_state,
     config_of,
     named,
     part,
     settings_in,
 )
-from marc.peers.cards import MethodCard
+from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Int, entropy, softmax
 from marc.stream import Stream
@@ -53,20 +47,35 @@ class Seen:
     label: Int
     """argmax of the logits, (...)."""
 
+    @classmethod
+    def together(cls, views: NDArray[np.float32], view_logits: NDArray[np.float32]) -> Seen:
+        """From the views that count, (..., r, D), and their logits, (..., r, C)."""
+        logits = view_logits.mean(axis=-2, dtype=np.float64).astype(np.float32)
+        posterior = softmax(view_logits).mean(axis=-2)
+        key = views.mean(axis=-2, dtype=np.float64).astype(np.float32)
+        return cls(key, logits, posterior, entropy(posterior), logits.argmax(axis=-1))
 
-def together(views: NDArray[np.float32], view_logits: NDArray[np.float32]) -> Seen:
-    """From the views that count, (..., r, D), and their logits, (..., r, C)."""
-    logits = view_logits.mean(axis=-2, dtype=np.float64).astype(np.float32)
-    posterior = softmax(view_logits).mean(axis=-2)
-    key = views.mean(axis=-2, dtype=np.float64).astype(np.float32)
-    return Seen(key, logits, posterior, entropy(posterior), logits.argmax(axis=-1))
+    @classmethod
+    def alone(cls, query: Query) -> Seen:
+        """What the only view says: the base scores, which were computed before."""
+        base = query.base
+        posterior = softmax(base.logits)
+        return cls(query.clip_key, base.logits, posterior, base.entropy_as("tda"), base.label)
 
-
-def plain_image(query: Query) -> Seen:
-    """What the only view says: the base scores, which were computed before."""
-    base = query.base
-    posterior = softmax(base.logits)
-    return Seen(query.clip_key, base.logits, posterior, base.entropy_as("tda"), base.label)
+    def answer(
+        self,
+        item: int,
+        positive: NDArray[np.float64],
+        negative: NegativeMemory | None,
+        negative_weight: float,
+    ) -> Step:
+        """Votes for are added to the logits; those against, its own vote too, are subtracted."""
+        label, uncertainty = int(self.label), float(self.entropy)
+        evidence, weights = {"positive": positive}, {"positive": 1.0}
+        if negative is not None:
+            negative.write(self.key, label, uncertainty, self.posterior)
+            evidence["negative"], weights["negative"] = negative.read(self.key), -negative_weight
+        return Step(item, self.logits, evidence, weights, label, -uncertainty)
 
 
 def check_settings(method: Any) -> None:
@@ -84,22 +93,15 @@ def check_settings(method: Any) -> None:
     method.fraction = check_fraction(method.fraction)
 
 
-def negative_rule(method: Any, eviction: Eviction = "entropy") -> NegativeRule:
+def negative_rule_of(method: Any) -> NegativeRule:
     """How the negative memory of such a method keeps and votes."""
     return NegativeRule(
         method.negative_capacity,
         method.negative_beta,
         (method.band_low, method.band_high),
         (method.mask_low, method.mask_high),
-        eviction,
+        getattr(method, "negative_eviction", "entropy"),
     )
-
-
-def fused(query: Query, seen: Seen, evidence: dict[str, Any], negative_weight: float) -> Step:
-    """The answer: votes for are added to the logits, votes against are taken from them."""
-    weights = {"positive": 1.0, "negative": -negative_weight}
-    mine = {name: weights[name] for name in evidence}
-    return Step(query.item, seen.logits, evidence, mine, int(seen.label), -float(seen.entropy))
 
 
 @dataclass(eq=False)
@@ -120,39 +122,31 @@ class TDA:
     beta: float = 5.0
     negative_weight: float = 0.117
     """What the votes against count; 0 keeps no negative memory."""
-    negative_capacity: int = NEGATIVE_CAPACITY
-    negative_beta: float = NEGATIVE_BETA
-    band_low: float = NEGATIVE_BAND[0]
+    negative_capacity: int = NegativeRule.capacity
+    negative_beta: float = NegativeRule.beta
+    band_low: float = NegativeRule.band[0]
     """The band, both ends open, is of entropy in nats over log2(C): 0.69 is its largest value."""
-    band_high: float = NEGATIVE_BAND[1]
-    mask_low: float = NEGATIVE_MASK[0]
+    band_high: float = NegativeRule.band[1]
+    mask_low: float = NegativeRule.mask[0]
     """An item votes against the classes whose probability lies between these bounds."""
-    mask_high: float = NEGATIVE_MASK[1]
+    mask_high: float = NegativeRule.mask[1]
     fraction: float = 0.1
-    """The share of the views that counts, those of lowest entropy."""
+    """The fraction of the views that counts, those of lowest entropy."""
 
-    _state: _State | None = field(default=None, init=False, repr=False)
+    _memory: _Memories | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
     def step(self, query: Query) -> Step:
         """Store one image, then answer it with what is remembered, itself included."""
-        seen = plain_image(query) if len(query.views) == 1 else self._selected(query)
-        label, uncertainty = int(seen.label), float(seen.entropy)
-
+        seen = Seen.alone(query) if len(query.views) == 1 else self._selected(query)
         memories = self._memories(query)
-        memories.positive.write(seen.key, label, -uncertainty, query.item)
-        evidence = {"positive": memories.positive.read(seen.key)}
-        if memories.negative is not None:
-            memories.negative.write(seen.key, label, uncertainty, seen.posterior)
-            evidence["negative"] = memories.negative.read(seen.key)
-        return fused(query, seen, evidence, self.negative_weight)
+        memories.positive.write(seen.key, int(seen.label), -float(seen.entropy), query.item)
+        positive = memories.positive.read(seen.key)
+        return seen.answer(query.item, positive, memories.negative, self.negative_weight)
 
-    @property
-    def negative_rule(self) -> NegativeRule:
-        """How the negative memory keeps and votes."""
-        return negative_rule(self)
+    negative_rule = property(negative_rule_of)
 
     def replay(self, stream: Stream) -> Run:
         """What `marc.run(self, stream)` gives, for the whole stream at once."""
@@ -160,15 +154,7 @@ class TDA:
 
         return replay_tda(self, stream)
 
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._state = None
-
-    config = config_of
-
-    def state(self) -> dict[str, Any]:
-        """Settings and memories as plain data and arrays; `from_state` goes on from it."""
-        return as_state(self, None if self._state is None else self._state.arrays())
+    reset, config, state = forget, config_of, state_of
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TDA:
@@ -176,7 +162,7 @@ class TDA:
         method = cls(**settings_in(state))
         positive, negative = part(state, "positive"), part(state, "negative")
         n_classes = int(positive.pop("n_classes")[0])
-        method._state = _State(
+        method._memory = _Memories(
             Memory.from_state(
                 positive, n_classes, method.capacity, alpha=method.alpha, beta=method.beta
             ),
@@ -187,29 +173,31 @@ class TDA:
     def _selected(self, query: Query) -> Seen:
         view_logits = query.view_logits
         kept = select_views(view_logits, self.fraction, method=self.name)
-        return together(query.views[kept], view_logits[kept])
+        return Seen.together(query.views[kept], view_logits[kept])
 
-    def _memories(self, query: Query) -> _State:
-        if self._state is None:
-            n_classes, dim = query.predictor.n_classes, len(query.clip_key)
-            positive = Memory(n_classes, self.capacity, dim, alpha=self.alpha, beta=self.beta)
-            rule = self.negative_rule if self.negative_weight else None
-            negative = None if rule is None else NegativeMemory(n_classes, dim, rule)
-            self._state = _State(positive, negative)
-        positive = self._state.positive
-        found = query.predictor.prototypes.shape
-        check_same_shape(found, (positive.n_classes, positive.dim))
-        return self._state
+    def _memories(self, query: Query) -> _Memories:
+        shape = query.predictor.prototypes.shape
+        if self._memory is None:
+            n_classes, dim = shape
+            self._memory = _Memories(
+                Memory(n_classes, self.capacity, dim, alpha=self.alpha, beta=self.beta),
+                NegativeMemory(n_classes, dim, self.negative_rule)
+                if self.negative_weight
+                else None,
+            )
+        positive = self._memory.positive
+        check_same_shape(shape, (positive.n_classes, positive.dim))
+        return self._memory
 
 
 @dataclass
-class _State:
+class _Memories:
     """Everything TDA remembers."""
 
     positive: Memory
     negative: NegativeMemory | None
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> dict[str, NDArray[np.generic]]:
         positive = {"n_classes": np.array([self.positive.n_classes]), **self.positive.state()}
         negative = {} if self.negative is None else self.negative.state()
         return named(positive=positive, negative=negative)
@@ -251,7 +239,7 @@ CARD = MethodCard(
     ),
     ours=(
         "as released, in float32 with float64 entropies; stable sorts, the lowest class on ties; "
-        "2 to 9 views are refused at the released share of a tenth"
+        "2 to 9 views are refused at the released fraction of a tenth"
     ),
     tuned="alpha and beta by data set; on which images is not known here",
     published={name: {"alpha": a, "beta": b} for name, (a, b) in ALPHA_BETA.items()},

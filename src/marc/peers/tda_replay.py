@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.memory import in_band, voted_against
-from marc.peers.tda import TDA, Seen, together
+from marc.peers.tda import TDA, Seen
 from marc.peers.view_selection import select_views
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
@@ -26,10 +25,6 @@ from marc.types import Predictor, Run, Trajectory
 
 _ROWS = 256  # images of a block of posteriors
 _BLOCK = 2**21  # numbers of a block of views: small enough to stay in a cache
-
-
-_Consumer = Callable[[Int, NDArray[np.float64]], None]
-"""Takes (items (Q,), their fused scores (Q, C)); called from several threads."""
 
 
 def replay_tda(method: TDA, stream: Stream) -> Run:
@@ -55,13 +50,18 @@ def replay_tda(method: TDA, stream: Stream) -> Run:
     )
 
 
-def _fuse_all(method: TDA, offers: _Offers, trajectory: Trajectory, consume: _Consumer) -> None:
-    """Give the fused scores of every image, some images at a time."""
+def _fuse_all(
+    method: TDA,
+    offers: _Offers,
+    trajectory: Trajectory,
+    consume: Callable[[Int, NDArray[np.float64]], None],
+) -> None:
+    """Give images (Q,) and their fused scores (Q, C), some at a time and from several threads."""
     n_classes = offers.logits.shape[1]
-    history = History.trace(
-        trajectory.order, trajectory.label, trajectory.priority, (method.capacity,), n_classes
-    )
-    own = _own_votes(method, offers, history)
+    history = History.trace(trajectory, (method.capacity,), n_classes)
+    own = np.zeros(len(offers.labels))  # what an image adds to its own class: 0 if not admitted
+    keys = offers.keys[history.items]  # those that are ever held: the admitted
+    own[history.items] = method.alpha * kernel(np.einsum("nd,nd->n", keys, keys), method.beta)
     against = _Against.trace(method, offers, trajectory.order) if method.negative_weight else None
 
     def take(_: int, items: Int, sums: NDArray[np.float32]) -> None:
@@ -73,14 +73,6 @@ def _fuse_all(method: TDA, offers: _Offers, trajectory: Trajectory, consume: _Co
 
     values = KernelValues(offers.keys, method.alpha, method.beta)
     read_all(values, [replace(history, last=history.last - 1)], take)
-
-
-def _own_votes(method: TDA, offers: _Offers, history: History) -> NDArray[np.float64]:
-    """What each image adds to its own pseudo-class, by stored row: nothing if not admitted."""
-    votes = np.zeros(len(offers.labels))
-    keys = offers.keys[history.items]  # those that are ever held: the admitted
-    votes[history.items] = method.alpha * kernel(np.einsum("nd,nd->n", keys, keys), method.beta)
-    return votes
 
 
 @dataclass(frozen=True)
@@ -107,12 +99,12 @@ def _plain(method: TDA, stream: Stream) -> _Offers:
     """One view: the base scores are what TDA sees."""
     features, rule = stream.features, method.negative_rule
     base, entropies = features.base, features.base.entropy_as("tda")
-    admitted = in_band(entropies, stream.n_classes, rule.band)
+    admitted = rule.admits(entropies, stream.n_classes)
     against = np.zeros(base.logits.shape, dtype=bool)
     items = np.flatnonzero(admitted)
     for start in range(0, len(items), _ROWS):
         rows = items[start : start + _ROWS]
-        against[rows] = voted_against(softmax(base.logits[rows]), rule.mask)
+        against[rows] = rule.votes_against(softmax(base.logits[rows]))
     return _Offers(features.clip_keys, base.logits, base.label, entropies, admitted, against)
 
 
@@ -130,8 +122,8 @@ def _averaged(method: TDA, stream: Stream) -> _Offers:
         seen = _seen(method, unit(stream.features.views[rows]), stream.features.predictor)
         keys[rows], logits[rows] = seen.key, seen.logits
         labels[rows], entropies[rows] = seen.label, seen.entropy
-        against[rows] = voted_against(seen.posterior, rule.mask)
-    admitted = in_band(entropies, n_classes, rule.band)
+        against[rows] = rule.votes_against(seen.posterior)
+    admitted = rule.admits(entropies, n_classes)
     return _Offers(keys, logits, labels, entropies, admitted, against)
 
 
@@ -140,7 +132,7 @@ def _seen(method: TDA, views: NDArray[np.float32], predictor: Predictor) -> Seen
     view_logits = predictor.logits(views)
     kept = select_views(view_logits, method.fraction, method=method.name)
     images = np.arange(len(views))[:, np.newaxis]
-    return together(views[images, kept], view_logits[images, kept])
+    return Seen.together(views[images, kept], view_logits[images, kept])
 
 
 @dataclass(frozen=True)
@@ -169,7 +161,7 @@ class _Against:
         items = order[inside]
         labels, priorities = offers.labels[items], -offers.entropies[items]
         ends = lifetimes(labels, priorities, (rule.capacity,), n_classes)[0]
-        last = np.append(inside, len(order))[ends]  # from places in the band to positions
+        last = np.append(inside, len(order))[ends]  # positions: of the band, then of the stream
         held = last > inside
         masks = csr_array(offers.against[items[held]], dtype=np.float32)
         return cls(rule.beta, offers.keys, np.argsort(order), items[held], last[held], masks)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from marc.embed.store import is_store
 from marc.errors import MarcError, check_features, check_labels, number
 from marc.memory import config_of
-from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
+from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.scores import Int, kernel, unit
 from marc.sources.pack import read_pack
 from marc.sources.store import read_store
@@ -41,7 +40,7 @@ class _Shots:
     labels: Int
     """True classes (N,)."""
     plain: NDArray[np.float32]
-    """Unit features of the plain images alone, (N, D): by them an image is known again."""
+    """Unit features of the plain images alone, (N, D): they identify an image."""
     n_classes: int
     digest: str
     """Of the features as they are stored and of the labels."""
@@ -53,8 +52,8 @@ class _Shots:
         return sums.astype(np.float64)
 
 
-def _place_of(shots: str) -> Path:
-    """The path of a pack or store; the spelling of a source is understood as well."""
+def _path_of(shots: str) -> Path:
+    """The path of a pack or store, which may be written as a source."""
     kind, _, rest = shots.partition("/")
     path = Path(rest if kind in ("arrays", "store") and not Path(shots).exists() else shots)
     return path.expanduser()
@@ -115,7 +114,7 @@ class TipAdapter:
         self.shots = os.fspath(self.shots)
         self.shots_weight = number("shots_weight", self.shots_weight)
         self.beta = number("beta", self.beta)
-        self._shots = _read_shots(_place_of(self.shots))
+        self._shots = _read_shots(_path_of(self.shots))
         if self.digest and self.digest != self._shots.digest:
             raise MarcError(
                 "the shots are not those that the digest names: the file was changed",
@@ -136,11 +135,11 @@ class TipAdapter:
     def check(self, stream: Stream) -> None:
         """Refuse shots that are among the images of the stream."""
         known = {row.tobytes() for row in np.ascontiguousarray(stream.features.clip_keys)}
-        found = sum(row.tobytes() in known for row in self._shots.plain)
-        if found:
+        n_shared = sum(row.tobytes() in known for row in self._shots.plain)
+        if n_shared:
             raise MarcError(
                 "shots must not be images of the stream that is evaluated",
-                got=f"{found} of {len(self._shots.labels)} shots are in it",
+                got=f"{n_shared} of {len(self._shots.labels)} shots are in it",
                 allowed="labelled images from elsewhere",
                 hint="shots=FILE of a training split",
             )
@@ -156,45 +155,26 @@ class TipAdapter:
                 hint="shots of the same classes, embedded by the same predictor",
             )
 
-    reset, config, state = forget_nothing, config_of, empty_state
+    reset, config, state = forget, config_of, state_of
     from_state = classmethod(from_settings)
 
 
-_START = {
-    "imagenet-val": 1.17,
-    "caltech101": 3.0,
-    "dtd": 2.0,
-    "eurosat": 2.0,
-    "fgvc-aircraft": 5.0,
-    "flowers102": 10.0,
-    "food101": 1.17,
-    "oxford-pets": 1.17,
-    "stanford-cars": 3.0,
-    "sun397": 1.17,
-    "ucf101": 3.0,
+_RELEASED = {
+    "imagenet-val": (1.17, 7, 3),
+    "caltech101": (3.0, 12, 5),
+    "dtd": (2.0, 13, 13),
+    "eurosat": (2.0, 12, 10),
+    "fgvc-aircraft": (5.0, 30, 30),
+    "flowers102": (10.0, 50, 50),
+    "food101": (1.17, 10, 10),
+    "oxford-pets": (1.17, 7, 3),
+    "stanford-cars": (3.0, 20, 10),
+    "sun397": (1.17, 12, 10),
+    "ucf101": (3.0, 7, 3),
 }
-"""alpha before the search, from the released configurations; beta is 1 for all."""
-
-_SEARCHED = {
-    "imagenet-val": (7, 3),
-    "caltech101": (12, 5),
-    "dtd": (13, 13),
-    "eurosat": (12, 10),
-    "fgvc-aircraft": (30, 30),
-    "food101": (10, 10),
-    "flowers102": (50, 50),
-    "oxford-pets": (7, 3),
-    "stanford-cars": (20, 10),
-    "sun397": (12, 10),
-    "ucf101": (7, 3),
-}
-"""Upper bounds of beta and of alpha in the released search, never reached: 200 values of beta and
-20 of alpha, in equal steps from 0.1. On ImageNet it looks at the test labels, elsewhere at
-validation labels."""
-
-_PUBLISHED: Mapping[str, Mapping[str, float]] = {
-    name: {"shots_weight": alpha, "beta": 1.0} for name, alpha in _START.items()
-}
+"""alpha before the search, beta being 1 for all; then the upper bounds of beta and of alpha in the
+released search, never reached: 200 values of beta and 20 of alpha, in equal steps from 0.1. On
+ImageNet it looks at the test labels, elsewhere at validation labels."""
 
 CARD = MethodCard(
     "tip-adapter",
@@ -210,9 +190,11 @@ CARD = MethodCard(
     "them; on ImageNet the search is on the test images. The number of classes is that of the "
     "labels present",
     ours="alpha (here shots_weight) and beta are settings; the defaults are the released start for "
-    "ImageNet, 1.17 and 1. Nothing is searched: SEARCHED has the bounds of the released search. A "
+    "ImageNet, 1.17 and 1. Nothing is searched; tip_adapter.py has the bounds of the search. A "
     "shot's key is the mean of all its stored views. Shots that are images of the evaluated stream "
     "are refused. Tip-Adapter-F, which trains the keys, is not here",
     tuned="alpha and beta: on test labels for ImageNet, on validation labels for the other sets",
-    published=_PUBLISHED,
+    published={
+        name: {"shots_weight": alpha, "beta": 1.0} for name, (alpha, *_) in _RELEASED.items()
+    },
 )

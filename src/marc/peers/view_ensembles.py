@@ -1,7 +1,7 @@
 """Two ensembles over the views of lowest entropy: their mean logits, and their mean posterior.
 
 The first is the mean feature's logits too, because a logit is linear in the feature. The second
-can answer otherwise: a confident view counts for more among logits than among posteriors. Neither
+can answer differently: a confident view counts for more among logits than among posteriors. Neither
 remembers anything.
 """
 
@@ -11,26 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marc.errors import integer, number
 from marc.memory import config_of
-from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
+from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.peers.view_selection import check_fraction, select_views
-from marc.scores import Float, Int, softmax
+from marc.scores import softmax
 from marc.types import Query, Step
-
-
-def _mean_logits(view_logits: Float, kept: Int) -> NDArray[np.float32]:
-    """Mean logits (C,) of the `kept` views among (M, C); summed in float64."""
-    if len(kept) == 1:
-        return np.asarray(view_logits[kept[0]], dtype=np.float32)
-    return view_logits[kept].mean(axis=0, dtype=np.float64).astype(np.float32)
-
-
-def _mean_posterior(view_logits: Float, kept: Int) -> NDArray[np.float32]:
-    """Mean posterior (C,) of the `kept` views among (M, C); float64 but for the result."""
-    return softmax(view_logits[kept]).mean(axis=0).astype(np.float32)
 
 
 @dataclass(eq=False)
@@ -42,9 +29,9 @@ class ViewEnsemble:
     """Nothing is stored."""
 
     fraction: float = 0.1
-    """The share of the views that is kept."""
+    """The fraction of the views that is kept."""
     at_least: int = 1
-    """Views that are kept however small the share is; 0 refuses where the share is none."""
+    """Views that are kept however small the fraction is; 0 refuses where it is none."""
 
     def __post_init__(self) -> None:
         self.fraction = check_fraction(self.fraction)
@@ -54,31 +41,24 @@ class ViewEnsemble:
         """Answer from the views of this image."""
         logits = query.view_logits
         kept = select_views(logits, self.fraction, method=self.name, at_least=self.at_least)
-        base = _mean_logits(logits, kept)
+        base = logits[kept].mean(axis=0, dtype=np.float64).astype(np.float32)
         return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
 
-    reset, config, state = forget_nothing, config_of, empty_state
+    reset, config, state = forget, config_of, state_of
     from_state = classmethod(from_settings)
 
 
 @dataclass(eq=False)
-class ProbabilityEnsemble:
+class ProbabilityEnsemble(ViewEnsemble):
     """argmax of the mean of the posteriors of the kept views."""
 
     name: ClassVar[str] = "probability-ensemble"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """Nothing is stored."""
 
-    fraction: float = 0.1
-    """The share of the views that is kept."""
-    at_least: int = 1
-    """Views that are kept however small the share is; 0 refuses where the share is none."""
     ridge: float = 0.0
     """Added inside the logarithm of the entropies; DMN and COSMIC add 1e-6."""
 
     def __post_init__(self) -> None:
-        self.fraction = check_fraction(self.fraction)
-        self.at_least = integer("at_least", self.at_least, 0)
+        super().__post_init__()
         self.ridge = number("ridge", self.ridge)
 
     def step(self, query: Query) -> Step:
@@ -87,11 +67,8 @@ class ProbabilityEnsemble:
         kept = select_views(
             logits, self.fraction, method=self.name, at_least=self.at_least, ridge=self.ridge
         )
-        base = _mean_posterior(logits, kept)
+        base = softmax(logits[kept]).mean(axis=0).astype(np.float32)
         return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
-
-    reset, config, state = forget_nothing, config_of, empty_state
-    from_state = classmethod(from_settings)
 
 
 _LOGIT_CARD = MethodCard(

@@ -1,4 +1,4 @@
-"""Which views count: the share of them with the lowest entropy, by the released rules.
+"""Which views count: the fraction of them with the lowest entropy, by the released rules.
 
 Most released codes keep int(fraction x M) views, which is none for few views, and go on with the
 mean of nothing. Here that is refused. One view alone is always kept: there is nothing to select.
@@ -27,20 +27,20 @@ def select_views(
 
     Args:
         view_logits: (..., M, C).
-        fraction: the share of the views that is kept.
+        fraction: of the views that is kept.
         method: who asks, for the error.
-        at_least: views that are kept however small the share is.
+        at_least: views that are kept however small the fraction is.
         ridge: added to each probability inside the logarithm, as some released codes do.
-        setting: what the method calls the share, for the error.
+        setting: what the method calls the fraction, for the error.
     """
     n_views = view_logits.shape[-2]
     kept = 1 if n_views == 1 else max(at_least, int(fraction * n_views))
     if not kept:
         raise MarcError(
-            f"{method} keeps the share {fraction:g} of the views, which is none of {n_views}",
+            f"{method} keeps the fraction {fraction:g} of the views, which is none of {n_views}",
             got=f"{n_views} views",
             allowed=_enough_views(fraction),
-            hint=f"--views 1, or --set {setting}={share_of_one(n_views):g} to keep one",
+            hint=f"--views 1, or --set {setting}={fraction_of_one(n_views):g} to keep one",
         )
     exact = not ridge
     entropies = (
@@ -50,21 +50,21 @@ def select_views(
 
 
 def check_fraction(fraction: float, name: str = "fraction") -> float:
-    """A share of the views, between 0 and 1."""
+    """A fraction of the views, between 0 and 1."""
     if number(name, fraction) > 1:
-        raise MarcError(f"{name} is a share of the views", got=fraction, allowed="0 to 1")
+        raise MarcError(f"{name} is a fraction of the views", got=fraction, allowed="0 to 1")
     return float(fraction)
 
 
 def _enough_views(fraction: float) -> str:
-    """How many views make the share one view or more."""
+    """How many views make the fraction one view or more."""
     if not fraction:
-        return "1 view, or a share above 0"
+        return "1 view, or a fraction above 0"
     return f"1 view, or at least {math.ceil(1 / fraction)}"
 
 
-def share_of_one(count: int) -> float:
-    """A share, short enough to type, that keeps one of `count`: rounded up, never down."""
+def fraction_of_one(count: int) -> float:
+    """A fraction, short enough to type, that keeps one of `count`: rounded up, never down."""
     return math.ceil(10_000 / count) / 10_000
 
 

@@ -39,9 +39,9 @@ class WeightSearch:
     def best(self, labels: Int) -> tuple[dict[str, float], Int]:
         """The weights that are right most often, the first of equals, and their answers (T,)."""
         right = (self.predictions == labels[:, np.newaxis]).sum(axis=0)
-        place = int(right.argmax())
-        chosen = dict(zip(self.settings, self.grid[place].tolist(), strict=True))
-        return chosen, self.predictions[:, place].astype(np.int64)
+        best = int(right.argmax())
+        chosen = dict(zip(self.settings, self.grid[best].tolist(), strict=True))
+        return chosen, self.predictions[:, best].astype(np.int64)
 
 
 def _evidence_of(setting: str, step: Step) -> str:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marc.errors import number, one_of
 from marc.memory import config_of
-from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
+from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
@@ -32,52 +31,6 @@ _FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 """1.2e-7: the released temperature where logits are in single precision: all but exact votes."""
 
 
-def _exact_votes(view_logits: Float) -> NDArray[np.float32]:
-    """Whole votes (C,): each view (M, C) has one, for its best class, the lowest on ties."""
-    n_classes = view_logits.shape[1]
-    return np.bincount(view_logits.argmax(axis=1), minlength=n_classes).astype(np.float32)
-
-
-def _soft_votes(view_logits: Float, temperature: float) -> NDArray[np.float32]:
-    """Votes (C,) split by a softmax: logits (M, C) are divided by `temperature` first.
-
-    Shares are rounded to float32 before they are added, as in the released code: a tie there is
-    equality of float32 sums.
-    """
-    shares = softmax(view_logits.astype(np.float64) / temperature)
-    return shares.astype(np.float32).sum(axis=0)
-
-
-def _best_classes(votes: Float) -> Int:
-    """The classes with the most votes; more than one is a tie."""
-    return np.flatnonzero(votes == votes.max())
-
-
-def _decided_by_discarded(tied: Int, discarded: Float) -> int | None:
-    """The tied class that the first fitting row of `discarded` (n, C) is for; None if none fits."""
-    wanted = discarded.argmax(axis=1)
-    fitting = wanted[np.isin(wanted, tied)]
-    return int(fitting[0]) if len(fitting) else None
-
-
-def _closest_tied(tied: Int, kept: Float) -> int:
-    """The tied class with the largest logit summed over the `kept` views, the lowest on ties."""
-    return int(tied[kept[:, tied].sum(axis=0, dtype=np.float64).argmax()])
-
-
-def _released_fallback(tied: Int, discarded: Float) -> int | None:
-    """The class that the released code adds a vote to where no discarded view fits.
-
-    It means to look at the tied classes of the first discarded view, but counts them from the
-    end: the classes that it leaves out are others, and the vote goes to a class that is not tied.
-    """
-    if not len(discarded):
-        return None
-    scores = discarded[0].copy()
-    scores[len(scores) - 1 - tied] = -np.inf
-    return int(scores.argmax())
-
-
 @dataclass(eq=False)
 class Zero:
     """Votes of the kept views, and one more where a tie was broken; the scores are the votes."""
@@ -87,7 +40,7 @@ class Zero:
     """Nothing is stored."""
 
     gamma: float = 0.3
-    """The share of the views that vote: int(gamma M) of them."""
+    """The fraction of the views that vote: int(gamma M) of them."""
     votes: str = "exact"
     """`exact`: whole votes. `released`: votes split at `temperature`."""
     temperature: float = _FLOAT16_EPSILON
@@ -109,10 +62,13 @@ class Zero:
         logits = query.view_logits
         kept = select_views(logits, self.gamma, method=self.name, setting="gamma")
         if self.votes == "exact":
-            votes = _exact_votes(logits[kept])
+            best = logits[kept].argmax(axis=1)
+            votes = np.bincount(best, minlength=logits.shape[1]).astype(np.float32)
         else:
-            votes = _soft_votes(logits[kept], query.predictor.logit_scale * self.temperature)
-        tied = _best_classes(votes)
+            # rounded before they are added, as released: a tie there is equality of float32 sums
+            scale = query.predictor.logit_scale * self.temperature
+            votes = softmax(logits[kept].astype(np.float64) / scale).astype(np.float32).sum(axis=0)
+        tied = np.flatnonzero(votes == votes.max())
         if len(tied) > 1:
             winner = self._break_tie(tied, logits, kept)
             if winner is not None:
@@ -120,16 +76,24 @@ class Zero:
         return Step(query.item, votes, {}, {}, int(votes.argmax()), 0.0)
 
     def _break_tie(self, tied: Int, logits: Float, kept: Int) -> int | None:
+        """The class that gets one more vote: that of the first discarded view for a tied one."""
         ranked = select_views(logits, 1.0, method=self.name)  # by entropy, the kept ones first
         discarded = logits[ranked[len(kept) :]]
-        winner = _decided_by_discarded(tied, discarded)
-        if winner is not None:
-            return winner
-        if self.fallback == "released":
-            return _released_fallback(tied, discarded)
-        return _closest_tied(tied, logits[kept])
+        best = discarded.argmax(axis=1)
+        fitting = best[np.isin(best, tied)]
+        if len(fitting):
+            return int(fitting[0])
+        if self.fallback == "cosine":
+            return int(tied[logits[kept][:, tied].sum(axis=0, dtype=np.float64).argmax()])
+        if not len(discarded):
+            return None
+        # the released code means the tied classes of the first discarded view, but counts them from
+        # the end: the classes that it leaves out are others, and a class that is not tied gains
+        scores = discarded[0].copy()
+        scores[len(scores) - 1 - tied] = -np.inf
+        return int(scores.argmax())
 
-    reset, config, state = forget_nothing, config_of, empty_state
+    reset, config, state = forget, config_of, state_of
     from_state = classmethod(from_settings)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from marc.memory import config_of
-from marc.peers.cards import MethodCard, empty_state, forget_nothing, from_settings
+from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.types import Query, Step
 
 
@@ -26,7 +26,7 @@ class ZeroShot:
         logits = query.predictor.logits(query.views[:1])[0]
         return Step(query.item, logits, {}, {}, int(logits.argmax()), 0.0)
 
-    reset, config, state = forget_nothing, config_of, empty_state
+    reset, config, state = forget, config_of, state_of
     from_state = classmethod(from_settings)
 
 
@@ -55,5 +55,5 @@ class NoMemory:
         """Answer from the predictor alone."""
         return Step(query.item, query.base.logits, {}, {}, int(query.base.label), 0.0)
 
-    reset, config, state = forget_nothing, config_of, empty_state
+    reset, config, state = forget, config_of, state_of
     from_state = classmethod(from_settings)

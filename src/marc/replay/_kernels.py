@@ -32,13 +32,13 @@ def trace_lifetimes(labels, priorities, capacities, n_classes, last):  # type: i
             last[k, t] = n_arrivals if rank < capacities[k] else t
         if rank >= largest:
             continue
-        for place in range(size[c], rank, -1):  # the item at place - 1 moves down to place
-            moved = ranked[c, place - 1]
+        for position in range(size[c], rank, -1):  # the item at position - 1 moves down to position
+            moved = ranked[c, position - 1]
             for k in range(n_capacities):
-                if capacities[k] == place:
+                if capacities[k] == position:
                     last[k, moved] = t
-            if place < largest:
-                ranked[c, place] = moved
+            if position < largest:
+                ranked[c, position] = moved
         ranked[c, rank] = t
         size[c] = min(size[c] + 1, largest)
 

@@ -116,7 +116,7 @@ def _plan(values: _PairValues, histories: Sequence[History]) -> Iterator[_Task]:
 
 
 def _by_class(histories: Sequence[History]) -> Int:
-    """The items of all histories, class by class, so that a class is read from one place."""
+    """The items of all histories, class by class, so that the rows of a class lie together."""
     label = np.full(len(histories[0].time), -1)
     for history in histories:
         label[history.items] = np.repeat(
@@ -159,5 +159,5 @@ def n_threads() -> int:
     """Cores that this process may use, which may be fewer than the computer has."""
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not every system can tell
+    except AttributeError:  # not every system knows
         return os.cpu_count() or 1

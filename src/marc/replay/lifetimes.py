@@ -1,7 +1,7 @@
 """Lifetimes: when each arrival can be read, for every capacity at once.
 
 Order class-mates by (priority descending, arrival ascending). An item's rank when query t reads is
-the number of class-mates that arrived before t and stand above it. Rank never falls as t grows, so
+the number of class-mates that arrived before t and are above it. Rank never falls as t grows, so
 
     item i is readable by query t at capacity K  <=>  i < t <= last_K(i)
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer
 from marc.scores import Float, Int
+from marc.types import Trajectory
 
 
 def lifetimes(
@@ -49,7 +50,7 @@ def check_capacities(capacities: Sequence[int]) -> tuple[int, ...]:
     checked = tuple(integer("capacity", capacity, 1) for capacity in capacities)
     if not checked or list(checked) != sorted(set(checked)):
         raise MarcError(
-            "capacities must be ascending whole numbers", got=checked, hint="--capacity 1 2 4 8 16"
+            "capacities must be ascending integers", got=checked, hint="--capacity 1 2 4 8 16"
         )
     return checked
 
@@ -71,16 +72,10 @@ class History:
     """Items of class c are starts[c] to starts[c + 1] - 1, (C + 1,)."""
 
     @classmethod
-    def trace(
-        cls,
-        order: Int,
-        labels: Int,
-        priorities: Float,
-        capacities: Sequence[int],
-        n_classes: int,
-    ) -> History:
-        """From what arrived, position by position: items, stored labels and priorities, (T,)."""
-        last = lifetimes(labels, priorities, capacities, n_classes)
+    def trace(cls, trajectory: Trajectory, capacities: Sequence[int], n_classes: int) -> History:
+        """From what arrived, position by position."""
+        order, labels = trajectory.order, trajectory.label
+        last = lifetimes(labels, trajectory.priority, capacities, n_classes)
         held = np.flatnonzero(last[-1] > np.arange(len(order)))
         held = held[np.argsort(labels[held], kind="stable")]
         return cls(

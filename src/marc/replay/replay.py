@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from marc.admission import Arrivals
 from marc.auto_weight import follow
 from marc.errors import MarcError
-from marc.memory import NEGATIVE_BETA, NEGATIVE_CAPACITY, in_band, voted_against
+from marc.memory import NegativeRule
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
@@ -43,7 +43,7 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
 
     `seeds` are the reservoir's, one per stream.
     """
-    refuse_unless_replayable(method)
+    check_replayable(method)
     offers = _Offers(method, streams, seeds)
     features = streams[0].features
     if method.reads_clip_memory:
@@ -105,10 +105,10 @@ def _clip_history(method: MARC, stream: Stream) -> History:
     base = stream.features.base
     rank = -base.entropy_as(method.view_entropy)
     trajectory = Trajectory(stream.order, base.label[stream.order], rank[stream.order])
-    return history_of(trajectory, (method.admission_capacity,), stream)
+    return History.trace(trajectory, (method.admission_capacity,), stream.n_classes)
 
 
-def refuse_unless_replayable(method: MARC) -> None:
+def check_replayable(method: MARC) -> None:
     """Refuse a policy whose trajectory depends on what it is used for, by name."""
     if method.varies_with:
         raise MarcError(
@@ -116,17 +116,6 @@ def refuse_unless_replayable(method: MARC) -> None:
             got=f"what it stores varies with {', '.join(sorted(method.varies_with))}",
             hint="marc run, or marc.run(method, stream): one setting at a time",
         )
-
-
-def history_of(trajectory: Trajectory, capacities: Sequence[int], stream: Stream) -> History:
-    """When each arrival of a trajectory can be read."""
-    return History.trace(
-        trajectory.order,
-        trajectory.label,
-        trajectory.priority,
-        capacities,
-        stream.n_classes,
-    )
 
 
 def replay(method: AnyMethod, stream: Stream) -> Run:
@@ -169,7 +158,8 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
             gathered[items] = sums[0].T
 
     values = KernelValues(features.keys(method.space), method.alpha, method.beta)
-    read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], take)
+    history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
+    read_all(values, [history], take)
     if gathered is not None:
         weight, beyond = follow(features.base.logits[stream.order], gathered[stream.order])
         answer(stream.order, beyond, weight)
@@ -185,23 +175,23 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
 
 def _negative_evidence(stream: Stream) -> NDArray[np.float64]:
     """R_t of every stored row (N, C): lifetimes of the images inside the entropy band."""
-    features, order = stream.features, stream.order
+    features, order, rule = stream.features, stream.order, NegativeRule()
     loss = features.base.entropy_as("tda")[order]
-    inside = np.flatnonzero(in_band(loss, stream.n_classes))
+    inside = np.flatnonzero(rule.admits(loss, stream.n_classes))
     labels = features.base.label[order[inside]]
-    last = lifetimes(labels, -loss[inside], (NEGATIVE_CAPACITY,), stream.n_classes)[0]
-    ends = np.append(inside, len(order))[last]  # from places in the band to places in the stream
+    last = lifetimes(labels, -loss[inside], (rule.capacity,), stream.n_classes)[0]
+    ends = np.append(inside, len(order))[last]  # positions: of the band, then of the stream
     items = order[inside]
     masks = np.empty((len(items), stream.n_classes), dtype=bool)
     for start in range(0, len(items), _ROWS):
         views = unit(features.views[items[start : start + _ROWS]])
         posterior = kept_posterior(features.predictor.logits(views))
-        masks[start : start + _ROWS] = voted_against(posterior)
+        masks[start : start + _ROWS] = rule.votes_against(posterior)
     total = np.empty((len(order), stream.n_classes))
     for start in range(0, len(order), _ROWS):
         times = np.arange(start, min(start + _ROWS, len(order)))[:, np.newaxis]
         rows = order[start : start + _ROWS]
-        weights = kernel(features.clip_keys[rows] @ features.clip_keys[items].T, NEGATIVE_BETA)
+        weights = kernel(features.clip_keys[rows] @ features.clip_keys[items].T, rule.beta)
         readable = (inside < times) & (times <= ends)
         total[rows] = (weights * readable) @ masks
     return total

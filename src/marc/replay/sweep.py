@@ -1,6 +1,6 @@
-"""What a sweep gives: accuracy over every space, capacity, weight and order of one stream.
+"""A sweep: accuracy over every space, capacity, weight and order of one stream.
 
-What is kept is not a grid of accuracies but, for each image, the interval of weights at which it
+What it holds is not a grid of accuracies but, for each image, the interval of weights at which it
 is right. Accuracy at any weight, the best weight, and every paired statistic follow from that.
 """
 
@@ -18,22 +18,23 @@ from marc.errors import MarcError, integer, one_of
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, check_capacities
-from marc.replay.replay import admit, history_of, refuse_unless_replayable
-from marc.replay.weights import WeightPath, accuracy_at, check_weights, weight_path
+from marc.replay.replay import admit, check_replayable
+from marc.replay.weights import WeightPath, accuracy_at, check_weights
 from marc.scores import Int
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
+_Chosen = Literal["fixed", "oracle", "held_out"]
 _Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Lower and upper ends of the right weights, each (seeds, capacities, N), by stored row."""
 
 
 def _exact(means: ArrayLike) -> NDArray[np.float64]:
-    """Means of shares without their last bits, so that means of equal counts are equal.
+    """Means of fractions without their last bits, so that means of equal counts are equal.
 
     >>> bool(np.mean([69 / 90, 70 / 90, 68 / 90]) == np.mean([69 / 90] * 3))
     False
-    >>> bool(_exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == exact(np.mean([69 / 90] * 3)))
+    >>> bool(_exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == _exact(np.mean([69 / 90] * 3)))
     True
     """
     return np.asarray(means, dtype=np.float64).round(12) + 0.0  # and no minus zero
@@ -43,7 +44,7 @@ def _exact(means: ArrayLike) -> NDArray[np.float64]:
 class Score:
     """An accuracy that says how its settings were chosen, with its matched baseline."""
 
-    selection: Literal["fixed", "oracle", "held_out"]
+    selection: _Chosen
     """fixed: before seeing the stream. oracle: with its labels. held_out: on other streams."""
     space: str
     capacity: int
@@ -114,10 +115,9 @@ class Sweep:
         missing = [seed for seed in seeds if seed not in self.seeds]
         if missing:
             raise MarcError("this sweep has no such order", got=missing, allowed=self.seeds)
-        places = [self.seeds.index(seed) for seed in seeds]
+        rows = [self.seeds.index(seed) for seed in seeds]
         intervals = {
-            space: (lower[places], upper[places])
-            for space, (lower, upper) in self.intervals.items()
+            space: (lower[rows], upper[rows]) for space, (lower, upper) in self.intervals.items()
         }
         return replace(self, seeds=tuple(seeds), intervals=intervals)
 
@@ -127,8 +127,8 @@ class Sweep:
         return np.full(len(self.seeds), self.base_correct.mean())
 
     def weight_path(self, space: str, capacity: int, seed: int | None = 0) -> WeightPath:
-        """Accuracy at every weight w >= 0 for one space, capacity and order."""
-        return weight_path(*self._ends(space, capacity, seed))
+        """Accuracy at every weight w >= 0 in one order."""
+        return WeightPath.of(*self._ends(space, capacity, seed))
 
     def correct(
         self, space: str, capacity: int, weight: float, seed: int | None = 0
@@ -151,12 +151,8 @@ class Sweep:
         """
         one_of("set of weights", over, ("grid", "all"))
         candidates = self.capacities if capacity is None else (capacity,)
-        scores = [
-            self._score(
-                "oracle", space, each, [self._best(space, each, s, over) for s in self.seeds]
-            )
-            for each in candidates
-        ]
+        best = {each: [self._best(space, each, s, over) for s in self.seeds] for each in candidates}
+        scores = [self._score("oracle", space, each, weights) for each, weights in best.items()]
         return max(scores, key=lambda score: (score.accuracy, -score.capacity))
 
     def held_out(
@@ -168,15 +164,36 @@ class Sweep:
         """
         sources = [sources] if isinstance(sources, Sweep) else list(sources)
         check_sources(sources, self.images, self.capacities, self.weights, [space])
-        capacity, weight = best_setting(sources, space, capacity)
+        mean = _exact(np.mean([source.curve(space) for source in sources], axis=0))
+        capacity, weight = self._highest(mean, capacity)
         names = ", ".join(source.stream for source in sources)
         return self._score("held_out", space, capacity, [weight] * len(self.seeds), names)
 
+    def best_setting(self, space: str, capacity: int | None = None) -> tuple[int, float]:
+        """Capacity and weight of the highest gain, mean over orders, on the grid.
+
+        Equal gains go to the smaller capacity, then to the smaller weight.
+        """
+        return self._highest(self.curve(space), capacity)
+
+    def transferred(self, space: str, stream: Stream) -> tuple[int, float]:
+        """`best_setting`, to be used on a stream of other images."""
+        images = stream.features.images
+        check_sources([self], images, self.capacities, self.weights, [space])
+        return self.best_setting(space)
+
     def curve(self, space: str) -> NDArray[np.float64]:
         """Gain over capacity x weight, mean over orders."""
-        self._known(space)
+        one_of("space of this sweep", space, self.intervals)
         mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
         return _exact(mean - self.base_correct.mean())
+
+    def _highest(self, curve: NDArray[np.float64], capacity: int | None) -> tuple[int, float]:
+        """The cell (K, w) of the highest value; of equal ones the first."""
+        capacities = self.capacities if capacity is None else (capacity,)
+        rows = curve[[self._capacity_index(each) for each in capacities]]
+        row, column = np.unravel_index(rows.argmax(), rows.shape)
+        return capacities[row], self.weights[column]
 
     def _best(self, space: str, capacity: int, seed: int | None, over: str) -> float:
         if over == "all":
@@ -185,56 +202,29 @@ class Sweep:
         return self.weights[int(accuracies.argmax())]
 
     def _score(
-        self,
-        selection: Literal["fixed", "oracle", "held_out"],
-        space: str,
-        capacity: int,
-        weights: Sequence[float],
-        chosen_on: str | None = None,
+        self, selection: _Chosen, space: str, capacity: int, weights: Sequence[float], on: str = ""
     ) -> Score:
         accuracies = tuple(
             float(self.correct(space, capacity, weight, seed).mean())
             for weight, seed in zip(weights, self.seeds, strict=True)
         )
         base = tuple(float(a) for a in self.base_accuracy)
-        return Score(selection, space, capacity, tuple(weights), accuracies, base, chosen_on)
+        return Score(selection, space, capacity, tuple(weights), accuracies, base, on or None)
 
-    def _ends(
-        self, space: str, capacity: int, seed: int | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        self._known(space)
+    def _ends(self, space: str, capacity: int, seed: int | None) -> _Intervals:
+        one_of("space of this sweep", space, self.intervals)
         if seed not in self.seeds:
             raise MarcError("this sweep has no such order", got=f"seed {seed}", allowed=self.seeds)
-        place = self.seeds.index(seed), self._place(capacity)
+        cell = self.seeds.index(seed), self._capacity_index(capacity)
         lower, upper = self.intervals[space]
-        return lower[place], upper[place]
+        return lower[cell], upper[cell]
 
-    def _place(self, capacity: int) -> int:
+    def _capacity_index(self, capacity: int) -> int:
         if capacity not in self.capacities:
             raise MarcError(
                 "this sweep has no such capacity", got=capacity, allowed=self.capacities
             )
         return self.capacities.index(capacity)
-
-    def _known(self, space: str) -> None:
-        one_of("space of this sweep", space, self.intervals)
-
-
-def best_setting(
-    sources: Sequence[Sweep], space: str, capacity: int | None = None
-) -> tuple[int, float]:
-    """Capacity and weight of the highest gain, mean over streams and orders, on their common grid.
-
-    Equal gains go to the smaller capacity, then to the smaller weight.
-    """
-    first = sources[0]
-    curve = _exact(np.mean([source.curve(space) for source in sources], axis=0))  # (K, w)
-    rows = range(len(first.capacities)) if capacity is None else [first._place(capacity)]
-    row, column = max(
-        ((k, w) for k in rows for w in range(len(first.weights))),
-        key=lambda cell: (curve[cell], -cell[0], -cell[1]),
-    )
-    return first.capacities[row], first.weights[column]
 
 
 def check_sources(
@@ -273,64 +263,6 @@ SETTINGS = ("admission_capacity", "alpha", "beta", "view_entropy", "refine_label
 """Settings of `MARC` that a sweep can hold at other values; the others change its output."""
 
 
-def sweep(
-    stream: Stream,
-    spaces: Sequence[str] | None = None,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str = "entropy",
-    **settings: Any,
-) -> Sweep:
-    """Score MARC at every space x capacity x weight x order, as if each had been run online.
-
-    Args:
-        stream: a labelled stream.
-        spaces: names, all stored ones by default; see `Features.keys` for transforms.
-        capacities: ascending; all come from one pass.
-        weights: the grid for tables; the intervals that are kept hold every w >= 0.
-        seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
-        policy: an admission policy that can be replayed.
-        settings: further settings of `MARC` that decide what is stored or how it is read:
-            those named in `SETTINGS`.
-    """
-    spaces = stream.spaces if spaces is None else tuple(spaces)
-    if not spaces or len(set(spaces)) < len(spaces):
-        raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
-    job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
-    return job.result({space: job.space(space) for space in spaces})
-
-
-def plan_sweep(
-    stream: Stream,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str = "entropy",
-    **settings: Any,
-) -> SweepJob:
-    """Check everything about a sweep; nothing is computed yet."""
-    for name in settings:
-        hint = "marc.replay(MARC(...), stream) for the others"
-        one_of("setting of a sweep", name, SETTINGS, hint)
-    if stream.row_labels is None:
-        raise MarcError(
-            "a sweep measures accuracy, and this stream has no labels",
-            hint="marc run SOURCE for predictions, or add 'labels' to the pack",
-        )
-    method = MARC("predictor", policy=policy, **settings)
-    refuse_unless_replayable(method)
-    if seeds is not None and not len(seeds):
-        raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
-    return SweepJob(
-        stream=stream,
-        method=method,
-        capacities=check_capacities(capacities),
-        weights=check_weights(tuple(weights)),
-        seeds=(None,) if seeds is None else tuple(map(_checked_seed, seeds)),
-    )
-
-
 @dataclass(frozen=True)
 class SweepJob:
     """A sweep that was checked; each of its spaces is one independent piece of work."""
@@ -347,7 +279,7 @@ class SweepJob:
         orders = [self.stream if s is None else self.stream.shuffled(s) for s in self.seeds]
         draws = [self.method.seed if seed is None else seed for seed in self.seeds]
         return [
-            history_of(admitted.trajectory, self.capacities, self.stream)
+            History.trace(admitted.trajectory, self.capacities, self.stream.n_classes)
             for admitted in admit(self.method, orders, draws)
         ]
 
@@ -392,5 +324,62 @@ class SweepJob:
         )
 
 
-def _checked_seed(seed: int | None) -> int | None:
-    return None if seed is None else integer("seed", seed, 0)
+def plan_sweep(
+    stream: Stream,
+    capacities: Sequence[int] = CAPACITIES,
+    weights: Sequence[float] = WEIGHTS,
+    seeds: Sequence[int | None] | None = (0, 1, 2),
+    policy: str = "entropy",
+    **settings: Any,
+) -> SweepJob:
+    """Check all settings of a sweep; nothing is computed yet."""
+    for name in settings:
+        hint = "marc.replay(MARC(...), stream) for the others"
+        one_of("setting of a sweep", name, SETTINGS, hint)
+    if stream.row_labels is None:
+        raise MarcError(
+            "a sweep measures accuracy, and this stream has no labels",
+            hint="marc run SOURCE for predictions, or add 'labels' to the pack",
+        )
+    method = MARC("predictor", policy=policy, **settings)
+    check_replayable(method)
+    if seeds is not None and not len(seeds):
+        raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
+    return SweepJob(
+        stream=stream,
+        method=method,
+        capacities=check_capacities(capacities),
+        weights=check_weights(tuple(weights)),
+        seeds=tuple(
+            None if seed is None else integer("seed", seed, 0)
+            for seed in ((None,) if seeds is None else seeds)
+        ),
+    )
+
+
+def sweep(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    capacities: Sequence[int] = CAPACITIES,
+    weights: Sequence[float] = WEIGHTS,
+    seeds: Sequence[int | None] | None = (0, 1, 2),
+    policy: str = "entropy",
+    **settings: Any,
+) -> Sweep:
+    """Score MARC at every space x capacity x weight x order, as if each had been run online.
+
+    Args:
+        stream: a labelled stream.
+        spaces: names, all stored ones by default; see `Features.keys` for transforms.
+        capacities: ascending; all come from one pass.
+        weights: the grid for tables; the intervals hold every w >= 0.
+        seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
+        policy: an admission policy that can be replayed.
+        settings: further settings of `MARC` that decide what is stored or how it is read:
+            those named in `SETTINGS`.
+    """
+    spaces = stream.spaces if spaces is None else tuple(spaces)
+    if not spaces or len(set(spaces)) < len(spaces):
+        raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
+    job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
+    return job.result({space: job.space(space) for space in spaces})

@@ -56,6 +56,17 @@ class WeightPath:
     accuracy: NDArray[np.float64]
     """Accuracy on each piece."""
 
+    @classmethod
+    def of(cls, lower: Float, upper: Float) -> WeightPath:
+        """Add up the intervals of all images, (T,) each."""
+        ever = lower <= upper
+        opens = np.sort(lower[ever])
+        closes = np.sort(np.nextafter(upper[ever], np.inf))  # the first weight that is wrong again
+        starts = np.unique(np.concatenate([[0.0], opens, closes[np.isfinite(closes)]]))
+        opened = np.searchsorted(opens, starts, side="right")
+        closed = np.searchsorted(closes, starts, side="right")
+        return cls(starts, (opened - closed) / len(lower))
+
     def at(self, weight: float) -> float:
         """Accuracy at one weight."""
         number("weight", weight)
@@ -65,17 +76,6 @@ class WeightPath:
         """The smallest of the best weights, and its accuracy: an oracle, chosen with labels."""
         piece = int(self.accuracy.argmax())
         return float(self.starts[piece]), float(self.accuracy[piece])
-
-
-def weight_path(lower: Float, upper: Float) -> WeightPath:
-    """Add up the intervals of all images, (T,) each."""
-    ever = lower <= upper
-    opens = np.sort(lower[ever])
-    closes = np.sort(np.nextafter(upper[ever], np.inf))  # the first weight that is wrong again
-    starts = np.unique(np.concatenate([[0.0], opens, closes[np.isfinite(closes)]]))
-    opened = np.searchsorted(opens, starts, side="right")
-    closed = np.searchsorted(closes, starts, side="right")
-    return WeightPath(starts, (opened - closed) / len(lower))
 
 
 def accuracy_at(lower: Float, upper: Float, weights: tuple[float, ...]) -> NDArray[np.float64]:
@@ -104,7 +104,7 @@ def winning_segments(base: Float, evidence: Float) -> list[tuple[float, int]]:
         segments.append((float(crossing[chosen]), winner))
 
 
-_Places = tuple[int, Int, Int]
+_OnGrid = tuple[int, Int, Int]
 """The length of the grid, and for each image its first weight inside and the first one after."""
 
 _BLOCK = 2**18  # images drawn at a time: a block fits the cache of a processor
@@ -124,7 +124,7 @@ def replicate_gains(
     best weight, and the mean over orders is taken.
     """
     n_images = len(base_correct)
-    orders = [_places(*ends, weights) for ends in zip(lower, upper, strict=True)]
+    orders = [_on_grid(*ends, weights) for ends in zip(lower, upper, strict=True)]
     base = base_correct.astype(np.int64)
 
     def gains(drawn: Int) -> Float:
@@ -134,14 +134,14 @@ def replicate_gains(
     estimate = float(gains(np.arange(n_images)[np.newaxis])[0])
     size = max(1, _BLOCK // n_images)
     blocks = [min(size, n_replicates - start) for start in range(0, n_replicates, size)]
-    found = [gains(draws.integers(n_images, size=(block, n_images))) for block in blocks]
-    return estimate, np.concatenate(found)
+    replicates = [gains(draws.integers(n_images, size=(block, n_images))) for block in blocks]
+    return estimate, np.concatenate(replicates)
 
 
-def _places(lower: Float, upper: Float, weights: Sequence[float] | None) -> _Places:
+def _on_grid(lower: Float, upper: Float, weights: Sequence[float] | None) -> _OnGrid:
     """Where the intervals (T,) of one order lie on a grid; of all w >= 0 on that of its openings.
 
-    >>> _places(np.array([0.0, 2.0, 0.0]), np.array([1.0, np.inf, -np.inf]), (0, 1, 2, 3))
+    >>> _on_grid(np.array([0.0, 2.0, 0.0]), np.array([1.0, np.inf, -np.inf]), (0, 1, 2, 3))
     (4, array([0, 2, 4]), array([2, 4, 4]))
     """
     opens = np.maximum(lower, 0.0)
@@ -153,15 +153,15 @@ def _places(lower: Float, upper: Float, weights: Sequence[float] | None) -> _Pla
     return len(grid), np.where(never, len(grid), first), np.where(never, len(grid), after)
 
 
-def _most_right(drawn: Int, order: _Places) -> Int:
+def _most_right(drawn: Int, order: _OnGrid) -> Int:
     """Right answers at the best weight of each draw (replicates, T) of the images."""
     size, first, after = order
     changes = _tally(first[drawn], size) - _tally(after[drawn], size)
     return changes.cumsum(axis=1).max(axis=1, initial=0)
 
 
-def _tally(found: Int, size: int) -> Int:
-    """How often each of the places 0 to size - 1 is found in each row; `found` is overwritten."""
-    found += np.arange(len(found))[:, np.newaxis] * (size + 1)
-    counts = np.bincount(found.ravel(), minlength=len(found) * (size + 1))
-    return counts.reshape(len(found), size + 1)[:, :size]
+def _tally(values: Int, size: int) -> Int:
+    """How often each row has the values 0 to size - 1; `values` is overwritten."""
+    values += np.arange(len(values))[:, np.newaxis] * (size + 1)
+    counts = np.bincount(values.ravel(), minlength=len(values) * (size + 1))
+    return counts.reshape(len(values), size + 1)[:, :size]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 from marc.method import MARC
 from marc.replay.lifetimes import History
-from marc.replay.replay import admit, history_of
+from marc.replay.replay import admit
 from marc.replay.sweep import SETTINGS, Sweep, plan_sweep
 from marc.report.inputs import Inputs, method_of_run, trajectory_of_run
 from marc.report.memory_view import Answers, Fusion, answer_all, fusion_of
@@ -89,7 +89,7 @@ class Subject:
     @cached_property
     def history(self) -> History:
         """When each entry of the first order could be read."""
-        return history_of(self.trajectory, (self.method.capacity,), self.stream)
+        return History.trace(self.trajectory, (self.method.capacity,), self.stream.n_classes)
 
     @cached_property
     def fusion(self) -> Fusion:

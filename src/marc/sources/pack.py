@@ -27,8 +27,8 @@ def read_pack(path: Path) -> Stream:
     arrays = read_arrays(path, "a feature pack", f".npz with {_KEYS}")
     views = arrays.get("predictor/views", arrays.get("predictor/features"))
     if views is None or "predictor/prototypes" not in arrays:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise MarcError("the pack has no predictor", got=f"{path}: {found}", allowed=_KEYS)
+        names = ", ".join(sorted(arrays)) or "nothing"
+        raise MarcError("the pack has no predictor", got=f"{path}: {names}", allowed=_KEYS)
     return Stream.from_arrays(
         views,
         arrays["predictor/prototypes"],

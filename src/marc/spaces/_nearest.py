@@ -6,7 +6,7 @@ import numba
 import numpy as np
 
 _compile = numba.njit(cache=True, nogil=True, error_model="numpy")
-# sums may be split over the lanes of the machine: in float64, far below what float32 can tell
+# sums may be split over the lanes of the machine: in float64, far below what float32 resolves
 _compile_dot = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 
 _LANES = 32  # cosines that are compared at once: almost all of them are too low
@@ -23,19 +23,19 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 @_compile
 def _sink(heap):  # type: ignore[no-untyped-def]
     """Restore a heap, smallest first, after its first value was replaced by a larger one."""
-    size, place = len(heap), 0
+    size, index = len(heap), 0
     value = heap[0]
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= size:
             break
         if child + 1 < size and heap[child + 1] < heap[child]:
             child += 1
         if heap[child] >= value:
             break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = value
+        heap[index] = heap[child]
+        index = child
+    heap[index] = value
 
 
 @_compile
@@ -47,40 +47,40 @@ def _n_above(values, floor):  # type: ignore[no-untyped-def]
 
 
 @_compile
-def _rank(query, keys, found, result):  # type: ignore[no-untyped-def]
-    """Fill result (k,): the nearest of the keys `found`, by their exact cosines."""
-    distances = np.empty(len(found), dtype=np.float32)
-    for place in range(len(found)):
-        distances[place] = -_dot(query, keys[found[place]])
+def _rank(query, keys, candidates, result):  # type: ignore[no-untyped-def]
+    """Fill result (k,): the nearest of the keys `candidates`, by their exact cosines."""
+    distances = np.empty(len(candidates), dtype=np.float32)
+    for index in range(len(candidates)):
+        distances[index] = -_dot(query, keys[candidates[index]])
     ranked = np.argsort(distances, kind="mergesort")  # stable: ties stay in order of index
-    for place in range(len(result)):
-        result[place] = found[ranked[place]]
+    for index in range(len(result)):
+        result[index] = candidates[ranked[index]]
 
 
 @_compile
-def _make_room(query, keys, found, cosines, floor, n_neighbors):  # type: ignore[no-untyped-def]
+def _make_room(query, keys, candidates, cosines, floor, n_neighbors):  # type: ignore[no-untyped-def]
     """Drop candidates that cannot be among the k nearest; how many stay, in order of index."""
     kept = 0
-    for place in range(len(found)):
-        if cosines[place] >= floor:
-            found[kept], cosines[kept] = found[place], cosines[place]
+    for index in range(len(candidates)):
+        if cosines[index] >= floor:
+            candidates[kept], cosines[kept] = candidates[index], cosines[index]
             kept += 1
-    if kept <= len(found) // 2:
+    if kept <= len(candidates) // 2:
         return kept
-    # many stand within rounding of each other, as copies do: only exact cosines can tell
+    # many are within rounding of each other, as copies are: only exact cosines decide
     best = np.empty(n_neighbors, dtype=np.int32)
-    _rank(query, keys, found[:kept], best)
+    _rank(query, keys, candidates[:kept], best)
     best.sort()
-    place = 0
+    index = 0
     for number in range(n_neighbors):
-        while found[place] != best[number]:
-            place += 1
-        found[number], cosines[number] = found[place], cosines[place]
+        while candidates[index] != best[number]:
+            index += 1
+        candidates[number], cosines[number] = candidates[index], cosines[index]
     return n_neighbors
 
 
 @_compile
-def scan(tile, queries, keys, own, start, margin, heaps, found, cosines, counts):  # type: ignore[no-untyped-def]
+def scan(tile, queries, keys, own, start, margin, heaps, candidates, cosines, counts):  # type: ignore[no-untyped-def]
     """Note which keys of a tile can be among the k nearest of each query.
 
     `tile` (R, m) are float32 cosines of the queries with keys start..start+m, each at most
@@ -88,10 +88,10 @@ def scan(tile, queries, keys, own, start, margin, heaps, found, cosines, counts)
     order of the keys. Key own[r] is the query itself and left out; -1 leaves out none.
 
     Kept for each query: a heap of the k highest cosines so far, and the candidates, that is the
-    first counts[r] of `found` and their `cosines`, in order of index.
+    first counts[r] of `candidates` and their `cosines`, in order of index.
     """
     n_queries, n_keys = tile.shape
-    room, n_neighbors = found.shape[1], heaps.shape[1]
+    room, n_neighbors = candidates.shape[1], heaps.shape[1]
     for r in range(n_queries):
         heap, count = heaps[r], counts[r]
         if 0 <= own[r] - start < n_keys:
@@ -105,8 +105,10 @@ def scan(tile, queries, keys, own, start, margin, heaps, found, cosines, counts)
                 if cosine < floor:
                     continue
                 if count == room:
-                    count = _make_room(queries[r], keys, found[r], cosines[r], floor, n_neighbors)
-                found[r, count], cosines[r, count] = start + left + lane, cosine
+                    count = _make_room(
+                        queries[r], keys, candidates[r], cosines[r], floor, n_neighbors
+                    )
+                candidates[r, count], cosines[r, count] = start + left + lane, cosine
                 count += 1
                 if cosine > heap[0]:
                     heap[0] = cosine
@@ -116,33 +118,33 @@ def scan(tile, queries, keys, own, start, margin, heaps, found, cosines, counts)
 
 
 @_compile
-def settle(table, queries, keys, margin, heaps, found, cosines, counts):  # type: ignore[no-untyped-def]
+def finish(table, queries, keys, margin, heaps, candidates, cosines, counts):  # type: ignore[no-untyped-def]
     """Fill table (R, k) from the candidates: the highest cosines, ties to the lower index.
 
     Each candidate is measured again, one dot product in float64 rounded to float32.
     """
     for r in range(len(table)):
-        candidates = found[r, : counts[r]]
-        possible = candidates[cosines[r, : counts[r]] >= heaps[r, 0] - margin]
+        ids = candidates[r, : counts[r]]
+        possible = ids[cosines[r, : counts[r]] >= heaps[r, 0] - margin]
         _rank(queries[r], keys, possible, table[r])
 
 
 @_compile
-def thin(table, place, chosen, thinned):  # type: ignore[no-untyped-def]
+def thin(table, position, chosen, thinned):  # type: ignore[no-untyped-def]
     """Fill thinned (n, k): the first k neighbours of each chosen point that are chosen too.
 
-    place[j] is the position of j among the chosen, -1 if it is not one of them. A row whose list
+    position[j] is the position of j among the chosen, -1 if it is not one of them. A row whose list
     ends too early starts with -1.
     """
     n_neighbors = thinned.shape[1]
     for r in range(len(chosen)):
         row = table[chosen[r]]
-        found = 0
+        count = 0
         for j in row:
-            if place[j] >= 0:
-                thinned[r, found] = place[j]
-                found += 1
-                if found == n_neighbors:
+            if position[j] >= 0:
+                thinned[r, count] = position[j]
+                count += 1
+                if count == n_neighbors:
                     break
-        if found < n_neighbors:
+        if count < n_neighbors:
             thinned[r, 0] = -1

@@ -23,10 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, integer
 from marc.replay.evidence import n_threads
-from marc.scores import Int
-from marc.spaces.neighbors import Keys, Table, thinned
+from marc.scores import Float, Int
+from marc.spaces.neighbors import thinned
 from marc.stats import Z_95, Interval
-from marc.stream import Features, Stream
 from marc.types import OnProgress
 
 SIZES = (250, 500, 1000, 2000)
@@ -37,38 +36,8 @@ REPLICATES = 300
 _WIDEST = 512  # columns of a table to thin; a batch that needs more is measured directly
 _NUMBERS = 2**24  # in such a table, unless the error needs more: 64 MiB
 
-_Statistic = Callable[[Table, Int], ArrayLike]
+_Statistic = Callable[[Int, Int], ArrayLike]
 """Takes the neighbour table (m, k) of a batch and its images (m,), ascending; gives numbers."""
-
-
-def sampled(stream: Stream, n_images: int, seed: int = 0) -> Stream:
-    """A batch of a stream's images, drawn without replacement, as a stream of its own.
-
-    >>> from marc.sources.synthetic import synthetic_stream
-    >>> len(sampled(synthetic_stream(n_images=300), 100))
-    100
-    """
-    stored = len(stream.features.ids)
-    if integer("n_images", n_images, 1) > stored:
-        raise MarcError(
-            "the stream does not have that many images", got=n_images, allowed=f"1 to {stored}"
-        )
-    draw = np.random.default_rng(integer("seed", seed, 0))
-    return part_of(stream, np.sort(draw.permutation(stored)[:n_images]))
-
-
-def part_of(stream: Stream, rows: Int) -> Stream:
-    """Some of a stream's stored images (m,), in that order, as a stream of its own."""
-    old = stream.features
-    features = Features(
-        views=old.views[rows],
-        predictor=old.predictor,
-        spaces={name: keys[rows] for name, keys in old.spaces.items()},
-        class_names=old.class_names,
-        ids=tuple(old.ids[row] for row in rows),
-    )
-    labels = None if stream.row_labels is None else stream.row_labels[rows]
-    return Stream(features, np.arange(len(rows)), labels, name=stream.name)
 
 
 def error_size(n_images: int) -> int:
@@ -83,14 +52,14 @@ def table_width(n_images: int, n_neighbors: int, sizes: Sequence[int] = ()) -> i
     large: what is much smaller than the stream is measured directly in less time.
     """
 
-    def wanted(size: int) -> int:
+    def columns(size: int) -> int:
         return math.ceil((n_neighbors + 4 * math.sqrt(n_neighbors) + 4) * n_images / size)
 
     affordable = min(_WIDEST, _NUMBERS // n_images)
     # a little short will do: four standard deviations are generous
-    useful = [wanted(size) for size in sizes if wanted(size) < 1.25 * affordable]
+    useful = [columns(size) for size in sizes if columns(size) < 1.25 * affordable]
     widest = min(max(useful, default=0), affordable)
-    return min(n_images - 1, max(widest, wanted(error_size(n_images))))
+    return min(n_images - 1, max(widest, columns(error_size(n_images))))
 
 
 def check_replicates(n_replicates: int) -> int:
@@ -107,8 +76,8 @@ def usable_sizes(sizes: Sequence[int], n_neighbors: int, n_images: int) -> list[
 
 
 def calibrate(
-    keys: Keys,
-    table: Table,
+    keys: Float,
+    table: Int,
     statistic: _Statistic,
     n_neighbors: int,
     sizes: Sequence[int],
@@ -126,7 +95,7 @@ def calibrate(
         sizes: images in a batch, below n.
         n_replicates: batches of each size.
         seed: of the batches; they do not depend on the space.
-        on_progress: is told how many are done.
+        on_progress: called with how many are done.
     """
     n_images = len(keys)
     integer("n_replicates", n_replicates, 2)
@@ -144,13 +113,13 @@ def calibrate(
         batches = [np.sort(order[:size]) for size in sizes]
         return [statistic(thinned(keys, table, b, n_neighbors), b) for b in batches]
 
-    tell = on_progress or (lambda *_: None)
-    tell("batches", 0, n_replicates)
+    report = on_progress or (lambda *_: None)
+    report("batches", 0, n_replicates)
     values = []
     with ThreadPoolExecutor(n_threads()) as threads:
         for value in threads.map(replicate, range(n_replicates)):
             values.append(value)
-            tell("batches", len(values), n_replicates)
+            report("batches", len(values), n_replicates)
     return np.array(values, dtype=np.float64)
 
 
@@ -161,7 +130,7 @@ def _standard_errors(batches: NDArray[np.float64], n_images: int) -> NDArray[np.
 
 
 def interval_of(estimate: float, batches: NDArray[np.float64], n_images: int) -> Interval:
-    """A share with its 95 % interval from batches of `error_size` (B,)."""
+    """A fraction with its 95 % interval from batches of `error_size` (B,)."""
     error = Z_95 * float(_standard_errors(batches, n_images))
     return Interval(estimate, max(0.0, estimate - error), min(1.0, estimate + error))
 

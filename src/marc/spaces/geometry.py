@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_integers, integer
-from marc.scores import Int, unit
+from marc.scores import Float, Int, unit
 from marc.spaces.calibration import (
     REPLICATES,
     calibrate,
@@ -28,20 +28,18 @@ from marc.spaces.calibration import (
     interval_of,
     table_width,
 )
+from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
 from marc.spaces.neighbors import (
-    Keys,
-    OnProgress,
-    Table,
     as_table,
     check_kappas,
     count_duplicates,
     known_table,
     wide_table,
 )
-from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
 from marc.spaces.neighbors import neighbors as neighbors
 from marc.stats import Interval
 from marc.stream import Stream
+from marc.types import OnProgress
 
 _HELD = 2**27  # logits that may be held, 512 MiB; of more, some rows at a time
 _ROWS = 4096
@@ -54,14 +52,14 @@ def purity(
     *,
     table: ArrayLike | None = None,
 ) -> float:
-    """P(kappa): the share of neighbours that have the class of the point they are neighbours of.
+    """P(kappa): the fraction of neighbours that have the class of the point they are neighbours of.
 
     >>> table = [[1, 2], [0, 2], [1, 0]]
     >>> purity(None, [7, 7, 8], 1, table=table)
     0.6666666666666666
     """
-    found = as_table(features, n_neighbors, table)
-    return float(agreement(found, check_integers(labels, len(found))).mean())
+    neighbours = as_table(features, n_neighbors, table)
+    return float(agreement(neighbours, check_integers(labels, len(neighbours))).mean())
 
 
 def pseudo_purity(
@@ -86,11 +84,11 @@ def per_class_purity(
     table: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     """Purity over the points of each class 0..C-1; not a number for a class without points."""
-    found = as_table(features, n_neighbors, table)
-    classes = check_integers(labels, len(found))
+    neighbours = as_table(features, n_neighbors, table)
+    classes = check_integers(labels, len(neighbours))
     if classes.min() < 0:
         raise MarcError("a purity per class needs classes from 0", got=int(classes.min()))
-    return _by_class(found, classes, int(classes.max()) + 1)
+    return _by_class(neighbours, classes, int(classes.max()) + 1)
 
 
 def in_degrees(
@@ -103,7 +101,7 @@ def in_degrees(
 def antihub_fraction(
     features: ArrayLike | None, n_neighbors: int = 10, *, table: ArrayLike | None = None
 ) -> float:
-    """A(kappa): the share of points that are a neighbour of no other point."""
+    """A(kappa): the fraction of points that are a neighbour of no other point."""
     return float((in_degrees(features, n_neighbors, table=table) == 0).mean())
 
 
@@ -155,7 +153,7 @@ class Geometry:
     n_duplicates: int
     """Images whose features equal those of an earlier image; they stay in."""
     recall: float
-    """Share of the true neighbours in the table, measured on a sample; 1 where it is exact."""
+    """Fraction of the true neighbours in the table, measured on a sample; 1 where it is exact."""
     measures: Mapping[int, Measures]
     """By kappa, ascending."""
     per_class_purity: NDArray[np.float64] | None
@@ -185,26 +183,26 @@ def measure(
         seed: of the batches.
         table: neighbours that are known already, (n, at least the largest kappa); its recall is
             measured. The wider it is, the fewer have to be found again for the intervals.
-        on_progress: is told what is being done.
+        on_progress: called with what is being done.
     """
     keys = stream.features.keys(space)
     kappas = check_kappas(n_neighbors, len(keys))
     if table is None:
         # intervals need a wider table than the measures themselves
         width = table_width(len(keys), kappas[-1]) if check_replicates(n_replicates) else kappas[-1]
-        found, recall = wide_table(keys, width, on_progress)
+        whole, recall = wide_table(keys, width, on_progress)
     else:
-        found, recall = known_table(keys, kappas[-1], table)
+        whole, recall = known_table(keys, kappas[-1], table)
     labels = stream.row_labels
     kinds = [pseudo_labels(stream)] if labels is None else [pseudo_labels(stream), labels]
-    pseudo, *real = _intervals(keys, found, kinds, kappas, n_replicates, seed, on_progress)
+    pseudo, *real = _intervals(keys, whole, kinds, kappas, n_replicates, seed, on_progress)
     measures = {}
-    for place, kappa in enumerate(kappas):
-        degrees = _degrees(found[:, :kappa])
+    for index, kappa in enumerate(kappas):
+        degrees = _degrees(whole[:, :kappa])
         measures[kappa] = Measures(
             n_neighbors=kappa,
-            purity=real[0][place] if real else None,
-            pseudo_purity=pseudo[place],
+            purity=real[0][index] if real else None,
+            pseudo_purity=pseudo[index],
             antihub_fraction=float((degrees == 0).mean()),
             hub_skewness=_skewness(degrees),
         )
@@ -215,9 +213,9 @@ def measure(
         recall=recall,
         measures=measures,
         per_class_purity=(
-            None if labels is None else _by_class(found[:, : kappas[-1]], labels, stream.n_classes)
+            None if labels is None else _by_class(whole[:, : kappas[-1]], labels, stream.n_classes)
         ),
-        hubs=top_hubs(None, kappas[-1], table=found),
+        hubs=top_hubs(None, kappas[-1], table=whole),
     )
 
 
@@ -243,14 +241,14 @@ def chance(labels: Int) -> float:
     return float((counts * (counts - 1)).sum() / (len(labels) * (len(labels) - 1)))
 
 
-def agreement(table: Table, labels: Int) -> NDArray[np.bool_]:
+def agreement(table: Int, labels: Int) -> NDArray[np.bool_]:
     """Whether each neighbour of a table has the class of its point, (n, k)."""
     return labels[table] == labels[:, np.newaxis]
 
 
 def _intervals(
-    keys: Keys,
-    table: Table,
+    keys: Float,
+    table: Int,
     kinds: Sequence[Int],
     kappas: tuple[int, ...],
     n_replicates: int,
@@ -259,7 +257,7 @@ def _intervals(
 ) -> list[list[Interval]]:
     """Purity of each kind of labels at each kappa on all images, with its interval."""
 
-    def purities(part: Table, chosen: Int) -> list[list[float]]:
+    def purities(part: Int, chosen: Int) -> list[list[float]]:
         agree = [agreement(part, labels[chosen]) for labels in kinds]
         return [[each[:, :kappa].mean() for kappa in kappas] for each in agree]
 
@@ -273,20 +271,20 @@ def _intervals(
     )[:, 0]
     return [
         [
-            interval_of(float(value), batches[:, kind, place], len(keys))
-            for place, value in enumerate(row)
+            interval_of(float(value), batches[:, kind, index], len(keys))
+            for index, value in enumerate(row)
         ]
         for kind, row in enumerate(estimates)
     ]
 
 
-def _by_class(table: Table, labels: Int, n_classes: int) -> NDArray[np.float64]:
+def _by_class(table: Int, labels: Int, n_classes: int) -> NDArray[np.float64]:
     counts = np.bincount(labels, minlength=n_classes)
     sums = np.bincount(labels, agreement(table, labels).mean(axis=1), minlength=n_classes)
     return np.where(counts, sums / np.maximum(counts, 1), np.nan)
 
 
-def _degrees(table: Table) -> NDArray[np.int64]:
+def _degrees(table: Int) -> NDArray[np.int64]:
     return np.bincount(table.ravel(), minlength=len(table))
 
 

@@ -7,8 +7,8 @@ own pair in float64, rounded: tiles of matrix products only find the candidates,
 not depend on the size of the tiles nor on the library that multiplies them.
 
 An exact table takes n^2 D multiplications: minutes for hundreds of thousands of points. Beyond
-`EXACT_UP_TO` points an index takes over where faiss is installed; the share of the true neighbours
-that it finds is then measured.
+`EXACT_UP_TO` points an index takes over where faiss is installed; the fraction of the true
+neighbours that it finds is then measured.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_features, integer
 from marc.replay.evidence import n_threads
-from marc.scores import unit
+from marc.scores import Int, unit
 from marc.types import OnProgress
 
-Keys = NDArray[np.float32]
-Table = NDArray[np.int32]
+_Keys = NDArray[np.float32]
+_Table = NDArray[np.int32]
 
 EXACT_UP_TO = 200_000
 """Points up to which whole streams are measured exactly; beyond, by faiss if it is installed.
@@ -43,7 +43,7 @@ _INDEXED = 10_000  # points that an index takes at a time
 _ROUNDING = 2.0**-24  # of one float32 operation
 
 
-def neighbors(features: ArrayLike, n_neighbors: int = 10) -> Table:
+def neighbors(features: ArrayLike, n_neighbors: int = 10) -> _Table:
     """The table (n, k) of nearest others by cosine, exact; ties go to the lower index.
 
     >>> angles = np.array([0.0, 0.1, 0.3, 3.0])
@@ -58,14 +58,14 @@ def neighbors(features: ArrayLike, n_neighbors: int = 10) -> Table:
     return nearest(keys, np.arange(len(keys)), n_neighbors)
 
 
-def _as_keys(features: ArrayLike) -> Keys:
+def _as_keys(features: ArrayLike) -> _Keys:
     """Features (n, D), checked and of unit length."""
     features = np.asarray(features)
     check_features("features", features, ndim=2)
     return unit(features)
 
 
-def count_duplicates(keys: Keys) -> int:
+def count_duplicates(keys: _Keys) -> int:
     """Rows that equal an earlier row."""
     return len(keys) - len({hashlib.sha256(row.tobytes()).digest() for row in keys})
 
@@ -90,7 +90,7 @@ def check_kappas(n_neighbors: Sequence[int], n_images: int) -> tuple[int, ...]:
     return tuple(kappas)
 
 
-def as_table(features: ArrayLike | None, n_neighbors: int, table: ArrayLike | None) -> Table:
+def as_table(features: ArrayLike | None, n_neighbors: int, table: ArrayLike | None) -> _Table:
     """The table (n, n_neighbors) of the features, or the first columns of a given one."""
     if table is None:
         if features is None:
@@ -99,17 +99,15 @@ def as_table(features: ArrayLike | None, n_neighbors: int, table: ArrayLike | No
     given = np.asarray(table)
     if given.ndim != 2 or given.dtype.kind not in "iu" or 0 in given.shape:
         raise MarcError(
-            "a neighbour table must hold whole numbers, a row per point",
+            "a neighbour table must hold integers, a row per point",
             got=f"{given.dtype} {given.shape}",
             allowed="(n, k) as marc.spaces.geometry.neighbors gives",
         )
     if features is not None and len(np.asarray(features)) != len(given):
         raise MarcError("the neighbour table is of other features", got=f"{len(given)} rows")
-    if integer("n_neighbors", n_neighbors, 1) > given.shape[1]:
-        width = given.shape[1]
-        raise MarcError(
-            "the neighbour table is too narrow", got=n_neighbors, allowed=f"1 to {width}"
-        )
+    if integer("n_neighbors", n_neighbors, 1) > (width := given.shape[1]):
+        problem = "the neighbour table is too narrow"
+        raise MarcError(problem, got=n_neighbors, allowed=f"1 to {width}")
     own = np.arange(len(given))[:, np.newaxis]
     if given.min() < 0 or given.max() >= len(given) or (given == own).any():
         raise MarcError(
@@ -121,92 +119,93 @@ def as_table(features: ArrayLike | None, n_neighbors: int, table: ArrayLike | No
 
 
 def nearest(
-    keys: Keys,
-    rows: NDArray[np.integer],
-    n_neighbors: int,
-    on_progress: OnProgress | None = None,
-) -> Table:
+    keys: _Keys, rows: Int, n_neighbors: int, on_progress: OnProgress | None = None
+) -> _Table:
     """The rows of the table of unit `keys` (n, D) for some of its points."""
     table = np.empty((len(rows), n_neighbors), dtype=np.int32)
-    tell = on_progress or (lambda *_: None)
-    tell("neighbours", 0, len(rows))
+    report = on_progress or (lambda *_: None)
+    report("neighbours", 0, len(rows))
     with ThreadPoolExecutor(n_threads()) as threads:
         for start in range(0, len(rows), _ROWS):
             own = rows[start : start + _ROWS]
             _fill(table[start : start + _ROWS], keys[own], keys, own, threads)
-            tell("neighbours", start + len(own), len(rows))
+            report("neighbours", start + len(own), len(rows))
     return table
 
 
 def _fill(
-    table: Table, queries: Keys, keys: Keys, own: NDArray[np.integer], threads: ThreadPoolExecutor
+    table: _Table,
+    queries: _Keys,
+    keys: _Keys,
+    own: Int,
+    threads: ThreadPoolExecutor,
 ) -> None:
     """Fill the rows of a table for one block of queries, a tile of keys at a time."""
-    from marc.spaces._nearest import scan, settle
+    from marc.spaces._nearest import finish, scan
 
     n_queries, n_neighbors = table.shape
     # any order of summing D products of two unit vectors, and a norm that is one to rounding
     margin = np.float32(2 * (keys.shape[1] + 16) * _ROUNDING)
     room = 2 * n_neighbors + 64  # candidates of a query, weeded out when there are more
     heaps = np.full((n_queries, n_neighbors), -np.inf, dtype=np.float32)
-    found = np.empty((n_queries, room), dtype=np.int32)
+    candidates = np.empty((n_queries, room), dtype=np.int32)
     cosines = np.empty((n_queries, room), dtype=np.float32)
     counts = np.zeros(n_queries, dtype=np.int64)
 
     def state(strip: slice) -> list[NDArray[Any]]:
-        return [array[strip] for array in (heaps, found, cosines, counts)]
+        return [array[strip] for array in (heaps, candidates, cosines, counts)]
 
-    def note(strip: slice, tile: Keys, start: int) -> None:
+    def note(strip: slice, tile: _Keys, start: int) -> None:
         scan(tile[strip], queries[strip], keys, own[strip], start, margin, *state(strip))
 
-    def finish(strip: slice) -> None:
-        settle(table[strip], queries[strip], keys, margin, *state(strip))
+    def rank(strip: slice) -> None:
+        finish(table[strip], queries[strip], keys, margin, *state(strip))
 
     strips = [slice(start, start + _STRIP) for start in range(0, n_queries, _STRIP)]
     for start in range(0, len(keys), _COLUMNS):
         tile = queries @ keys[start : start + _COLUMNS].T
         list(threads.map(note, strips, repeat(tile), repeat(start)))
-    list(threads.map(finish, strips))
+    list(threads.map(rank, strips))
 
 
-def thinned(keys: Keys, table: Table, chosen: NDArray[np.integer], n_neighbors: int) -> Table:
+def thinned(keys: _Keys, table: Int, chosen: Int, n_neighbors: int) -> _Table:
     """The neighbour table (m, k) of a subsample, from that of all points; exactly.
 
     `chosen` (m,) are ascending points, and the answer counts in positions among them. A point's
-    neighbours among the chosen stand in its list in the same order; where `table` is too short
+    neighbours among the chosen are in its list in the same order; where `table` is too short
     for that, similarities within the subsample are computed.
     """
     from marc.spaces._nearest import thin
 
-    place = np.full(len(table), -1, dtype=np.int32)
-    place[chosen] = np.arange(len(chosen))
+    position = np.full(len(table), -1, dtype=np.int32)
+    position[chosen] = np.arange(len(chosen))
     result = np.empty((len(chosen), n_neighbors), dtype=np.int32)
-    thin(table, place, chosen, result)
+    thin(table, position, chosen, result)
     short = np.flatnonzero(result[:, 0] < 0)
     if len(short):
         result[short] = nearest(keys[chosen], short, n_neighbors)
     return result
 
 
-class _Found(NamedTuple):
-    """A table, and the share of the true neighbours that is in it."""
+class _Measured(NamedTuple):
+    """A table, and the fraction of the true neighbours that is in it."""
 
-    table: Table
+    table: _Table
     recall: float
     """1 for an exact table; for any other, measured on a sample of the points."""
 
 
-def wide_table(keys: Keys, width: int, on_progress: OnProgress | None = None) -> _Found:
+def wide_table(keys: _Keys, width: int, on_progress: OnProgress | None = None) -> _Measured:
     """The table of unit keys: exact, unless there are very many and faiss is installed."""
     if len(keys) > EXACT_UP_TO and has_index():
         return _indexed(keys, width, on_progress)
-    return _Found(nearest(keys, np.arange(len(keys)), width, on_progress), 1.0)
+    return _Measured(nearest(keys, np.arange(len(keys)), width, on_progress), 1.0)
 
 
-def known_table(keys: Keys, n_neighbors: int, table: ArrayLike) -> _Found:
+def known_table(keys: _Keys, n_neighbors: int, table: ArrayLike) -> _Measured:
     """A given table of unit keys, whole, with the recall of its first columns."""
     whole = as_table(keys, np.shape(table)[-1] or 1, table)
-    return _Found(whole, _measured_recall(keys, as_table(keys, n_neighbors, whole)))
+    return _Measured(whole, _measured_recall(keys, as_table(keys, n_neighbors, whole)))
 
 
 def has_index() -> bool:
@@ -216,7 +215,7 @@ def has_index() -> bool:
 
 def approximate_neighbors(
     features: ArrayLike, n_neighbors: int = 10, *, on_progress: OnProgress | None = None
-) -> _Found:
+) -> _Measured:
     """A table from a graph index (faiss, HNSW) for millions of points, with its measured recall.
 
     The index is built by several threads, so it differs a little from one time to the next.
@@ -231,29 +230,29 @@ def approximate_neighbors(
     return _indexed(keys, n_neighbors, on_progress)
 
 
-def _indexed(keys: Keys, n_neighbors: int, on_progress: OnProgress | None) -> _Found:
+def _indexed(keys: _Keys, n_neighbors: int, on_progress: OnProgress | None) -> _Measured:
     faiss = importlib.import_module("faiss")
     index = faiss.IndexHNSWFlat(keys.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction, index.hnsw.efSearch = 80, max(256, 8 * n_neighbors)
     table = np.empty((len(keys), n_neighbors), dtype=np.int32)
-    tell = on_progress or (lambda *_: None)
+    report = on_progress or (lambda *_: None)
     parts = [slice(start, start + _INDEXED) for start in range(0, len(keys), _INDEXED)]
-    tell("index", 0, len(parts))
+    report("index", 0, len(parts))
     for number, part in enumerate(parts, 1):
         index.add(keys[part])
-        tell("index", number, len(parts))
-    tell("neighbours", 0, len(parts))
+        report("index", number, len(parts))
+    report("neighbours", 0, len(parts))
     for number, part in enumerate(parts, 1):
-        _, found = index.search(keys[part], n_neighbors + 1)
-        table[part] = _without_self(found, part.start)
-        tell("neighbours", number, len(parts))
-    lost = np.flatnonzero((table < 0).any(axis=1))  # the index left places empty
+        _, hits = index.search(keys[part], n_neighbors + 1)
+        table[part] = _without_self(hits, part.start)
+        report("neighbours", number, len(parts))
+    lost = np.flatnonzero((table < 0).any(axis=1))  # the index left some empty
     table[lost] = nearest(keys, lost, n_neighbors)
-    return _Found(table, _measured_recall(keys, table))
+    return _Measured(table, _measured_recall(keys, table))
 
 
-def _measured_recall(keys: Keys, table: Table, n_measured: int = 1000, seed: int = 0) -> float:
-    """The share of the true neighbours that is in a table of unit keys, on a sample of its rows."""
+def _measured_recall(keys: _Keys, table: _Table, n_measured: int = 1000, seed: int = 0) -> float:
+    """The fraction of the true neighbours in a table of unit keys, on a sample of its rows."""
     draw = np.random.default_rng(seed)
     rows = np.sort(draw.choice(len(keys), min(n_measured, len(keys)), replace=False))
     exact = nearest(keys, rows, table.shape[1])
@@ -261,8 +260,8 @@ def _measured_recall(keys: Keys, table: Table, n_measured: int = 1000, seed: int
     return float(np.sum(hits) / exact.size)
 
 
-def _without_self(found: NDArray[np.integer], first: int) -> NDArray[np.integer]:
+def _without_self(hits: Int, first: int) -> Int:
     """All hits but one of the points first, first + 1, ...: themselves, or the last hit."""
-    own = found == np.arange(first, first + len(found))[:, np.newaxis]
+    own = hits == np.arange(first, first + len(hits))[:, np.newaxis]
     own[~own.any(axis=1), -1] = True  # itself was not found: the last hit goes
-    return found[~own].reshape(len(found), -1)
+    return hits[~own].reshape(len(hits), -1)

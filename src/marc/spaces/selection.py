@@ -2,10 +2,11 @@
 
 A space whose nearest neighbours share the predictor's answer has neighbours of one class. The
 leader is chosen only if its lead is more than measurement error; otherwise the answer is the set
-of spaces that cannot be told apart. `marc.spaces.selection` has the two tests of a lead.
+of spaces that cannot be told apart. There are two tests of a lead: `radii`, the paper's, asks
+whether it is above the sum of both errors, `paired` looks at the error of the difference itself.
 
 No label of the stream is read here. Pseudo-purity rewards a space for sharing the predictor's
-mistakes too, so the predictor's own space stands higher than it should.
+mistakes too, so the predictor's own space ranks higher than it should.
 """
 
 from __future__ import annotations
@@ -13,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, one_of
-from marc.replay.sweep import Sweep, best_setting, check_sources
 from marc.scores import Int
 from marc.spaces.calibration import (
     REPLICATES,
@@ -32,17 +31,15 @@ from marc.spaces.calibration import (
     usable_sizes,
 )
 from marc.spaces.geometry import agreement, antihub_fraction, chance, pseudo_labels
-from marc.spaces.neighbors import Table, count_duplicates, wide_table
+from marc.spaces.neighbors import count_duplicates, wide_table
 from marc.stats import Interval, spearman
 from marc.stream import Features, Stream
 from marc.types import OnProgress
 
 _FEWEST = 4  # images for each neighbour: with fewer, batches of all spaces look alike
 
-
-Test = Literal["radii", "paired"]
-TESTS: tuple[Test, ...] = get_args(Test)
-TEST: Test = "paired"
+TESTS = ("radii", "paired")
+TEST = "paired"
 """The test of a lead unless another is asked for; docs/results/leads.md compares them."""
 HINTED_NEIGHBORS = 10
 """The kappa for which `_capacity_hint` holds."""
@@ -50,68 +47,162 @@ _Draws = Mapping[int, NDArray[np.float64]]
 """A measure on calibration batches, by their size: (replicates, spaces), higher is better."""
 
 
-def select(
-    stream: Stream,
-    spaces: Sequence[str] | None = None,
-    *,
-    n_neighbors: int = 10,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
-    seed: int = 0,
-    test: Test = TEST,
-) -> Selection:
-    """Rank the spaces of a stream by pseudo-purity, without labels.
+@dataclass(frozen=True)
+class Candidate:
+    """One space of a ranking."""
 
-    Args:
-        stream: any stream; its labels, if it has some, are not read.
-        spaces: names, all stored ones by default; see `Features.keys` for transforms.
-        n_neighbors: kappa.
-        sizes: calibration batches to look at; those that are not below the stream's size are
-            left out, and four fifths of it are always added, for the error radii.
-        n_replicates: batches of each size.
-        seed: of the batches.
-        test: how a lead is told from error: `paired`, or `radii`, the paper's, which is blunter.
+    space: str
+    pseudo_purity: float
+    """On all images."""
+    radius: float
+    """Error of `pseudo_purity`, for all spaces at once."""
+    antihub_fraction: float
+    batches: Mapping[int, Interval]
+    """By size: the mean and the central 95 % of what batches of so many images measure."""
+    recall: float = 1.0
+    """Fraction of the true neighbours that were found, measured on a sample; 1 where all were."""
+    n_duplicates: int = 0
+    """Images whose features equal those of an earlier image: each other's neighbours."""
 
-    >>> import marc
-    >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)
-    >>> choice.space, [each.space for each in choice.ranking]
-    ('classes', ['classes', 'both', 'noise', 'styles'])
-    """
-    job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
-    return job.result([job.space(name) for name in job.spaces], test)
+    @property
+    def capacity_hint(self) -> tuple[int, int]:
+        """Capacities that are worth trying first; see `_capacity_hint`."""
+        return _capacity_hint(self.antihub_fraction)
 
 
-def plan_selection(
-    stream: Stream,
-    spaces: Sequence[str] | None = None,
-    n_neighbors: int = 10,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
-    seed: int = 0,
-) -> SelectionJob:
-    """Check everything about a selection; nothing is computed yet."""
-    names = stream.spaces if spaces is None else tuple(spaces)
-    if not names or len(set(names)) < len(names):
-        raise MarcError("a selection needs distinct spaces", got=names, allowed=stream.spaces)
-    for name in names:
-        stream.features.dim(name)
-    n_images = len(stream.features.ids)
-    if _FEWEST * integer("n_neighbors", n_neighbors, 1) > n_images:
-        raise MarcError(
-            "there are too few images to tell spaces apart by that many neighbours",
-            got=f"{n_images} image(s), {n_neighbors} neighbours",
-            allowed=f"{_FEWEST * n_neighbors} images or more",
-            hint=f"{n_images // _FEWEST} neighbours or fewer" if n_images >= _FEWEST else None,
+@dataclass(frozen=True)
+class Selection:
+    """A ranking of spaces by pseudo-purity, and whether its leader is certain."""
+
+    ranking: tuple[Candidate, ...]
+    """Best first; equal ones in the order of the stream's spaces."""
+    n_images: int
+    n_neighbors: int
+    n_replicates: int
+    test: str
+    """How a lead is told from error: one of `TESTS`."""
+    chance: float
+    """Pseudo-purity of neighbours drawn at random."""
+    draws: _Draws = field(repr=False, compare=False)
+    """Pseudo-purity of batches; columns in the order of `ranking`."""
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """The leader and every space from which its lead is not resolved."""
+        return tuple(
+            [self.ranking[0].space]
+            + [other.space for other in self.ranking[1:] if not self.resolved(other)]
         )
-    return SelectionJob(
-        features=stream.features,
-        pseudo_labels=pseudo_labels(stream),
-        spaces=names,
-        n_neighbors=n_neighbors,
-        sizes=tuple(usable_sizes([error_size(n_images), *sizes], n_neighbors, n_images)),
-        n_replicates=integer("n_replicates", n_replicates, 2),
-        seed=integer("seed", seed, 0),
-    )
+
+    @property
+    def space(self) -> str | None:
+        """The chosen space; None when it is too close to call."""
+        return self.ranking[0].space if len(self.tied) == 1 else None
+
+    @cached_property
+    def leads(self) -> dict[str, Interval]:
+        """The leader's pseudo-purity minus that of each other space, paired.
+
+        Their intervals hold together in 95 of 100 cases.
+        """
+        batches = self.draws[error_size(self.n_images)]
+        radii = simultaneous_radii(batches[:, :1] - batches[:, 1:], self.n_images)
+        return {
+            other.space: Interval(lead, lead - float(radius), lead + float(radius))
+            for other, radius in zip(self.ranking[1:], radii, strict=True)
+            for lead in [self.ranking[0].pseudo_purity - other.pseudo_purity]
+        }
+
+    def resolved(self, other: Candidate) -> bool:
+        """Whether the leader's lead over another space is more than error."""
+        if self.test == "paired":
+            return self.leads[other.space].low > 0
+        leader = self.ranking[0]
+        return lead_is_resolved(
+            leader.pseudo_purity - other.pseudo_purity, leader.radius, other.radius
+        )
+
+    @property
+    def agreement(self) -> dict[int, float]:
+        """By size: how often a batch of so many images has the same leader as all images."""
+        return zero_regret(self.draws, [1.0] + [0.0] * (len(self.ranking) - 1))
+
+    def zero_regret(self, gains: Mapping[str, float]) -> dict[int, float]:
+        """By size: how often a batch chooses a space of the highest gain.
+
+        Gains are measured with labels, for example by a sweep: this judges the rule afterwards.
+        """
+        return zero_regret(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
+
+    def rank_correlation(self, gains: Mapping[str, float]) -> dict[int, Interval]:
+        """By size: Spearman's correlation of a batch's pseudo-purity with gains over the spaces.
+
+        The mean over batches and their central 95 %; gains as in `zero_regret`.
+        `marc_paper.analysis.regrets` has the same for purity and anti-hubs.
+        """
+        return rank_correlation(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
+
+    def __str__(self) -> str:
+        return self.space or f"too close to call: {', '.join(self.tied)}"
+
+
+def lead_is_resolved(lead: float, *radii: float) -> bool:
+    """The paper's test of a lead: above the sum of both radii, if both are known numbers."""
+    return lead > sum(radii)
+
+
+def _capacity_hint(antihubs: float) -> tuple[int, int]:
+    """A range of capacities to try first, from the anti-hub fraction at kappa 10; only a hint.
+
+    From one table of the paper (7,500 images): 0.7 to 2 % of anti-hubs went with a best capacity
+    of 8 to 16, 3.4 % and more with 1 or 2. Another of its tables has a space with 1.9 % and a best
+    capacity of 1. The fraction itself depends on the number of images.
+
+    >>> _capacity_hint(0.012), _capacity_hint(0.063)
+    ((8, 16), (1, 2))
+    """
+    if antihubs <= 0.02:
+        return 8, 16
+    return (2, 8) if antihubs < 0.034 else (1, 2)
+
+
+def zero_regret(draws: _Draws, gains: Sequence[float]) -> dict[int, float]:
+    """By size: how often the space that a batch puts first has the highest gain.
+
+    Of several highest values the first column counts.
+    """
+    best = np.asarray(gains) == max(gains)
+    return {size: float(best[rows.argmax(axis=1)].mean()) for size, rows in draws.items()}
+
+
+def rank_correlation(draws: _Draws, gains: Sequence[float]) -> dict[int, Interval]:
+    """By size: Spearman's correlation of batches with gains, the mean and the central 95 %.
+
+    A batch on which all spaces are equal has none and is left out; not a number if all are.
+
+    >>> rank_correlation({250: np.array([[0.9, 0.5, 0.1], [0.5, 0.9, 0.1]])}, [3, 2, 1])
+    {250: Interval(estimate=0.75, low=0.5125, high=0.9875)}
+    """
+    correlations = {}
+    for size, rows in draws.items():
+        values = np.array([spearman(row, gains) for row in rows])
+        defined = values[~np.isnan(values)]
+        nan = float("nan")
+        correlations[size] = central(defined) if len(defined) else Interval(nan, nan, nan)
+    return correlations
+
+
+def _gains_of(gains: Mapping[str, float], spaces: Sequence[str]) -> list[float]:
+    """The gains of some spaces, in their order."""
+    missing = [space for space in spaces if space not in gains]
+    if missing:
+        raise MarcError(
+            "there is no gain for a space of the ranking",
+            got=", ".join(missing),
+            allowed=", ".join(gains) or "none",
+            hint="gains of every space, for example from a sweep of them",
+        )
+    return [float(gains[space]) for space in spaces]
 
 
 @dataclass(frozen=True)
@@ -151,7 +242,7 @@ class SelectionJob:
         table, recall = wide_table(keys, width, on_progress)
         near = table[:, : self.n_neighbors]
 
-        def pseudo_purity(part: Table, chosen: Int) -> float:
+        def pseudo_purity(part: Int, chosen: Int) -> float:
             return float(agreement(part, self.pseudo_labels[chosen]).mean())
 
         return Measured(
@@ -166,7 +257,7 @@ class SelectionJob:
             ),
         )
 
-    def result(self, measured: Sequence[Measured], test: Test = TEST) -> Selection:
+    def result(self, measured: Sequence[Measured], test: str = TEST) -> Selection:
         """Rank the spaces that are measured."""
         one_of("test of a lead", test, TESTS)
         ranked = sorted(measured, key=lambda each: -each.pseudo_purity)  # stable
@@ -195,13 +286,68 @@ class SelectionJob:
         )
 
 
-def transferred(stream: Stream, source: Sweep, space: str) -> tuple[int, float]:
-    """The capacity and weight that are best on a labelled stream, to be used on this one.
+def plan_selection(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    n_neighbors: int = 10,
+    sizes: Sequence[int] = SIZES,
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+) -> SelectionJob:
+    """Check all settings of a selection; nothing is computed yet."""
+    names = stream.spaces if spaces is None else tuple(spaces)
+    if not names or len(set(names)) < len(names):
+        raise MarcError("a selection needs distinct spaces", got=names, allowed=stream.spaces)
+    for name in names:
+        stream.features.dim(name)
+    n_images = len(stream.features.ids)
+    if _FEWEST * integer("n_neighbors", n_neighbors, 1) > n_images:
+        raise MarcError(
+            "there are too few images to tell spaces apart by that many neighbours",
+            got=f"{n_images} image(s), {n_neighbors} neighbours",
+            allowed=f"{_FEWEST * n_neighbors} images or more",
+            hint=f"{n_images // _FEWEST} neighbours or fewer" if n_images >= _FEWEST else None,
+        )
+    return SelectionJob(
+        features=stream.features,
+        pseudo_labels=pseudo_labels(stream),
+        spaces=names,
+        n_neighbors=n_neighbors,
+        sizes=tuple(usable_sizes([error_size(n_images), *sizes], n_neighbors, n_images)),
+        n_replicates=integer("n_replicates", n_replicates, 2),
+        seed=integer("seed", seed, 0),
+    )
 
-    By the mean over its orders, on its grid; equal ones go to the smaller capacity and weight.
+
+def select(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    *,
+    n_neighbors: int = 10,
+    sizes: Sequence[int] = SIZES,
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+    test: str = TEST,
+) -> Selection:
+    """Rank the spaces of a stream by pseudo-purity, without labels.
+
+    Args:
+        stream: any stream; its labels, if it has some, are not read.
+        spaces: names, all stored ones by default; see `Features.keys` for transforms.
+        n_neighbors: kappa.
+        sizes: calibration batches to look at; those that are not below the stream's size are
+            left out, and four fifths of it are always added, for the error radii.
+        n_replicates: batches of each size.
+        seed: of the batches.
+        test: how a lead is told from error: `paired`, or `radii`, the paper's, which is blunter.
+
+    >>> import marc
+    >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)
+    >>> choice.space, [each.space for each in choice.ranking]
+    ('classes', ['classes', 'both', 'noise', 'styles'])
     """
-    check_sources([source], stream.features.images, source.capacities, source.weights, [space])
-    return best_setting([source], space)
+    job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
+    return job.result([job.space(name) for name in job.spaces], test)
 
 
 def own_spaces(features: Features, spaces: Sequence[str]) -> tuple[str, ...]:
@@ -212,154 +358,3 @@ def own_spaces(features: Features, spaces: Sequence[str]) -> tuple[str, ...]:
         return name == "predictor" or np.array_equal(features.spaces[name], features.clip_keys)
 
     return tuple(space for space in spaces if is_own(space))
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One space of a ranking."""
-
-    space: str
-    pseudo_purity: float
-    """On all images."""
-    radius: float
-    """Error of `pseudo_purity`, for all spaces at once."""
-    antihub_fraction: float
-    batches: Mapping[int, Interval]
-    """By size: the mean and the central 95 % of what batches of so many images measure."""
-    recall: float = 1.0
-    """Share of the true neighbours that were found, measured on a sample; 1 where all were."""
-    n_duplicates: int = 0
-    """Images whose features equal those of an earlier image: each other's neighbours."""
-
-    @property
-    def capacity_hint(self) -> tuple[int, int]:
-        """Capacities that are worth trying first; see `_capacity_hint`."""
-        return _capacity_hint(self.antihub_fraction)
-
-
-@dataclass(frozen=True)
-class Selection:
-    """A ranking of spaces by pseudo-purity, and whether its first place is certain."""
-
-    ranking: tuple[Candidate, ...]
-    """Best first; equal ones in the order of the stream's spaces."""
-    n_images: int
-    n_neighbors: int
-    n_replicates: int
-    test: Test
-    """How a lead is told from error, see `marc.spaces.selection`."""
-    chance: float
-    """Pseudo-purity of neighbours drawn at random."""
-    draws: _Draws = field(repr=False, compare=False)
-    """Pseudo-purity of batches; columns in the order of `ranking`."""
-
-    @property
-    def tied(self) -> tuple[str, ...]:
-        """The leader and every space from which its lead is not resolved."""
-        return tuple(
-            [self.ranking[0].space]
-            + [other.space for other in self.ranking[1:] if not self.resolved(other)]
-        )
-
-    @property
-    def space(self) -> str | None:
-        """The chosen space; None when it is too close to call."""
-        return self.ranking[0].space if len(self.tied) == 1 else None
-
-    @cached_property
-    def leads(self) -> dict[str, Interval]:
-        """The leader's pseudo-purity minus that of each other space, paired.
-
-        Their intervals hold together in 95 of 100 cases.
-        """
-        batches = self.draws[error_size(self.n_images)]
-        radii = simultaneous_radii(batches[:, :1] - batches[:, 1:], self.n_images)
-        return {
-            other.space: Interval(lead, lead - float(radius), lead + float(radius))
-            for other, radius in zip(self.ranking[1:], radii, strict=True)
-            for lead in [self.ranking[0].pseudo_purity - other.pseudo_purity]
-        }
-
-    def resolved(self, other: Candidate) -> bool:
-        """Whether the leader stands apart from another space."""
-        if self.test == "paired":
-            return self.leads[other.space].low > 0
-        leader = self.ranking[0]
-        return leader.pseudo_purity - other.pseudo_purity > leader.radius + other.radius
-
-    @property
-    def agreement(self) -> dict[int, float]:
-        """By size: how often a batch of so many images has the same leader as all images."""
-        return zero_regret(self.draws, [1.0] + [0.0] * (len(self.ranking) - 1))
-
-    def zero_regret(self, gains: Mapping[str, float]) -> dict[int, float]:
-        """By size: how often a batch chooses a space of the highest gain.
-
-        Gains are measured with labels, for example by a sweep: this judges the rule afterwards.
-        """
-        return zero_regret(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
-
-    def rank_correlation(self, gains: Mapping[str, float]) -> dict[int, Interval]:
-        """By size: Spearman's correlation of a batch's pseudo-purity with gains over the spaces.
-
-        The mean over batches and their central 95 %; gains as in `zero_regret`.
-        `marc_paper.analysis.regrets` has the same for purity and anti-hubs.
-        """
-        return rank_correlation(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
-
-    def __str__(self) -> str:
-        return self.space or f"too close to call: {', '.join(self.tied)}"
-
-
-def _capacity_hint(antihubs: float) -> tuple[int, int]:
-    """A range of capacities to try first, from the anti-hub fraction at kappa 10; only a hint.
-
-    From one table of the paper (7,500 images): 0.7 to 2 % of anti-hubs went with a best capacity
-    of 8 to 16, 3.4 % and more with 1 or 2. Another of its tables has a space with 1.9 % and a best
-    capacity of 1. The fraction itself depends on the number of images.
-
-    >>> _capacity_hint(0.012), capacity_hint(0.063)
-    ((8, 16), (1, 2))
-    """
-    if antihubs <= 0.02:
-        return 8, 16
-    return (2, 8) if antihubs < 0.034 else (1, 2)
-
-
-def zero_regret(draws: _Draws, gains: Sequence[float]) -> dict[int, float]:
-    """By size: how often the space that a batch puts first, or one of those, has the most gain.
-
-    Of several first places the first column counts.
-    """
-    best = np.asarray(gains) == max(gains)
-    return {size: float(best[rows.argmax(axis=1)].mean()) for size, rows in draws.items()}
-
-
-def rank_correlation(draws: _Draws, gains: Sequence[float]) -> dict[int, Interval]:
-    """By size: Spearman's correlation of batches with gains, the mean and the central 95 %.
-
-    A batch on which all spaces are equal has none and is left out; not a number if all are.
-
-    >>> rank_correlation({250: np.array([[0.9, 0.5, 0.1], [0.5, 0.9, 0.1]])}, [3, 2, 1])
-    {250: Interval(estimate=0.75, low=0.5125, high=0.9875)}
-    """
-    found = {}
-    for size, rows in draws.items():
-        values = np.array([spearman(row, gains) for row in rows])
-        defined = values[~np.isnan(values)]
-        nan = float("nan")
-        found[size] = central(defined) if len(defined) else Interval(nan, nan, nan)
-    return found
-
-
-def _gains_of(gains: Mapping[str, float], spaces: Sequence[str]) -> list[float]:
-    """The gains of some spaces, in their order."""
-    missing = [space for space in spaces if space not in gains]
-    if missing:
-        raise MarcError(
-            "there is no gain for a space of the ranking",
-            got=", ".join(missing),
-            allowed=", ".join(gains) or "none",
-            hint="gains of every space, for example from a sweep of them",
-        )
-    return [float(gains[space]) for space in spaces]

@@ -18,7 +18,7 @@ from marc.replay.sweep import Sweep
 from marc.scores import Int
 from marc.spaces.calibration import REPLICATES, SIZES, calibrate, table_width, usable_sizes
 from marc.spaces.geometry import agreement, antihub_fraction, hub_skewness, pseudo_labels
-from marc.spaces.neighbors import Table, check_kappas, wide_table
+from marc.spaces.neighbors import check_kappas, wide_table
 from marc.spaces.selection import rank_correlation, zero_regret
 from marc.stats import Interval
 from marc.stream import Stream
@@ -171,13 +171,13 @@ def _gains(gains: Sweep | Mapping[str, float], stream: Stream) -> dict[str, floa
     return {space: gains.oracle(space).gain for space in gains.spaces}
 
 
-def _measure(stream: Stream, rules: Sequence[str]) -> Callable[[Table, Int], list[float]]:
+def _measure(stream: Stream, rules: Sequence[str]) -> Callable[[Int, Int], list[float]]:
     """A function of a neighbour table and its images: the value of each rule, higher is better."""
     answers, labels = pseudo_labels(stream), stream.row_labels
     if labels is None and any(parse_rule(rule)[0] == "purity" for rule in rules):
         raise MarcError("purity needs labels", got=stream.name, hint="pseudo_purity@10")
 
-    def value(name: str, table: Table, chosen: Int) -> float:
+    def value(name: str, table: Int, chosen: Int) -> float:
         if name.endswith("purity"):
             kind = labels if name == "purity" else answers
             assert kind is not None
@@ -185,7 +185,7 @@ def _measure(stream: Stream, rules: Sequence[str]) -> Callable[[Table, Int], lis
         of_table = {"hub_skewness": hub_skewness, "antihub_fraction": antihub_fraction}[name]
         return of_table(None, table.shape[1], table=table)
 
-    def values(table: Table, chosen: Int) -> list[float]:
+    def values(table: Int, chosen: Int) -> list[float]:
         parsed = [parse_rule(rule) for rule in rules]
         return [RULES[name] * value(name, table[:, :kappa], chosen) for name, kappa in parsed]
 

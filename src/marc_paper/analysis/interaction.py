@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from marc.errors import MarcError, integer
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
-from marc.replay.replay import admit, history_of
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit
 from marc.scores import Float, Int
 from marc.stream import Stream
 from marc.types import Run
@@ -118,7 +119,8 @@ def margins(method: MARC, stream: Stream) -> Margins:
         memory[items] = true_margin(evidence[0].T, labels[items])
 
     values = KernelValues(features.keys(method.space), method.alpha, method.beta)
-    read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], judge)
+    history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
+    read_all(values, [history], judge)
     return Margins(base[stream.order], memory[stream.order])
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
-from marc.replay.replay import admit, history_of
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit
 from marc.scores import Float, Int, fuse
 from marc.stream import Stream
 
@@ -63,7 +64,7 @@ def stability(method: MARC, stream: Stream, other: str) -> Stability:
         )
     weight, features = method.weight, stream.features
     [admitted] = admit(method, [stream], [method.seed])
-    history = history_of(admitted.trajectory, (method.capacity,), stream)
+    history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
     size = len(features.ids)
     winner = np.empty(size, dtype=np.int64)
     gap, bound = np.empty(size), np.empty(size)

@@ -5,7 +5,6 @@ import pytest
 from helpers.online_answers import best_gains
 from helpers.studies import SPACES, cell, column, tiny_plan, tiny_work, without
 
-from marc.spaces.calibration import part_of
 from marc.spaces.geometry import pseudo_labels, purity
 from marc.stats import spearman
 from marc_paper.study.tables import batches
@@ -23,7 +22,7 @@ def table(work):
 
 def measured(stream, kind, rows):
     labels = stream.row_labels if kind == "purity@10" else pseudo_labels(stream)
-    part = part_of(stream, rows)
+    part = stream.subset(rows)
     return [purity(part.features.keys(space), labels[rows], 10) for space in SPACES]
 
 

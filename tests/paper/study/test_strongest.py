@@ -5,7 +5,8 @@ import pytest
 from helpers.studies import tiny_stream
 
 from marc.method import MARC
-from marc.replay.replay import admit, history_of
+from marc.replay.lifetimes import History
+from marc.replay.replay import admit
 from marc.scores import kernel
 from marc.types import Trajectory
 from marc_paper.study import queries
@@ -45,7 +46,7 @@ def test_they_are_those_of_the_memory_at_each_position(
 ):
     monkeypatch.setattr(queries, "_BLOCK", block)
     keys = stream.features.keys(space)
-    found = strongest_keys(keys, history_of(trajectory, CAPACITIES, stream))
+    found = strongest_keys(keys, History.trace(trajectory, CAPACITIES, stream.n_classes))
     np.testing.assert_array_equal(found, slow(keys, trajectory, CAPACITIES))
     assert (found[:, stream.order[0]] == -1).all()
     assert (found[:, stream.order[1:]] >= 0).all()
@@ -56,5 +57,5 @@ def test_equal_cosines_keep_the_lower_row(stream):
     keys = np.tile(np.float32([1, 0]), (len(stream), 1))
     labels = stream.row_labels[stream.order]
     trajectory = Trajectory(stream.order, labels, np.linspace(0, 1, len(stream)))
-    history = history_of(trajectory, CAPACITIES, stream)
+    history = History.trace(trajectory, CAPACITIES, stream.n_classes)
     np.testing.assert_array_equal(strongest_keys(keys, history), slow(keys, trajectory, CAPACITIES))

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.replay.replay import history_of
+from marc.replay.lifetimes import History
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, PALETTE
 from marc.scores import Int
@@ -190,7 +190,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     queries = np.setdiff1d(np.flatnonzero(~sweep.base_correct), stream.order[:1])
     if not len(queries):
         return [none_chosen(_NAME, _TITLE, plan.main, "base prediction wrong", _ANSWERS)]
-    history = history_of(trajectory, plan.grids.capacities, stream)
+    history = History.trace(trajectory, plan.grids.capacities, stream.n_classes)
     features, labels = stream.features, stream.row_labels
     assert labels is not None  # a study has checked
     stored = trajectory.label[np.argsort(trajectory.order)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from marc.replay.sweep import Score, Sweep, best_setting
+from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
 from marc_paper.study.choosing import sources_of
@@ -88,7 +88,7 @@ def _control_rows(
             (
                 *(stream, space, *_geometry_cells(geometry[space])),
                 best.capacity,
-                best_setting([sweep], space, best.capacity)[1],
+                sweep.best_setting(space, best.capacity)[1],
                 "/".join(f"{weight:g}" for weight in best.weights),
                 best.base_accuracies[0],
                 Estimate.over_orders(fixed.accuracies),
