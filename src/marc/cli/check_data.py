@@ -18,8 +18,7 @@ import numpy as np
 from marc.cli import console
 from marc.cli._label_order import check_label_order
 from marc.cli._options import open_stream
-from marc.embed.changes import feature_arrays
-from marc.embed.store import STATUS, FeatureStore
+from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS, ImageSet, content_duplicates, open_images
 from marc.pictures.decoding import REASONS, Unreadable, read_picture
@@ -200,12 +199,12 @@ def _told(
 
 def _store(path: Path) -> Iterator[Finding]:
     store = FeatureStore(path)
-    codes = [int(code) for code in store.get(STATUS) if code]
+    codes = [int(code) for code in store.get(store.STATUS) if code]
     if codes:
         told = console.tally([REASONS.get(code, f"code {code}") for code in codes])
         text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({told})"
         yield _say("note", text, f"marc check {quote(store.about['source'])} names them")
-    whole = [name for name in feature_arrays(store) if store.is_complete(name)]
+    whole = [name for name in store.feature_arrays() if store.is_complete(name)]
     broken = sorted(name for name in whole if not store.is_sound(name))
     if broken:
         text = f"not what was written: {', '.join(broken)}"
