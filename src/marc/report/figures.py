@@ -99,7 +99,6 @@ class _ByWeight:
     """The measure at every weight, for one capacity."""
 
     measure: _Measure
-    capacity: int
     weights: NDArray[np.float64]
     curves: _Curves
     marks: Mapping[str, Mapping[str, tuple[float, float]]]
@@ -137,7 +136,7 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _ByWeight:
         }
         for word, row in scores.items()
     }
-    return _ByWeight(measure, capacity, drawn, curves, marks, _Table(columns, rows))
+    return _ByWeight(measure, drawn, curves, marks, _Table(columns, rows))
 
 
 def _mean_gain(
@@ -158,7 +157,6 @@ class _ByCapacity:
     """The measure at every capacity, for one weight."""
 
     measure: _Measure
-    weight: float
     capacities: tuple[int, ...]
     curves: _Curves
     table: _Table
@@ -176,7 +174,7 @@ def _by_capacity(subject: Subject) -> _ByCapacity:
     }
     columns = ["space", *(f"K = {capacity}" for capacity in sweep.capacities)]
     rows = [[space, *map(measure.text, curve)] for space, curve in curves.items()]
-    return _ByCapacity(measure, weight, sweep.capacities, curves, _Table(columns, rows))
+    return _ByCapacity(measure, sweep.capacities, curves, _Table(columns, rows))
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,8 @@ def _purity_caption(subject: Subject) -> str:
     text = (
         f"Each mark is a space. Purity is the share of an image’s {subject.neighbors} nearest "
         "neighbours with its label; pseudo-purity takes the predictor’s own answers for labels, so "
-        "it can be known without any, and it also rewards a space that repeats the predictor’s mistakes."
+        "it can be known without any, and it also rewards a space that repeats the predictor’s "
+        "mistakes."
     )
     return text if subject.labels is not None else text + " Labels are not known here."
 
