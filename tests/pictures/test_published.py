@@ -13,7 +13,7 @@ from helpers.repository import ROOT
 
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS, imagenet, open_images
-from marc.pictures.cross_domain import _EUROSAT_NAMES, CROSS_DOMAIN_SETS
+from marc.pictures.coop import _EUROSAT_NAMES, CROSS_DOMAIN_SETS
 from marc.pictures.decoding import REASONS, read_picture
 from marc.pictures.imagenet import IMAGENET_SETS
 
@@ -132,8 +132,8 @@ def test_no_picture_of_imagenet_a_is_lost_by_its_name(lists, tmp_path):
 
 def test_the_published_counts_leave_no_note(lists, tmp_path, monkeypatch):
     trees.tree(tmp_path / "val", f"{TENCH}/a.JPEG", f"{GOLDFISH}/a.JPEG")
-    small = replace(IMAGENET_SETS[0], images=2, n_classes=2)
-    assert imagenet.open_imagenet(small, tmp_path).notes == ()
+    small = replace(IMAGENET_SETS[0], images=2, classes=2)
+    assert small.open(tmp_path).notes == ()
 
 
 def test_flat_validation_pictures_are_explained(tmp_path):

@@ -59,24 +59,33 @@ class _Mixture:
 
     weights: tuple[float, ...]
     """Of the chains; they sum to one."""
-    kept: float
+    original: float
     """m: how much of the picture itself stays."""
     chains: tuple[tuple[_Operation, ...], ...]
 
 
-def draw_mixture(names: Sequence[str], severity: float, generator: np.random.Generator) -> _Mixture:
+def augmix(
+    picture: _Picture, names: Sequence[str], severity: float, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """A picture mixed with drawn operations of `names`, (height, width, 3), from 0 to 255."""
+    return _mix(picture, _draw_mixture(names, severity, generator))
+
+
+def _draw_mixture(
+    names: Sequence[str], severity: float, generator: np.random.Generator
+) -> _Mixture:
     """Draw a mixture over the operations `names`.
 
     Everything comes from uniform numbers: Beta(1, 1) is uniform, and the pieces of a stick that
     is broken at two uniform places are Dirichlet(1, 1, 1).
     """
     first, second = sorted(generator.random(_N_CHAINS - 1).tolist())
-    kept = float(generator.random())
+    original = float(generator.random())
     chains = []
     for _ in range(_N_CHAINS):
         length = 1 + int(generator.random() * _LONGEST_CHAIN)
         chains.append(tuple(_draw_operation(names, severity, generator) for _ in range(length)))
-    return _Mixture((first, second - first, 1 - second), kept, tuple(chains))
+    return _Mixture((first, second - first, 1 - second), original, tuple(chains))
 
 
 def _draw_operation(
@@ -87,14 +96,14 @@ def _draw_operation(
     return _Operation(names[int(which * len(names))], level, 1 if direction < 0.5 else -1)
 
 
-def mix(picture: _Picture, mixture: _Mixture) -> NDArray[np.float32]:
+def _mix(picture: _Picture, mixture: _Mixture) -> NDArray[np.float32]:
     """The mixed picture, (height, width, 3) with values from 0 to 255 that are not rounded."""
-    mixed = np.multiply(np.asarray(picture), mixture.kept, dtype=np.float32)
+    mixed = np.multiply(np.asarray(picture), mixture.original, dtype=np.float32)
     for weight, chain in zip(mixture.weights, mixture.chains, strict=True):
         copy = picture
         for operation in chain:
             copy = _operate(copy, operation)
-        share = (1 - mixture.kept) * weight
+        share = (1 - mixture.original) * weight
         mixed += np.multiply(np.asarray(copy), share, dtype=np.float32)
     return np.clip(mixed, 0, 255, out=mixed)  # rounded weights may sum to a little over one
 
@@ -184,7 +193,7 @@ _OPERATIONS: dict[str, Callable[[_Picture, float, int], _Picture]] = {
     "brightness": _brightness,
     "sharpness": _sharpness,
 }
-"""By name: a picture, the share of full strength and a direction, +1 or -1, give a picture."""
+"""By name: a picture, the fraction of full strength and a direction, +1 or -1, give a picture."""
 
 THIRTEEN = tuple(_OPERATIONS)
 NINE = THIRTEEN[:9]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from marc.types import OnProgress
 
 
 class Location(Protocol):
@@ -50,7 +54,7 @@ class ImageSet:
     class_names: tuple[str, ...] = ()
     """In the order of the labels, as prompts say them. Empty: not known."""
     prompts: tuple[str, ...] = ("t1",)
-    """Prompt sets to use if nobody says otherwise."""
+    """Prompt sets to use if no others are asked for."""
     upright: bool = True
     """Whether pictures are turned as their camera says (EXIF). Published sets are read as stored:
     that is how their published results came about."""
@@ -69,3 +73,73 @@ class ImageSet:
         """Of the list: ids, labels and the turning; not of the pictures or the words for them."""
         parts = [self.ids, self.labels, self.upright]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def count_notes(self, n_images: int, n_classes: int) -> Iterator[str]:
+        """What differs from published numbers."""
+        if len(self) != n_images:
+            yield f"{len(self):,} pictures; the published set has {n_images:,}"
+        seen = len(set(self.labels or ()))
+        if seen != n_classes:
+            yield f"pictures of {seen:,} classes; the published set has {n_classes:,}"
+
+
+class NamedSet(Protocol):
+    """A published set that is opened by its name."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def images(self) -> int: ...  # noqa: D102
+    @property
+    def classes(self) -> int: ...  # noqa: D102
+    @property
+    def layout(self) -> str:
+        """Where they lie under the root folder, in words."""
+        ...
+
+    def open(self, root: Path) -> ImageSet:
+        """All of its pictures, those of the test part if there are parts."""
+        ...
+
+
+def content_duplicates(images: ImageSet, on_progress: OnProgress | None = None) -> list[list[str]]:
+    """Groups of ids with identical bytes, in the order of the list. Unreadable ones are left out.
+
+    Where sizes are known without reading, only files that share their size are read.
+
+    Args:
+        images: the list.
+        on_progress: called with what is done, how many are done, and how many there are.
+    """
+    sizes = [_size(location) for location in images.locations]
+    counts = Counter(sizes)
+    alone = None not in counts  # a picture of unknown size may equal any other
+    rows = [
+        row for row, size in enumerate(sizes) if not (alone and counts[size] == 1) and size != 0
+    ]
+    groups: dict[bytes, list[str]] = {}
+    for done, row in enumerate(rows, 1):
+        digest = _digest(images.locations[row])
+        if digest is not None:
+            groups.setdefault(digest, []).append(images.ids[row])
+        if on_progress is not None:
+            on_progress("comparing files", done, len(rows))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _size(location: Location) -> int | None:
+    """None: not known without reading. Missing and empty files have size 0: they are none."""
+    if not isinstance(location, FileBytes):
+        return None
+    try:
+        return location.n_bytes()
+    except (OSError, ValueError):
+        return 0
+
+
+def _digest(location: Location) -> bytes | None:
+    try:
+        data = location.read()
+    except (OSError, ValueError):
+        return None
+    return hashlib.sha256(data).digest() if data else None
