@@ -4,8 +4,7 @@ from PIL import Image
 
 from marc.pictures.augmix import (
     _OPERATIONS,
-    NINE,
-    THIRTEEN,
+    OPERATIONS,
     _draw_mixture,
     _mix,
     _Mixture,
@@ -13,6 +12,7 @@ from marc.pictures.augmix import (
     _Operation,
 )
 
+NINE, THIRTEEN = OPERATIONS[:9], OPERATIONS
 LEVELS = (0.1, 0.5, 1.0, 2.5, 5.0, 9.99, 10.0, 17.3, 31.0, 50.0)
 
 

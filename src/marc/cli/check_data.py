@@ -20,7 +20,7 @@ from marc.cli._label_order import check_label_order
 from marc.cli._options import open_stream
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError
-from marc.pictures import NAMED_SETS, ImageSet, content_duplicates, open_images
+from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc.pictures.decoding import REASONS, Unreadable, read_picture
 from marc.pictures.image_set import Location
 from marc.sources import is_pictures
@@ -159,7 +159,7 @@ def _problem(location: Location, *, upright: bool) -> str | None:
 
 
 def _copies(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
-    groups = content_duplicates(images, report)
+    groups = images.duplicates(report)
     row = {name: place for place, name in enumerate(images.ids)}
     rows = [[row[name] for name in group] for group in groups]
     yield from _told(rows, images.ids, images.labels, "pictures have the same bytes")

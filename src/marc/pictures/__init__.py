@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from marc.errors import MarcError
 from marc.pictures.coop import CROSS_DOMAIN_SETS, open_coop
 from marc.pictures.folder import open_folder
 from marc.pictures.hf import open_hf
-from marc.pictures.image_set import FileBytes, ImageSet, Location, NamedSet, content_duplicates
+from marc.pictures.image_set import FileBytes, ImageSet, Location
 from marc.pictures.imagenet import IMAGENET_SETS
 from marc.pictures.labels import with_class_names
 from marc.pictures.tables import open_csv
@@ -23,10 +24,28 @@ __all__ = [
     "FileBytes",
     "ImageSet",
     "Location",
-    "content_duplicates",
     "open_images",
     "with_class_names",
 ]
+
+
+class _NamedSet(Protocol):
+    """A published set that is opened by its name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def layout(self) -> str:
+        """Where they lie under the root folder, in words."""
+        ...
+
+    def open(self, root: Path) -> ImageSet:
+        """All of its pictures, those of the test part if there are parts."""
+        ...
 
 
 IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
@@ -38,8 +57,8 @@ IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
 }
 """How a source is written, and what it is, by its type."""
 
-_PUBLISHED: tuple[NamedSet, ...] = (*IMAGENET_SETS, *CROSS_DOMAIN_SETS)
-NAMED_SETS: Mapping[str, NamedSet] = {each.name: each for each in _PUBLISHED}
+_PUBLISHED: tuple[_NamedSet, ...] = (*IMAGENET_SETS, *CROSS_DOMAIN_SETS)
+NAMED_SETS: Mapping[str, _NamedSet] = {each.name: each for each in _PUBLISHED}
 """The published sets, which need a root folder."""
 
 

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ _LOWEST_LEVEL = 0.1
 _FULL_LEVEL = 10.0
 
 _Picture = Image.Image
+_Change = Callable[[_Picture, float, int], _Picture]
 
 
 @dataclass(frozen=True)
@@ -113,14 +115,6 @@ def _operate(picture: _Picture, operation: _Operation) -> _Picture:
     return _OPERATIONS[operation.name](picture, operation.level / _FULL_LEVEL, operation.sign)
 
 
-def _autocontrast(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageOps.autocontrast(picture)
-
-
-def _equalize(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageOps.equalize(picture)
-
-
 def _posterize(picture: _Picture, strength: float, sign: int) -> _Picture:
     bits = max(0, 4 - int(4 * strength))
     kept = 256 - 2 ** (8 - bits)  # a mask of the top bits; PIL's own function refuses none at all
@@ -129,10 +123,6 @@ def _posterize(picture: _Picture, strength: float, sign: int) -> _Picture:
 
 def _rotate(picture: _Picture, strength: float, sign: int) -> _Picture:
     return picture.rotate(sign * int(30 * strength), resample=Image.Resampling.BILINEAR)
-
-
-def _solarize(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageOps.solarize(picture, max(0, 256 - int(256 * strength)))
 
 
 def _shear_x(picture: _Picture, strength: float, sign: int) -> _Picture:
@@ -162,39 +152,28 @@ def _affine(picture: _Picture, numbers: tuple[float, ...]) -> _Picture:
     return picture.transform(picture.size, affine, numbers, resample=bilinear)
 
 
-def _color(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Color(picture).enhance(0.1 + 1.8 * strength)
+def _enhanced(enhancement: Callable[[_Picture], Any]) -> _Change:
+    return lambda picture, strength, sign: enhancement(picture).enhance(0.1 + 1.8 * strength)
 
 
-def _contrast(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Contrast(picture).enhance(0.1 + 1.8 * strength)
-
-
-def _brightness(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Brightness(picture).enhance(0.1 + 1.8 * strength)
-
-
-def _sharpness(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Sharpness(picture).enhance(0.1 + 1.8 * strength)
-
-
-_OPERATIONS: dict[str, Callable[[_Picture, float, int], _Picture]] = {
-    "autocontrast": _autocontrast,
-    "equalize": _equalize,
+_OPERATIONS: dict[str, _Change] = {
+    "autocontrast": lambda picture, strength, sign: ImageOps.autocontrast(picture),
+    "equalize": lambda picture, strength, sign: ImageOps.equalize(picture),
     "posterize": _posterize,
     "rotate": _rotate,
-    "solarize": _solarize,
+    "solarize": lambda picture, strength, sign: ImageOps.solarize(
+        picture, max(0, 256 - int(256 * strength))
+    ),
     "shear_x": _shear_x,
     "shear_y": _shear_y,
     "translate_x": _translate_x,
     "translate_y": _translate_y,
-    "color": _color,
-    "contrast": _contrast,
-    "brightness": _brightness,
-    "sharpness": _sharpness,
+    "color": _enhanced(ImageEnhance.Color),
+    "contrast": _enhanced(ImageEnhance.Contrast),
+    "brightness": _enhanced(ImageEnhance.Brightness),
+    "sharpness": _enhanced(ImageEnhance.Sharpness),
 }
 """By name: a picture, the fraction of full strength and a direction, +1 or -1, give a picture."""
 
-THIRTEEN = tuple(_OPERATIONS)
-NINE = THIRTEEN[:9]
-"""Without those four that are also corruptions of well-known benchmarks."""
+OPERATIONS = tuple(_OPERATIONS)
+"""Their names; the last four are also corruptions of well-known benchmarks."""

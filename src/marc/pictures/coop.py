@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError, one_of
-from marc.pictures.image_set import ImageSet
-from marc.pictures.listing import listed_files, made_distinct, printable, read_text, spoken
+from marc.pictures.image_set import FileBytes, ImageSet
+from marc.pictures.listing import made_distinct, printable, read_text, spoken
 
 _PARTS = ("test", "val", "train")
 _LAYOUT = '{"train": [[path, label, class name], ...], "val": [...], "test": [...]}'
@@ -48,7 +48,7 @@ def open_coop(file: Path, name: str, root: Path | None = None, part: str = "test
         raise MarcError(f"the part {part!r} is empty", got=file, allowed=filled or "none is filled")
     class_names = _class_names(file, [row for key in split for row in split[key]])
     folder = root if root is not None else _picture_folder(file, [row[0] for row in rows])
-    locations = listed_files([row[0] for row in rows], folder, file)
+    locations = FileBytes.listed([row[0] for row in rows], folder, file)
     ids, repeated = made_distinct(printable(row[0]) for row in rows)
     return ImageSet(
         name,
@@ -212,7 +212,7 @@ def _aircraft(folder: Path, pictures: Path) -> ImageSet:
         labels.append(label[variant])
     if not paths:
         raise MarcError("the list has no pictures", got=test, allowed="lines `0034309 747-400`")
-    locations = listed_files(paths, pictures, test)
+    locations = FileBytes.listed(paths, pictures, test)
     ids, _ = made_distinct(printable(path) for path in paths)
     return ImageSet("fgvc-aircraft", ids, locations, tuple(labels), class_names)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from marc.errors import MarcError
 from marc.types import OnProgress
 
 
@@ -39,6 +41,18 @@ class FileBytes:
     def n_bytes(self) -> int:
         """How many there are, without reading them."""
         return Path(self.path).stat().st_size - self.offset if self.size is None else self.size
+
+    @staticmethod
+    def listed(paths: Sequence[str], folder: Path, file: Path) -> tuple[FileBytes, ...]:
+        """Pictures that a list in `file` names. At least one must exist: else `folder` is wrong."""
+        locations = tuple(FileBytes(os.path.join(folder, path)) for path in paths)  # noqa: PTH118
+        if not any(Path(location.path).is_file() for location in locations):
+            raise MarcError(
+                f"none of the {len(locations)} pictures of the list exists",
+                got=f"{file}: first {locations[0].path}",
+                hint=f"ls {folder}, or name the folder of the pictures with --root",
+            )
+        return locations
 
 
 @dataclass(frozen=True)
@@ -82,49 +96,28 @@ class ImageSet:
         if seen != n_classes:
             yield f"pictures of {seen:,} classes; the published set has {n_classes:,}"
 
+    def duplicates(self, on_progress: OnProgress | None = None) -> list[list[str]]:
+        """Groups of ids with identical bytes, in the order of the list; none unreadable.
 
-class NamedSet(Protocol):
-    """A published set that is opened by its name."""
+        Where sizes are known without reading, only files that share their size are read.
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def images(self) -> int: ...  # noqa: D102
-    @property
-    def classes(self) -> int: ...  # noqa: D102
-    @property
-    def layout(self) -> str:
-        """Where they lie under the root folder, in words."""
-        ...
-
-    def open(self, root: Path) -> ImageSet:
-        """All of its pictures, those of the test part if there are parts."""
-        ...
-
-
-def content_duplicates(images: ImageSet, on_progress: OnProgress | None = None) -> list[list[str]]:
-    """Groups of ids with identical bytes, in the order of the list. Unreadable ones are left out.
-
-    Where sizes are known without reading, only files that share their size are read.
-
-    Args:
-        images: the list.
-        on_progress: called with what is done, how many are done, and how many there are.
-    """
-    sizes = [_size(location) for location in images.locations]
-    counts = Counter(sizes)
-    alone = None not in counts  # a picture of unknown size may equal any other
-    rows = [
-        row for row, size in enumerate(sizes) if not (alone and counts[size] == 1) and size != 0
-    ]
-    groups: dict[bytes, list[str]] = {}
-    for done, row in enumerate(rows, 1):
-        digest = _digest(images.locations[row])
-        if digest is not None:
-            groups.setdefault(digest, []).append(images.ids[row])
-        if on_progress is not None:
-            on_progress("comparing files", done, len(rows))
-    return [group for group in groups.values() if len(group) > 1]
+        Args:
+            on_progress: called with what is done, how many are done, and how many there are.
+        """
+        sizes = [_size(location) for location in self.locations]
+        counts = Counter(sizes)
+        alone = None not in counts  # a picture of unknown size may equal any other
+        rows = [
+            row for row, size in enumerate(sizes) if not (alone and counts[size] == 1) and size != 0
+        ]
+        groups: dict[bytes, list[str]] = {}
+        for done, row in enumerate(rows, 1):
+            digest = _digest(self.locations[row])
+            if digest is not None:
+                groups.setdefault(digest, []).append(self.ids[row])
+            if on_progress is not None:
+                on_progress("comparing files", done, len(rows))
+        return [group for group in groups.values() if len(group) > 1]
 
 
 def _size(location: Location) -> int | None:

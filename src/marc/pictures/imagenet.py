@@ -81,43 +81,18 @@ def _wordnet_example(n_classes: int) -> str:
 
 _V2 = "imagenetv2-matched-frequency-format-val"
 IMAGENET_SETS: tuple[_ImageNetSet, ...] = (
-    _ImageNetSet(
-        "imagenet-val",
-        50_000,
-        "imagenet",
-        1000,
-        (
-            "val",
-            "imagenet/images/val",
-            "imagenet/val",
-            "images/val",
-            "ILSVRC2012/val",
-            "ILSVRC/Data/CLS-LOC/val",
-        ),
-    ),
-    _ImageNetSet(
-        "imagenet-a", 7_500, "imagenet-a", 200, ("imagenet-a", "imagenet-adversarial/imagenet-a")
-    ),
-    _ImageNetSet(
-        "imagenet-v2", 10_000, "imagenet", 1000, (_V2, f"imagenetv2/{_V2}"), numbered=True
-    ),
-    _ImageNetSet(
-        "imagenet-r", 30_000, "imagenet-r", 200, ("imagenet-r", "imagenet-rendition/imagenet-r")
-    ),
-    _ImageNetSet(
-        "imagenet-sketch",
-        50_889,
-        "imagenet",
-        1000,
-        (
-            "sketch",
-            "ImageNet-Sketch/sketch",
-            "imagenet-sketch/images",
-            "imagenet-sketch/sketch",
-            "imagenet-sketch",
-        ),
-    ),
-)
+    _ImageNetSet("imagenet-val", 50_000, "imagenet", 1000,
+                 ("val", "imagenet/images/val", "imagenet/val", "images/val", "ILSVRC2012/val",
+                  "ILSVRC/Data/CLS-LOC/val")),
+    _ImageNetSet("imagenet-a", 7_500, "imagenet-a", 200,
+                 ("imagenet-a", "imagenet-adversarial/imagenet-a")),
+    _ImageNetSet("imagenet-v2", 10_000, "imagenet", 1000, (_V2, f"imagenetv2/{_V2}"), True),
+    _ImageNetSet("imagenet-r", 30_000, "imagenet-r", 200,
+                 ("imagenet-r", "imagenet-rendition/imagenet-r")),
+    _ImageNetSet("imagenet-sketch", 50_889, "imagenet", 1000,
+                 ("sketch", "ImageNet-Sketch/sketch", "imagenet-sketch/images",
+                  "imagenet-sketch/sketch", "imagenet-sketch")),
+)  # fmt: skip
 
 
 def _label(published: _ImageNetSet, folder: str, label: dict[str, int]) -> int | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from marc.errors import MarcError
-from marc.pictures.image_set import FileBytes
 
 
 def read_text(file: Path) -> str:
@@ -20,18 +19,6 @@ def read_text(file: Path) -> str:
         raise MarcError(
             "the file is not text in UTF-8", got=f"{file}: byte {problem.start}", allowed="UTF-8"
         ) from None
-
-
-def listed_files(paths: Sequence[str], folder: Path, file: Path) -> tuple[FileBytes, ...]:
-    """The pictures that a list names. One at least must exist: else the folder is a wrong one."""
-    locations = tuple(FileBytes(os.path.join(folder, path)) for path in paths)  # noqa: PTH118
-    if not any(Path(location.path).is_file() for location in locations):
-        raise MarcError(
-            f"none of the {len(locations)} pictures of the list exists",
-            got=f"{file}: first {locations[0].path}",
-            hint=f"ls {folder}, or name the folder of the pictures with --root",
-        )
-    return locations
 
 
 def printable(path: str) -> str:

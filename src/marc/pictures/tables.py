@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
-from marc.pictures.image_set import ImageSet
+from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.labels import read_labels
-from marc.pictures.listing import listed_files, made_distinct, printable, read_text
+from marc.pictures.listing import made_distinct, printable, read_text
 
 _EXAMPLE = "a first line `path,label`, then lines like `cats/1.jpg,cat`"
 
@@ -28,7 +28,7 @@ def open_csv(file: Path, name: str, root: Path | None = None) -> ImageSet:
     folder = root if root is not None else file.parent
     paths = [_path(row["path"], place, file) for place, row in rows]
     _refuse_repeats(file, paths, [place for place, _ in rows])
-    locations = listed_files(paths, folder, file)
+    locations = FileBytes.listed(paths, folder, file)
     known = None
     if "label" in columns:
         written = [row["label"].strip() for _, row in rows]
@@ -110,7 +110,7 @@ def open_metadata(file: Path, name: str) -> ImageSet:
                 "a row names no picture", got=f"{file}: {place}", allowed="a field `file_name`"
             )
     paths = [str(row["file_name"]) for _, row in rows]
-    locations = listed_files(paths, file.parent, file)
+    locations = FileBytes.listed(paths, file.parent, file)
     known = None
     if any(row.get("label") is not None for _, row in rows):
         written = ["" if row.get("label") is None else str(row["label"]) for _, row in rows]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from marc.errors import MarcError, integer, one_of
-from marc.pictures.augmix import NINE, THIRTEEN, augmix
+from marc.pictures.augmix import OPERATIONS, augmix
 from marc.pictures.crops import Crop, crop_picture
 
 _N_TRIES = 10
@@ -74,7 +74,7 @@ _RECIPES: dict[str, _ViewRecipe] = {
             "the crops of VA in AugMix with 9 operations at severity 1",
             "TDA on ImageNet-A, V2, R and Sketch, TPT on the cross-domain sets, ETTA",
             _WIDE,
-            operations=NINE,
+            operations=OPERATIONS[:9],
             severity=1.0,
         ),
         _ViewRecipe(
@@ -88,7 +88,7 @@ _RECIPES: dict[str, _ViewRecipe] = {
             "the crops of VC in AugMix with 13 operations at severity 50",
             "COSMIC on the cross-domain sets",
             _NARROW,
-            operations=THIRTEEN,
+            operations=OPERATIONS,
             severity=50.0,
         ),
     )
