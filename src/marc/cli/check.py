@@ -92,7 +92,7 @@ def _gpus() -> Finding:
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a driver that does not answer is told below
+        warnings.simplefilter("ignore")  # a driver that does not answer is reported below
         there = torch.cuda.is_available()
     if there:
         cards = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
