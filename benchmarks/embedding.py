@@ -22,7 +22,7 @@ from PIL import Image
 
 from benchmarks.words import table
 from marc.embed.fill import embed
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, wanted_by
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, pixels_for
 from marc.embed.workers import ViewPlan, Workers, prepare
 from marc.pictures import open_images
 
@@ -85,7 +85,7 @@ def rate(count: int, work: Callable[[], object]) -> float:
 def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, float]:
     """Images a second of each encoder, and of both in turn, from decoded squares in memory."""
     pieces = plan.images.ids[:N_DISTINCT], plan.images.locations[:N_DISTINCT]
-    squares = prepare(pieces, wanted_by(list(jobs), True)).squares
+    squares = prepare(pieces, pixels_for(list(jobs), True)).squares
     many = {crop: np.tile(s, (n_images // len(s) or 1, 1, 1, 1)) for crop, s in squares.items()}
     rates = {}
     for job in jobs:
@@ -99,9 +99,9 @@ def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, f
 
 def reading_rates(plan: EmbeddingPlan, jobs: Jobs, workers: Workers, n_images: int) -> list[float]:
     """Pictures a second read, decoded and cropped: in one process, and in all workers."""
-    wanted = wanted_by(list(jobs), True)
+    spec = pixels_for(list(jobs), True)
     ids, places = plan.images.ids[:n_images], plan.images.locations[:n_images]
-    pieces = [((ids[s : s + 16], places[s : s + 16]), wanted) for s in range(0, n_images, 16)]
+    pieces = [((ids[s : s + 16], places[s : s + 16]), spec) for s in range(0, n_images, 16)]
     few = pieces[: max(1, min(len(pieces), 16))]
     one = rate(16 * len(few), lambda: [prepare(*piece) for piece in few])
     return [one, rate(len(ids), lambda: list(workers.prepare(pieces)))]

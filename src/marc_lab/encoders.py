@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading, check_choices, check_images
+from marc.encoders._loading import Loading
 from marc.encoders.cards import Encoder, EncoderCard, Library, Training
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.errors import MarcError, integer
@@ -58,7 +58,7 @@ def _mini_cards() -> dict[str, EncoderCard]:
 def _load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     """The encoder of a card."""
     loading = loading or Loading()
-    check_choices(card, loading)
+    loading.refuse_weights(card)
     if card is _PIXELS:
         return _Pixels(loading.batch)
     encoder = OnnxEncoder(card, _WEIGHTS / card.tag, loading.batch)
@@ -134,7 +134,7 @@ class _Pixels:
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Averaged, centred pixels."""
-        check_images(self.card, images)
+        self.card.check_images(images)
         size = self.card.crop.size // _COARSE
         cells = images.reshape(len(images), _COARSE, size, _COARSE, size, 3).mean(
             axis=(2, 4), dtype=np.float64

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marc.cli._label_order import _best_one_to_one, _usual_mistakes, check_label_order
-from marc.errors import MarcError
 
 
 def honest(accuracy, n_classes, per_class, seed=0):
@@ -159,18 +158,3 @@ def test_usual_mistakes_are_distinct_permutations_and_not_the_given_order():
         assert sorted(order) == list(range(30))
         assert not np.array_equal(order, np.arange(30))
     assert [name for name, _ in _usual_mistakes(2, ["a", "b"])] == ["reversed order"]
-
-
-@pytest.mark.parametrize(
-    ("answers", "labels", "n_classes", "message"),
-    [
-        ([0, 1], [0, 1, 1], 2, "answers must be one whole number per image"),
-        ([0, 1], [0.5, 1], 2, "labels must be one whole number per image"),
-        ([0, 2], [0, 1], 2, "answers must be classes"),
-        ([0, 1], [-1, 1], 2, "labels must be classes"),
-        ([0, 0], [0, 0], 1, "n_classes"),
-    ],
-)
-def test_bad_input_is_refused(answers, labels, n_classes, message):
-    with pytest.raises(MarcError, match=message):
-        check_label_order(answers, labels, n_classes)

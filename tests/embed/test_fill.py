@@ -18,9 +18,9 @@ from marc.embed.plan import EncoderSpec, Job, load_jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan
 from marc.encoders import create_encoder, create_predictor
-from marc.pictures.class_names import with_class_names
 from marc.pictures.crops import crop_picture
 from marc.pictures.decoding import REASONS, Unreadable, decode
+from marc.pictures.labels import with_class_names
 from marc.pictures.views import make_views
 from marc.scores import unit
 

@@ -6,7 +6,7 @@ from helpers.embedding_trees import draw_lab_folder, embed_plan, make_plan
 
 from marc import MarcError
 from marc.embed.plan import load_jobs
-from marc.embed.ray import _Filler, _settled, embed_with_ray
+from marc.embed.ray import _as_chosen, _Filler, embed_with_ray
 from marc.embed.store import FeatureStore
 
 
@@ -51,7 +51,7 @@ def test_a_worker_with_other_weights_is_refused(tmp_path):
 def test_what_was_chosen_here_is_what_workers_are_told(tmp_path):
     plan = make_plan(draw_lab_folder(tmp_path / "pictures"), tmp_path / "s")
     jobs = load_jobs(plan)
-    told = _settled(plan, jobs)
+    told = _as_chosen(plan, jobs)
     for spec, job in zip((told.predictor, *told.spaces), jobs, strict=True):
         assert (spec.precision, spec.batch) == (job.encoder.precision, job.encoder.batch)
     assert [job.made for job in load_jobs(told)] == [job.made for job in jobs]

@@ -11,7 +11,7 @@ import zarr
 
 from marc import MarcError
 from marc.embed.changes import _create_store, holds_list, writing
-from marc.embed.store import CONTENT, IDS, LABELS, STATUS, FeatureStore, is_store
+from marc.embed.store import FeatureStore, is_store
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.results.files import differences
 from marc.results.locks import LOCK, locked
@@ -39,8 +39,8 @@ def store(tmp_path):
 def fill(store, name="spaces/x", value=1.0, finish=True):
     for chunk in range(store.n_chunks):
         rows = store.rows(chunk)
-        store.write(STATUS, chunk, np.zeros(len(rows), np.uint8))
-        store.write(CONTENT, chunk, np.zeros((len(rows), 16), np.uint8))
+        store.write(FeatureStore.STATUS, chunk, np.zeros(len(rows), np.uint8))
+        store.write(FeatureStore.CONTENT, chunk, np.zeros((len(rows), 16), np.uint8))
         store.write(name, chunk, np.full((len(rows), 2), value, np.float32))
     if finish:
         store.finish(name)
@@ -51,14 +51,14 @@ def test_a_store_is_a_plain_zarr_group_that_names_its_pictures(store):
     assert group.metadata.zarr_format == 3
     assert group["images/ids"][:].tolist() == list(images().ids)
     assert group["images/labels"][:].tolist() == list(images().labels)
-    assert store.get(IDS).tolist() == list(images().ids)
+    assert store.get(FeatureStore.IDS).tolist() == list(images().ids)
     assert store.n_chunks == 3
     assert [len(store.rows(chunk)) for chunk in range(3)] == [4, 4, 2]
 
 
 def test_an_unlabelled_list_has_no_labels(tmp_path):
     make(tmp_path / "s", images(labels=None, class_names=()))
-    assert FeatureStore(tmp_path / "s").attributes(LABELS) == {}
+    assert FeatureStore(tmp_path / "s").attributes(FeatureStore.LABELS) == {}
 
 
 def test_a_chunk_of_zeros_is_a_chunk(store):
@@ -75,7 +75,7 @@ def test_a_chunk_of_zeros_is_a_chunk(store):
 
 def test_readers_see_only_what_could_be_read(store):
     fill(store, finish=False)
-    store.write(STATUS, 0, np.array([0, 3, 0, 0], np.uint8))
+    store.write(FeatureStore.STATUS, 0, np.array([0, 3, 0, 0], np.uint8))
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
     store.write("spaces/x", 0, values)
     assert store.read("spaces/x")[:3].tolist() == values[[0, 2, 3]].tolist()
@@ -97,7 +97,7 @@ def test_an_array_made_otherwise_is_refused_by_name(store):
 
 def test_a_digest_is_of_what_readers_see(store):
     fill(store)
-    store.write(STATUS, 1, np.array([0, 3, 0, 0], np.uint8))
+    store.write(FeatureStore.STATUS, 1, np.array([0, 3, 0, 0], np.uint8))
     store.write("spaces/x", 2, np.arange(4, dtype=np.float32).reshape(2, 2))
     store.prepare("spaces/z", (2,), "float32", made={})
     for chunk in range(3):
@@ -146,7 +146,7 @@ def test_a_store_killed_in_the_making_is_made_again(store, monkeypatch, moment):
     assert not is_store(store.path)
     monkeypatch.undo()
     assert not holds_list(store.path, images(9), chunk=4)
-    assert make(store.path, images(9)).get(IDS).tolist() == list(images(9).ids)
+    assert make(store.path, images(9)).get(FeatureStore.IDS).tolist() == list(images(9).ids)
 
 
 def test_where_no_store_comes_of_it_no_folder_stays(tmp_path):
@@ -179,7 +179,7 @@ def test_one_writer_at_a_time_and_leftovers_are_cleared(store):
         assert not left.exists()
         with pytest.raises(MarcError, match="another marc embed"), writing(store.path):
             pass
-        FeatureStore(store.path).get(IDS)  # readers do not wait
+        FeatureStore(store.path).get(FeatureStore.IDS)  # readers do not wait
     with writing(store.path):
         pass
 
@@ -238,12 +238,14 @@ def test_the_attributes_of_a_small_array_are_written_together(store, monkeypatch
     assert set(store.attributes("predictor/prototypes")) == seen[0]
 
 
-@pytest.mark.parametrize("name", [IDS, LABELS, STATUS, "spaces/x"])
+@pytest.mark.parametrize(
+    "name", [FeatureStore.IDS, FeatureStore.LABELS, FeatureStore.STATUS, "spaces/x"]
+)
 @pytest.mark.parametrize("harm", ["cut", "altered", "lost", "no array"])
 def test_a_damaged_store_says_what_and_what_to_do(store, name, harm):
     fill(store)
-    store.write(STATUS, 0, np.array([0, 0, 0, 3], np.uint8))
-    store.finish(STATUS)
+    store.write(FeatureStore.STATUS, 0, np.array([0, 0, 0, 3], np.uint8))
+    store.finish(FeatureStore.STATUS)
     files = sorted((store.path / name / "c").rglob("*"))
     chunk = next(path for path in files if path.is_file())
     if harm == "cut":

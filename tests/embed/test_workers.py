@@ -12,14 +12,14 @@ import pytest
 from helpers.image_trees import draw
 from PIL import Image
 
-from marc.embed.workers import ViewPlan, Wanted, Workers, join, prepare
+from marc.embed.workers import PixelSpec, Prepared, ViewPlan, Workers, prepare
 from marc.pictures.crops import Crop, crop_picture
 from marc.pictures.decoding import _DAMAGED, _MISSING
 from marc.pictures.image_set import FileBytes
 from marc.pictures.views import make_views
 
 SMALL, LARGE = Crop(8, 8), Crop(16, 20)
-WANTED = Wanted((SMALL, LARGE), (SMALL, ViewPlan("VC", 3, 7)), True)
+SPEC = PixelSpec((SMALL, LARGE), (SMALL, ViewPlan("VC", 3, 7)), True)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def pieces(tmp_path):
 
 
 def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
-    whole = join([prepare(piece, WANTED) for piece in pieces])
+    whole = Prepared.joined([prepare(piece, SPEC) for piece in pieces])
     assert whole.status.tolist() == [0, 0, 0, _DAMAGED, 0, _MISSING, 0]
     assert {crop: squares.shape for crop, squares in whole.squares.items()} == {
         SMALL: (7, 8, 8, 3),
@@ -55,17 +55,17 @@ def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
 
 
 def test_floats_of_mixed_views_survive_a_piece_that_cannot_be_read(pieces):
-    wanted = Wanted((), (SMALL, ViewPlan("VD", 2, 0)), True)
+    spec = PixelSpec((), (SMALL, ViewPlan("VD", 2, 0)), True)
     parts = [
-        prepare(piece, wanted) for piece in [*pieces[:2], ((pieces[2][0][1],), pieces[2][1][1:])]
+        prepare(piece, spec) for piece in [*pieces[:2], ((pieces[2][0][1],), pieces[2][1][1:])]
     ]
-    whole = join(parts)
+    whole = Prepared.joined(parts)
     assert whole.views.dtype == np.float32
     assert np.array_equal(whole.views[:2], parts[0].views)
 
 
 def test_processes_give_what_this_process_gives_in_order(pieces):
-    work = [(piece, WANTED) for piece in pieces] * 4
+    work = [(piece, SPEC) for piece in pieces] * 4
     with Workers(2) as processes, Workers(0) as none:
         for there, here in zip(processes.prepare(work), none.prepare(work), strict=True):
             assert np.array_equal(there.content, here.content)

@@ -11,7 +11,7 @@ import marc
 import marc_lab
 from marc import MarcError
 from marc.encoders import encoder_card
-from marc.encoders.onnx_files import external_files
+from marc.encoders.from_onnx import _external_files
 from marc.scores import unit
 
 SIZE, DIM = 4, 5
@@ -108,14 +108,14 @@ def test_files_are_found_wherever_a_graph_names_them():
     graph = field(
         7, several(1, (node("If", ["c"], "x", branch), node("Constant", [], "y", constant)))
     )
-    assert external_files(graph) == ["deep.data", "here.data"]
+    assert _external_files(graph) == ["deep.data", "here.data"]
     function = field(25, field(7, node("Constant", [], "y", constant)))
-    assert external_files(function) == ["here.data"]
+    assert _external_files(function) == ["here.data"]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in WEIGHTS.glob("*.onnx")))
 def test_the_shipped_graphs_are_whole(name):
-    assert external_files((WEIGHTS / name).read_bytes()) == []
+    assert _external_files((WEIGHTS / name).read_bytes()) == []
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_the_shipped_graphs_are_whole(name):
     ids=["empty", "text", "length", "number"],
 )
 def test_what_is_no_graph_names_no_files(content):
-    assert external_files(content) == []
+    assert _external_files(content) == []

@@ -14,7 +14,7 @@ from marc import MarcError
 from marc.encoders import encoder_card, torch_runtime
 from marc.encoders._loading import Loading
 from marc.encoders.from_timm import build_tower
-from marc.encoders.torch_runtime import _choose_device, settle, state_digest
+from marc.encoders.torch_runtime import Running, _choose_device, state_digest
 
 NAME = "timm:test_vit.r160_in1k"
 ROW = "blocks.0.norm1.weight"
@@ -182,22 +182,22 @@ def test_half_precision_in_a_file_is_float32_in_a_model(tower, tmp_path):
 
 def test_devices_and_precisions(monkeypatch):
     with pytest.raises(MarcError, match="unknown device"):
-        settle(Loading(device="tpu"))
+        Running.choose(Loading(device="tpu"))
     with pytest.raises(MarcError, match="unknown precision"):
-        settle(Loading(precision="float8"))
+        Running.choose(Loading(precision="float8"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(MarcError, match="no such GPU"):
         _choose_device("cuda")
-    assert settle(Loading()) == torch_runtime.Running("cpu", "float32", 32)
+    assert Running.choose(Loading()) == Running("cpu", "float32", 32)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(
         torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation
     )
-    assert settle(Loading()).precision == "float32"  # what is emulated is slow
+    assert Running.choose(Loading()).precision == "float32"  # what is emulated is slow
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
-    assert settle(Loading()) == torch_runtime.Running("cuda", "bfloat16", 256)
-    assert settle(Loading(device="cuda:1", batch=7)).device == "cuda:1"
+    assert Running.choose(Loading()) == Running("cuda", "bfloat16", 256)
+    assert Running.choose(Loading(device="cuda:1", batch=7)).device == "cuda:1"
     with pytest.raises(MarcError, match="cuda:0, cuda:1"):
         _choose_device("cuda:2")
 

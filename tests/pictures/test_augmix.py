@@ -4,15 +4,15 @@ from PIL import Image
 
 from marc.pictures.augmix import (
     _OPERATIONS,
-    NINE,
-    THIRTEEN,
+    OPERATIONS,
+    _draw_mixture,
+    _mix,
     _Mixture,
     _operate,
     _Operation,
-    draw_mixture,
-    mix,
 )
 
+NINE, THIRTEEN = OPERATIONS[:9], OPERATIONS
 LEVELS = (0.1, 0.5, 1.0, 2.5, 5.0, 9.99, 10.0, 17.3, 31.0, 50.0)
 
 
@@ -26,7 +26,7 @@ def after(picture, name, level, sign=1):
 
 
 def mixtures(n, names=THIRTEEN, severity=50.0):
-    return [draw_mixture(names, severity, np.random.default_rng(seed)) for seed in range(n)]
+    return [_draw_mixture(names, severity, np.random.default_rng(seed)) for seed in range(n)]
 
 
 def test_the_lists_of_operations():
@@ -127,7 +127,7 @@ def test_draws_are_as_described(severity):
     assert weights.min() >= 0
     np.testing.assert_allclose(weights.mean(axis=0), 1 / 3, atol=0.02)
     np.testing.assert_allclose(weights.var(axis=0), 1 / 18, atol=0.005)  # of Dirichlet(1, 1, 1)
-    kept = np.array([mixture.kept for mixture in drawn_mixtures])
+    kept = np.array([mixture.original for mixture in drawn_mixtures])
     np.testing.assert_allclose(np.quantile(kept, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.03)
     chains = [chain for mixture in drawn_mixtures for chain in mixture.chains]
     assert len(chains) == 3 * len(drawn_mixtures)
@@ -167,21 +167,21 @@ def test_mixing_pixels_is_mixing_after_normalisation():
             for operation in chain:
                 copy = _operate(copy, operation)
             chained += weight * normalised(copy)
-        slow = mixture.kept * normalised(picture) + (1 - mixture.kept) * chained
-        np.testing.assert_allclose(normalised(mix(picture, mixture)), slow, atol=2e-6)
+        slow = mixture.original * normalised(picture) + (1 - mixture.original) * chained
+        np.testing.assert_allclose(normalised(_mix(picture, mixture)), slow, atol=2e-6)
 
 
 def test_a_mixture_is_not_rounded_and_stays_within_the_range_of_pixels():
     for picture in (drawn(), Image.new("RGB", (8, 8), "white"), Image.new("RGB", (8, 8))):
-        mixed = np.stack([mix(picture, mixture) for mixture in mixtures(150)])
+        mixed = np.stack([_mix(picture, mixture) for mixture in mixtures(150)])
         assert mixed.dtype == np.float32
         assert mixed.min() >= 0
         assert mixed.max() <= 255
-    fraction = mix(drawn(), mixtures(1)[0]) % 1
+    fraction = _mix(drawn(), mixtures(1)[0]) % 1
     assert ((fraction > 0.1) & (fraction < 0.9)).any()
 
 
 def test_keeping_everything_gives_the_picture():
     chains = ((_Operation("rotate", 50.0, 1),),) * 3
-    kept = mix(drawn(), _Mixture((0.2, 0.3, 0.5), 1.0, chains))
+    kept = _mix(drawn(), _Mixture((0.2, 0.3, 0.5), 1.0, chains))
     np.testing.assert_array_equal(kept, np.asarray(drawn()))

@@ -6,7 +6,7 @@ import pytest
 from helpers import image_trees as trees
 
 from marc.errors import MarcError
-from marc.pictures import FileBytes, ImageSet, content_duplicates, open_images, with_class_names
+from marc.pictures import FileBytes, ImageSet, open_images, with_class_names
 from marc.pictures.decoding import Unreadable, read_picture
 
 
@@ -213,7 +213,7 @@ def test_equal_files_are_found_and_few_are_read(tmp_path):
     for name in ("empty1.png", "empty2.png"):
         (tmp_path / name).write_bytes(b"")
     images, calls = open_images(f"folder/{tmp_path}"), []
-    groups = content_duplicates(images, lambda *step: calls.append(step))
+    groups = images.duplicates(lambda *step: calls.append(step))
     assert groups == [["a.png", "c.png"], ["b.png", "e.png"]]
     assert calls == [("comparing files", done, 4) for done in (1, 2, 3, 4)]  # not d, not empty
 
@@ -228,7 +228,7 @@ def test_equal_pictures_in_other_places_are_found(tmp_path):
         InMemory(b"other"),
     )
     images = ImageSet("x", ("a", "b", "c", "d", "e"), places)
-    assert content_duplicates(images) == [["a", "b"]]
+    assert images.duplicates() == [["a", "b"]]
 
 
 def test_one_file_by_two_paths_is_listed_twice(tmp_path):

@@ -13,7 +13,7 @@ from helpers.repository import ROOT
 
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS, imagenet, open_images
-from marc.pictures.cross_domain import _EUROSAT_NAMES, CROSS_DOMAIN_SETS
+from marc.pictures.coop import _EUROSAT_NAMES, CROSS_DOMAIN_SETS
 from marc.pictures.decoding import REASONS, read_picture
 from marc.pictures.imagenet import IMAGENET_SETS
 
@@ -30,21 +30,21 @@ def lists():
 
 def test_the_lists_are_those_of_the_packages_and_nothing_heavy_is_imported(lists):
     code = """import sys
-from marc.pictures.imagenet import class_names, wordnet_ids
-print(len(class_names()), len(wordnet_ids("imagenet")), len(wordnet_ids("imagenet-a")))
+from marc.pictures.imagenet import _class_names, _wordnet_ids
+print(len(_class_names()), len(_wordnet_ids("imagenet")), len(_wordnet_ids("imagenet-a")))
 print([name for name in ("torch", "timm", "open_clip", "pyarrow", "PIL") if name in sys.modules])"""
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == ["1000 1000 200", "[]"]
 
 
 def test_labels_of_the_small_sets_are_sorted_ids_and_their_masks_are_timms(lists):
-    everything = lists.wordnet_ids("imagenet")
-    assert list(everything) == sorted(set(everything))
+    all_ids = lists._wordnet_ids("imagenet")
+    assert list(all_ids) == sorted(set(all_ids))
     for classes in ("imagenet-a", "imagenet-r"):
-        ids = lists.wordnet_ids(classes)
+        ids = lists._wordnet_ids(classes)
         assert list(ids) == sorted(set(ids))
-        mask = lists.labels_within_imagenet(classes)
-        assert [everything[index] for index in mask] == list(ids)
+        mask = lists._labels_within_imagenet(classes)
+        assert [all_ids[index] for index in mask] == list(ids)
         stored = imagenet._package_file(
             "timm", "data", "_info", f"{classes.replace('-', '_')}_indices.txt"
         )
@@ -56,12 +56,12 @@ def test_names_are_those_that_open_clip_would_give(lists):
     spec = spec_from_file_location("metadata_alone", file)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert lists.class_names() == tuple(module.IMAGENET_CLASSNAMES)
+    assert lists._class_names() == tuple(module.IMAGENET_CLASSNAMES)
 
 
 def test_names_that_imagenet_has_twice_are_still_there(lists):
     """They share a prototype: whoever reads the names must see it and not drop a class."""
-    names = lists.class_names()
+    names = lists._class_names()
     assert [names[index] for index in (657, 744)] == ["missile"] * 2
     assert [names[index] for index in (836, 837)] == ["sunglasses"] * 2
 
@@ -132,8 +132,8 @@ def test_no_picture_of_imagenet_a_is_lost_by_its_name(lists, tmp_path):
 
 def test_the_published_counts_leave_no_note(lists, tmp_path, monkeypatch):
     trees.tree(tmp_path / "val", f"{TENCH}/a.JPEG", f"{GOLDFISH}/a.JPEG")
-    small = replace(IMAGENET_SETS[0], images=2, n_classes=2)
-    assert imagenet.open_imagenet(small, tmp_path).notes == ()
+    small = replace(IMAGENET_SETS[0], images=2, classes=2)
+    assert small.open(tmp_path).notes == ()
 
 
 def test_flat_validation_pictures_are_explained(tmp_path):

@@ -13,18 +13,22 @@ import marc
 from marc.memory import Memory
 from marc.replay.weights import winning_segments
 from marc.report.explorer import (
+    _HUB,
     _HUB_READS,
-    HUB,
+    _NEAREST,
+    _choose_queries,
     _contenders,
-    choose_queries,
-    explore,
-    look,
-    outcomes,
-    sample_images,
-    weight_stops,
+    _disagreement,
+    _hub_ratio,
+    _look,
+    _nearest_entries,
+    _outcomes,
+    _queries,
+    _read_queries,
+    _sample_images,
+    _weight_stops,
 )
 from marc.report.inputs import Inputs
-from marc.report.memory_view import NEAREST, disagreement, hub_ratio, nearest_entries, read_queries
 from marc.report.setting import make_subject
 from marc.results.folder import Stored
 from marc.scores import fuse
@@ -69,7 +73,7 @@ def told(request, stream):
     method = METHODS[request.param]
     subject = subject_of(method, stream, "styles")
     rows = np.arange(len(stream))
-    queries = {query["row"]: query for query in explore(subject, look(subject), rows)}
+    queries = {query["row"]: query for query in _queries(subject, _look(subject), rows)}
     online, order = [], stream.shuffled(SEED)
     method.reset()
     beside = Memory(stream.n_classes, method.capacity, stream.features.dim("styles"))
@@ -90,7 +94,7 @@ def told(request, stream):
 
 
 def near(memory, key):
-    return memory.neighbors(key, NEAREST)
+    return memory.neighbors(key, _NEAREST)
 
 
 def test_the_entries_are_what_the_memory_held_at_that_moment(told):
@@ -141,7 +145,7 @@ def test_the_listed_classes_answer_for_all_classes_at_any_weight(told):
     draw = np.random.default_rng(0)
     weights = [0.0, *draw.uniform(0, 100, 5), *10 ** draw.uniform(-3, 4, 10), 1e9]
     for place, space in enumerate(subject.shown_spaces):
-        read = read_queries(space, subject.method, subject.stream, subject.history, rows)
+        read = _read_queries(space, subject.method, subject.stream, subject.history, rows)
         slope = read.evidence * subject.fusion.scale[:, np.newaxis]
         for weight in weights:
             expected = fuse(subject.fusion.constant, slope, weight).argmax(axis=1)
@@ -150,7 +154,7 @@ def test_the_listed_classes_answer_for_all_classes_at_any_weight(told):
 
 def test_the_answers_are_those_of_replay_at_many_weights(stream):
     subject = subject_of(METHODS["plain"], stream)
-    queries = explore(subject, look(subject), np.arange(150))
+    queries = _queries(subject, _look(subject), np.arange(150))
     for space, name in enumerate(subject.shown_spaces):
         for weight in (0.0, 0.5, 3.0, 7.0, 22.5, 100.0):
             method = marc.MARC(name, capacity=3, weight=weight)
@@ -198,7 +202,7 @@ def test_nearest_entries_of_equal_similarity_are_those_of_the_lower_rows():
     stream = marc.Stream.from_arrays(keys, np.eye(2), {"same": keys}).reordered(order)
     from marc.replay.lifetimes import History
 
-    nearest = nearest_entries(keys, History.trace(trajectory, (25,), stream.n_classes), 6)
+    nearest = _nearest_entries(keys, History.trace(trajectory, (25,), stream.n_classes), 6)
     for time, item in enumerate(order):
         held = [row for rows in trajectory.retained(time, 25).values() for row in rows]
         expected = sorted(held, key=lambda row: (-float(keys[row] @ keys[item]), row))[:6]
@@ -208,10 +212,10 @@ def test_nearest_entries_of_equal_similarity_are_those_of_the_lower_rows():
 def test_disagreement_compares_bags_of_labels():
     draw = np.random.default_rng(1)
     label = draw.integers(4, size=50)
-    first, second = draw.integers(50, size=(2, 200, NEAREST))
+    first, second = draw.integers(50, size=(2, 200, _NEAREST))
     first[:20, 5:] = second[:20, 5:] = -1
     first[0] = second[0] = -1
-    given = disagreement(first, second, label)
+    given = _disagreement(first, second, label)
     for ours, theirs, value in zip(first, second, given, strict=True):
         bags = [Counter(label[rows[rows >= 0]].tolist()) for rows in (ours, theirs)]
         size = max(1, sum(bags[0].values()))
@@ -221,46 +225,46 @@ def test_disagreement_compares_bags_of_labels():
 
 def test_hubs_are_counted_against_equal_chances(stream):
     subject = subject_of(METHODS["plain"], stream)
-    views, history = look(subject), subject.history
+    views, history = _look(subject), subject.history
     nearest = views.nearest["both"]
     expected = np.zeros(150)
     for time in range(150):
         rows = [r for rows in subject.trajectory.retained(time, 3).values() for r in rows]
-        expected[rows] += min(NEAREST, len(rows)) / max(1, len(rows))
+        expected[rows] += min(_NEAREST, len(rows)) / max(1, len(rows))
     counts = Counter(nearest[nearest >= 0].tolist())
-    ratio = hub_ratio(nearest, history)
+    ratio = _hub_ratio(nearest, history)
     for row in range(150):
         assert ratio[row] == pytest.approx(counts[row] / expected[row] if expected[row] else 0)
-        assert views.hubs["both"][row] == (ratio[row] >= HUB and counts[row] >= _HUB_READS)
+        assert views.hubs["both"][row] == (ratio[row] >= _HUB and counts[row] >= _HUB_READS)
 
 
 def test_outcomes_are_repairs_and_regressions(stream):
     subject = subject_of(METHODS["plain"], stream)
     run = marc.replay(METHODS["plain"], stream.shuffled(SEED))
-    kinds = outcomes(subject)
+    kinds = _outcomes(subject)
     assert sorted(np.flatnonzero(kinds["repaired"])) == sorted(run.repairs)
     assert sorted(np.flatnonzero(kinds["broken"])) == sorted(run.regressions)
 
 
 def test_the_queries_are_chosen_by_the_stated_rule(stream):
     subject = subject_of(METHODS["plain"], stream)
-    views, samples, time = look(subject), sample_images(subject), subject.history.time
-    chosen = choose_queries(views, samples, time, 60)
+    views, samples, time = _look(subject), _sample_images(subject), subject.history.time
+    chosen = _choose_queries(views, samples, time, 60)
     assert len(chosen) == len(set(chosen.tolist())) == 60
     assert set(np.concatenate(list(samples.values())).tolist()) <= set(chosen.tolist())
     for wanted in views.kinds.values():
         most = views.ranked(wanted, time)[: 60 // (2 * len(views.kinds))]
         assert set(most.tolist()) <= set(chosen.tolist())
     assert (np.diff(views.disagreement[chosen]) <= 0).all()
-    assert choose_queries(views, samples, time, 1000).tolist() == (
+    assert _choose_queries(views, samples, time, 1000).tolist() == (
         views.ranked(np.ones(150, dtype=bool), time).tolist()
     )
-    assert len(choose_queries(views, samples, time, 5)) == 5
+    assert len(_choose_queries(views, samples, time, 5)) == 5
 
 
 def test_samples_are_of_their_kind_and_spread_over_the_stream(stream):
     subject = subject_of(METHODS["plain"], stream)
-    samples, time = sample_images(subject), subject.history.time
+    samples, time = _sample_images(subject), subject.history.time
     right = subject.prediction == subject.labels
     assert right[samples["right both times"]].all()
     assert not right[samples["wrong both times"]].any()
@@ -272,10 +276,10 @@ def test_samples_are_of_their_kind_and_spread_over_the_stream(stream):
 
 def test_without_labels_the_explorer_says_only_what_changed(stream):
     subject = subject_of(METHODS["plain"], replace(stream, row_labels=None))
-    views = look(subject)
+    views = _look(subject)
     assert set(views.kinds) == {"changed", "low margin", "hubs"}
-    assert set(sample_images(subject)) == {"changed", "unchanged"}
-    [query] = explore(subject, views, np.array([7]))
+    assert set(_sample_images(subject)) == {"changed", "unchanged"}
+    [query] = _queries(subject, views, np.array([7]))
     assert query["truth"] is None
     assert {entry["truth"] for entries in query["entries"] for entry in entries} == {None}
 
@@ -289,13 +293,13 @@ def test_a_stream_of_one_space_is_shown_alone():
     )
     subject = subject_of(marc.MARC("predictor", seed=SEED), only)
     assert subject.shown_spaces == ("predictor",)
-    [query] = explore(subject, look(subject), np.array([7]))
+    [query] = _queries(subject, _look(subject), np.array([7]))
     assert len(query["slopes"]) == len(query["entries"]) == 1
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.05, 7.3, 10.0, 2500.0])
 def test_the_slider_stops_at_the_usual_weights_and_at_that_of_the_run(weight):
-    stops = weight_stops(weight)
+    stops = _weight_stops(weight)
     assert stops == sorted(set(stops))
     assert {weight, *marc.WEIGHTS} <= set(stops)
     assert stops[0] == 0

@@ -6,7 +6,7 @@ from helpers.commands import tree
 
 from marc import MarcError
 from marc.report import write_report
-from marc.report.page import _as_script_data
+from marc.report.build import _as_script_data
 
 
 def test_a_page_that_is_there_is_not_made_again(results, tmp_path):

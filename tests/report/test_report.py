@@ -17,6 +17,7 @@ from marc.report import write_report
 from marc.results.folder import read_sweep
 from marc.sources.pack import read_pack
 from marc.stats import paired_difference
+from marc_paper.analysis.interaction import warm_up
 
 
 @pytest.fixture(scope="session")
@@ -164,13 +165,13 @@ def test_without_labels_the_page_says_what_changed_and_nothing_of_right_and_wron
 
 
 def test_the_unlabelled_curve_counts_changed_answers(results):
-    from marc.report.curves import by_weight
+    from marc.report.figures import _by_weight
     from marc.report.inputs import read_inputs
     from marc.report.setting import make_subject
 
     inputs = read_inputs([results["unlabelled"]])
     subject = make_subject(inputs, None, lambda step: None)
-    curves = by_weight(subject, [])
+    curves = _by_weight(subject, [])
     at = int(np.flatnonzero(curves.weights == 7.0)[0])
     stored = arrays_in(results["unlabelled"] / "predictions.npz")
     changed = (stored["prediction"] != stored["base_prediction"]).mean()
@@ -199,7 +200,7 @@ def test_the_table_of_classes_is_the_accuracy_by_class(pages, results):
 def test_the_warm_up_is_that_of_the_library(pages, results):
     stream = read_pack(results["run"].parent / "small.npz")
     runs = [marc.replay(marc.MARC("both", 4, 7.0), stream.shuffled(seed)) for seed in (0, 1)]
-    parts = np.mean([marc.warm_up(run).accuracy for run in runs], axis=0)
+    parts = np.mean([warm_up(run).accuracy for run in runs], axis=0)
     page = pages["run"].path.read_text("utf-8")
     section = page[page.index('<section id="warm-up"') :]
     cells = re.findall(r"<td>([^<]*)</td>", section[: section.index("</section>")])

@@ -17,7 +17,8 @@ from marc.cli import console
 from marc.cli.check_data import Finding, Level, check_data, open_data
 from marc.cli.embed import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
-from marc.encoders.golden import Verdict, check_golden
+from marc.encoders.cards import Encoder
+from marc.encoders.golden import check_golden
 from marc.errors import MarcError
 from marc.replay.evidence import n_threads
 from marc.results.files import ENCODING, cache_folder, versions
@@ -91,7 +92,7 @@ def _gpus() -> Finding:
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a driver that does not answer is told below
+        warnings.simplefilter("ignore")  # a driver that does not answer is reported below
         there = torch.cuda.is_available()
     if there:
         cards = [torch.cuda.get_device_properties(n) for n in range(torch.cuda.device_count())]
@@ -128,15 +129,16 @@ def _check_encoders(
             text = f"{name}: {error.problem}" + (f" ({error.got})" if error.got else "")
             yield Finding("encoders", "wrong", text, error.hint or "")
             continue
-        yield _told(check_golden(loaded), loaded.card.digest)
+        yield _compared(loaded)
     report("checking encoders", len(weights), len(weights))
 
 
-def _told(verdict: Verdict, digest: str) -> Finding:
+def _compared(encoder: Encoder) -> Finding:
+    verdict = check_golden(encoder)
     text = f"{verdict.name}: {verdict.message}"
     if verdict.tolerance:
         text += f" (1 - cosine {verdict.largest:.0e}, noise up to {verdict.tolerance:.0e})"
-    data = {**dataclasses.asdict(verdict), "digest": digest}
+    data = {**dataclasses.asdict(verdict), "digest": encoder.card.digest}
     return Finding("encoders", _LEVELS[verdict.status], text, data=data)
 
 

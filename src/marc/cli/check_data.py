@@ -18,10 +18,9 @@ import numpy as np
 from marc.cli import console
 from marc.cli._label_order import check_label_order
 from marc.cli._options import open_stream
-from marc.embed.changes import feature_arrays
-from marc.embed.store import STATUS, FeatureStore
+from marc.embed.store import FeatureStore
 from marc.errors import MarcError
-from marc.pictures import NAMED_SETS, ImageSet, content_duplicates, open_images
+from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc.pictures.decoding import REASONS, Unreadable, read_picture
 from marc.pictures.image_set import Location
 from marc.sources import is_pictures
@@ -85,8 +84,8 @@ def _check_pictures(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
         if "the published set has" not in note or "classes" in note:
             yield _say("note", note)
     if images.passed_over:
-        told = console.tally([reason for _, reason in images.passed_over])
-        text = f"{console.count(len(images.passed_over), 'other file')} passed over ({told})"
+        reasons = console.tally([reason for _, reason in images.passed_over])
+        text = f"{console.count(len(images.passed_over), 'other file')} passed over ({reasons})"
         examples = _examples([path for path, _ in images.passed_over])
         data = {"passed_over": [list(each) for each in images.passed_over]}
         yield _say("note", f"{text}: {examples}", data=data)
@@ -129,9 +128,8 @@ def _classes(labels: Sequence[int] | np.ndarray | None, names: Sequence[str]) ->
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         fix = "other names: the predictor cannot tell classes of one name apart"
-        yield _say(
-            "note", f"{len(twice)} names are given to several classes: {_examples(twice)}", fix
-        )
+        text = f"{len(twice)} names are given to several classes: {_examples(twice)}"
+        yield _say("note", text, fix)
 
 
 def _readable(images: ImageSet, report: OnProgress) -> Finding:
@@ -145,8 +143,8 @@ def _readable(images: ImageSet, report: OnProgress) -> Finding:
                 bad[name] = problem
     if not bad:
         return _say("ok", "all pictures can be read")
-    told = console.tally([*bad.values()])
-    text = f"not readable: {console.count(len(bad), 'picture')} ({told}): {_examples([*bad])}"
+    reasons = console.tally([*bad.values()])
+    text = f"not readable: {console.count(len(bad), 'picture')} ({reasons}): {_examples([*bad])}"
     fix = "replace or delete them; marc embed leaves them out and says so"
     return _say("wrong", text, fix, {"unreadable": bad})
 
@@ -160,22 +158,22 @@ def _problem(location: Location, *, upright: bool) -> str | None:
 
 
 def _copies(images: ImageSet, report: OnProgress) -> Iterator[Finding]:
-    groups = content_duplicates(images, report)
-    row = {name: place for place, name in enumerate(images.ids)}
+    groups = images.duplicates(report)
+    row = {name: index for index, name in enumerate(images.ids)}
     rows = [[row[name] for name in group] for group in groups]
-    yield from _told(rows, images.ids, images.labels, "pictures have the same bytes")
+    yield from _copied(rows, images.ids, images.labels, "pictures have the same bytes")
 
 
 def _equal_vectors(stream: Stream) -> Iterator[Finding]:
     seen: dict[bytes, list[int]] = {}
-    for place, key in enumerate(stream.features.clip_keys):
-        seen.setdefault(hashlib.sha256(key.tobytes()).digest(), []).append(place)
+    for index, key in enumerate(stream.features.clip_keys):
+        seen.setdefault(hashlib.sha256(key.tobytes()).digest(), []).append(index)
     groups = [group for group in seen.values() if len(group) > 1]
     what = "images have equal features in the predictor's space"
-    yield from _told(groups, stream.features.ids, stream.row_labels, what)
+    yield from _copied(groups, stream.features.ids, stream.row_labels, what)
 
 
-def _told(
+def _copied(
     groups: list[list[int]],
     ids: Sequence[str],
     labels: Sequence[int] | np.ndarray | None,
@@ -200,12 +198,12 @@ def _told(
 
 def _store(path: Path) -> Iterator[Finding]:
     store = FeatureStore(path)
-    codes = [int(code) for code in store.get(STATUS) if code]
+    codes = [int(code) for code in store.get(store.STATUS) if code]
     if codes:
-        told = console.tally([REASONS.get(code, f"code {code}") for code in codes])
-        text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({told})"
+        reasons = console.tally([REASONS.get(code, f"code {code}") for code in codes])
+        text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({reasons})"
         yield _say("note", text, f"marc check {quote(store.about['source'])} names them")
-    whole = [name for name in feature_arrays(store) if store.is_complete(name)]
+    whole = [name for name in store.feature_arrays() if store.is_complete(name)]
     broken = sorted(name for name in whole if not store.is_sound(name))
     if broken:
         text = f"not what was written: {', '.join(broken)}"

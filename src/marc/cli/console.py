@@ -24,6 +24,7 @@ from rich.progress import (
 from rich.table import Table
 
 from marc.errors import MarcError
+from marc.report.text import count as count
 from marc.report.text import interval as interval
 from marc.report.text import p_value as p_value
 from marc.report.text import percent as percent
@@ -77,15 +78,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: boo
     # half a number is worse than a long line, so a narrow terminal does not cut the table
     wanted = Measurement.get(_out, _out.options.update(max_width=400), grid).maximum
     Console(highlight=False, emoji=False, width=max(wanted, _out.width)).print(grid)
-
-
-def count(number: int, thing: str) -> str:
-    """A number of things.
-
-    >>> count(1, "picture"), count(2500, "picture")
-    ('1 picture', '2,500 pictures')
-    """
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def tally(words: Iterable[str]) -> str:

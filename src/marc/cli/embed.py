@@ -10,10 +10,10 @@ import typer
 
 from marc.cli import console
 from marc.cli.console import count
-from marc.embed.estimate import Foreseen, foresee
+from marc.embed.estimate import Estimate, estimate
 from marc.embed.fill import QUARANTINE, Embedded, embed
 from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
-from marc.embed.store import CHUNK, VIEWS, FeatureStore, is_store
+from marc.embed.store import CHUNK, FeatureStore, is_store
 from marc.embed.workers import ViewPlan, Workers
 from marc.errors import MarcError, integer
 from marc.pictures import open_images, with_class_names
@@ -92,7 +92,7 @@ def embed_pictures(
         jobs = load_jobs(plan)
         report("loading the encoders", 1, 1)
         if dry_run:
-            foreseen = foresee(plan, jobs, n_readers, force=force)
+            cost = estimate(plan, jobs, n_readers, force=force)
         elif ray:
             from marc.embed.ray import embed_with_ray
 
@@ -100,7 +100,7 @@ def embed_pictures(
         else:
             done = embed(plan, jobs, pool, force=force, on_progress=report)
     if dry_run:
-        _tell_cost(plan, foreseen, json=json)
+        _tell_cost(plan, cost, json=json)
     else:
         _tell(plan, jobs, done, json=json)
 
@@ -112,10 +112,14 @@ def _choose(
 
     `wanted`: whether there are options that only a predictor heeds.
     """
-    has_one = is_store(store) and FeatureStore(store).is_complete(VIEWS)
+    has_one = is_store(store) and FeatureStore(store).is_complete(FeatureStore.VIEWS)
     chosen = predictor or ("none" if has_one else _PREDICTOR)
     if chosen == "none" and wanted:
-        known = FeatureStore(store).attributes(VIEWS)["card"]["name"] if has_one else _PREDICTOR
+        known = (
+            FeatureStore(store).attributes(FeatureStore.VIEWS)["card"]["name"]
+            if has_one
+            else _PREDICTOR
+        )
         raise MarcError(
             "--views, --recipe, --view-seed, --prompts and --class-names are for a predictor",
             got="no predictor to embed with" + (f": the store has {known}" if has_one else ""),
@@ -158,21 +162,21 @@ def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
     return plain[0]
 
 
-def _tell_cost(plan: EmbeddingPlan, foreseen: Foreseen, *, json: bool) -> None:
+def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
     """What would be done."""
     if json:
-        console.as_json({"store": str(plan.store), **vars(foreseen), "seconds": foreseen.seconds})
+        console.as_json({"store": str(plan.store), **vars(cost), "seconds": cost.seconds})
         return
     _heading(plan)
     _tell_list(plan)
     rows = [
-        [name, str(done), str(left), duration(foreseen.encode_seconds.get(name, 0.0))]
-        for name, (done, left) in foreseen.chunks.items()
+        [name, str(done), str(left), duration(cost.encode_seconds.get(name, 0.0))]
+        for name, (done, left) in cost.chunks.items()
     ]
     console.table(["array", "chunks done", "to do", "encoding"], rows)
     console.say(
-        f"to write: {foreseen.n_bytes / 1e6:,.1f} MB; reading and cropping "
-        f"{duration(foreseen.prepare_seconds)}; about {duration(foreseen.seconds)} in all"
+        f"to write: {cost.n_bytes / 1e6:,.1f} MB; reading and cropping "
+        f"{duration(cost.prepare_seconds)}; about {duration(cost.seconds)} in all"
     )
 
 
@@ -201,7 +205,7 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
         raise MarcError("no picture could be read", got=plan.images.name)
     source = plan.images.name
     source = quote(source if plan.store == default_store(source) else f"store/{plan.store}")
-    can_predict = FeatureStore(plan.store).is_complete(VIEWS)
+    can_predict = FeatureStore(plan.store).is_complete(FeatureStore.VIEWS)
     console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
 
 

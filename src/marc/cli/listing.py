@@ -51,21 +51,24 @@ def list_names(
     kinds[one_of("kind of thing to list", what, kinds)](pattern, card, json)
 
 
+def _print(data: Mapping[str, Any], columns: list[str], rows: list[list[str]], json: bool) -> None:
+    if json:
+        console.as_json(data)
+    else:
+        console.table(columns, rows, numbers=False)
+
+
 def _list_method_cards(pattern: str, card: str, json: bool) -> None:
     """Methods, or the card of one."""
     names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
     refuse_none("method", names, pattern, METHODS)
     cards = {name: METHODS[name] for name in names}
-    if json:
-        console.as_json({name: _as_data(each) for name, each in cards.items()})
-    elif card:
+    if card and not json:
         _show_card(cards[card])
-    else:
-        rows = [
-            [name, _order(each), ", ".join(each.needs) or "-", each.summary]
-            for name, each in cards.items()
-        ]
-        console.table(["method", "order", "needs", "what it is"], rows, numbers=False)
+        return
+    rows = [[name, _order(c), ", ".join(c.needs) or "-", c.summary] for name, c in cards.items()]
+    data = {name: _as_data(each) for name, each in cards.items()}
+    _print(data, ["method", "order", "needs", "what it is"], rows, json)
 
 
 def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
@@ -73,23 +76,21 @@ def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
     names = [card] if card else list_encoders(pattern)
     refuse_none("encoder", names, pattern, list_encoders())
     cards = {name: dataclasses.asdict(encoder_card(name)) for name in names}
-    if json:
-        console.as_json(cards)
-    elif card:
-        console.table(["", card], _encoder_rows(cards[card]), numbers=False)
-    else:
-        rows = [
-            [name, str(each["dim"]), str(each["crop"]["size"]), each["summary"]]
-            for name, each in cards.items()
-        ]
-        console.table(["encoder", "dim", "pixels", "what it is"], rows, numbers=False)
+    if card:
+        _print(cards, ["", card], _encoder_rows(cards[card]), json)
+        return
+    rows = [
+        [name, str(each["dim"]), str(each["crop"]["size"]), each["summary"]]
+        for name, each in cards.items()
+    ]
+    _print(cards, ["encoder", "dim", "pixels", "what it is"], rows, json)
 
 
 def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
     """A card line by line, as a person reads it."""
     crop, training = card["crop"], card["training"] or {}
     sides = "short side" if crop["resize"] == "short" else "both sides"
-    told = {
+    lines = {
         "what it is": card["summary"],
         "runs in": card["library"],
         "there named": card["tag"],
@@ -106,7 +107,7 @@ def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
         "digest of the weights": card["digest"] or "known once they are loaded",
         **training,
     }
-    return [[name, str(value)] for name, value in told.items() if value != ""]
+    return [[name, str(value)] for name, value in lines.items() if value != ""]
 
 
 def _list_datasets(pattern: str, card: str, json: bool) -> None:
@@ -121,24 +122,17 @@ def _list_datasets(pattern: str, card: str, json: bool) -> None:
     names = fnmatch.filter(known, pattern)
     refuse_none("data set", names, pattern, known)
     sets = {name: _data_set(name, ours.get(name)) for name in names}
-    if json:
-        console.as_json(sets)
-        return
     rows = [[name, *map(str, each.values())] for name, each in sets.items()]
-    console.table(["data set", "images", "classes", "where"], rows, numbers=False)
-    if any(name in NAMED_SETS for name in names):
+    _print(sets, ["data set", "images", "classes", "where"], rows, json)
+    if not json and any(name in NAMED_SETS for name in names):
         console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
 
 
 def _data_set(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
-    if size is None:
-        known = NAMED_SETS[name]
-        return {
-            "images": known.images,
-            "classes": known.classes,
-            "where": f"ROOT/{known.layout}",
-        }
-    return {"images": size[0], "classes": size[1], "where": "drawn by the program"}
+    if size is not None:
+        return {"images": size[0], "classes": size[1], "where": "drawn by the program"}
+    known = NAMED_SETS[name]
+    return {"images": known.images, "classes": known.classes, "where": f"ROOT/{known.layout}"}
 
 
 def _list_prompts(pattern: str, card: str, json: bool) -> None:
@@ -146,18 +140,16 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
     sets = list_prompt_sets()
     names = [one_of("prompt set", card, sets)] if card else fnmatch.filter(sets, pattern)
     refuse_none("prompt set", names, pattern, sets)
-    if card:
-        prompts = read_prompt_set(card)
-        if json:
-            console.as_json({card: dataclasses.asdict(prompts)})
-            return
-        console.heading(f"{card}, version {prompts.version}: {prompts.summary}")
-        console.say("\n".join(prompts.templates))
-    elif json:
-        console.as_json({name: sets[name] for name in names})
-    else:
-        rows = [[name, sets[name]] for name in names]
-        console.table(["prompt set", "what it is"], rows, numbers=False)
+    if not card:
+        chosen = {name: sets[name] for name in names}
+        _print(chosen, ["prompt set", "what it is"], [[*row] for row in chosen.items()], json)
+        return
+    prompts = read_prompt_set(card)
+    if json:
+        console.as_json({card: dataclasses.asdict(prompts)})
+        return
+    console.heading(f"{card}, version {prompts.version}: {prompts.summary}")
+    console.say("\n".join(prompts.templates))
 
 
 def _list_policies(pattern: str, card: str, json: bool) -> None:
@@ -165,10 +157,7 @@ def _list_policies(pattern: str, card: str, json: bool) -> None:
     refuse_card("policies", card)
     found = {p.name: p.summary for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)}
     refuse_none("policy", found, pattern, POLICIES)
-    if json:
-        console.as_json(found)
-    else:
-        console.table(["policy", "keeps"], [[*row] for row in found.items()], numbers=False)
+    _print(found, ["policy", "keeps"], [[*row] for row in found.items()], json)
 
 
 def refuse_card(what: str, card: str) -> None:
@@ -188,7 +177,7 @@ def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable
 def _show_card(card: MethodCard) -> None:
     """Everything about one method."""
     console.heading(f"{card.name}: {card.summary}")
-    told = {
+    lines = {
         "paper": card.paper,
         "order": _order(card),
         "answers together": {"image": "one image", "batch": "a batch", "stream": "all images"}[
@@ -202,7 +191,7 @@ def _show_card(card: MethodCard) -> None:
         "its authors tuned": card.tuned,
         "built from": "descriptions alone: a reconstruction" if card.reconstruction else "",
     }
-    for name, value in told.items():
+    for name, value in lines.items():
         if value:
             console.say(f"{name}: {value}")
     rows = [[name, str(value)] for name, value in card.settings.items()]
@@ -229,8 +218,7 @@ def _show_tables(card: MethodCard) -> None:
 def _as_data(card: MethodCard) -> dict[str, Any]:
     """A card for JSON."""
     names = [each.name for each in dataclasses.fields(card) if each.name not in ("name", "factory")]
-    told = {name: getattr(card, name) for name in names}
-    return {**told, "settings": card.settings}
+    return {**{name: getattr(card, name) for name in names}, "settings": card.settings}
 
 
 def _order(card: MethodCard) -> str:

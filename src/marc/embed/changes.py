@@ -12,19 +12,7 @@ from typing import Any
 import numpy as np
 
 from marc.embed.plan import EmbeddingPlan, Job, Jobs
-from marc.embed.store import (
-    CHUNK,
-    CONTENT,
-    FORMAT,
-    IDS,
-    LABELS,
-    PROTOTYPES,
-    SPACES,
-    STATUS,
-    VIEWS,
-    FeatureStore,
-    is_store,
-)
+from marc.embed.store import CHUNK, FeatureStore, is_store
 from marc.embed.workers import content_of
 from marc.encoders.prompts import Prototypes, embed_prompts
 from marc.errors import MarcError, integer
@@ -40,62 +28,59 @@ _SAMPLE = 64  # pictures that are read again before a store is added to
 class _Changes:
     """What a call is going to do to a store, found out before anything is touched."""
 
-    fresh: tuple[Job, ...]
-    """Jobs whose arrays are made anew."""
+    new: tuple[Job, ...]
+    """Jobs whose arrays are made again from nothing."""
     prototypes: Prototypes | None
-    """To be written, if the store has none of these words."""
-    words: Mapping[str, Any]
+    """To be written, if the store has none of these prompts."""
+    prompts: Mapping[str, Any]
+    """All that the prototypes depend on."""
     replaces: bool
-    """Whether the whole store is made anew."""
-    lost: tuple[str, ...]
+    """Whether the whole store is made again."""
+    lost: tuple[str, ...] = ()
     """Arrays of the old store that nobody named."""
 
 
-def find_changes(
+def prepare_store(
     plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
-) -> _Changes:
-    """Refuse what is refused, and embed the prompts; nothing is written.
+) -> tuple[FeatureStore, _Changes]:
+    """Make the store, room in it for every array, and write the prototypes; under the lock.
 
-    With `force`, what was made otherwise is replaced; if nothing was, all is computed again.
+    All that is refused is refused before anything is written. With `force`, what was made
+    differently is replaced; if nothing was, all is computed again.
     """
-    every, words = tuple(jobs), _words_of(plan, jobs)
-    if not holds_list(plan.store, plan.images, chunk=plan.chunk, force=force):
-        told = _embed_words(plan, jobs, on_progress)
-        gone = feature_arrays(FeatureStore(plan.store)) if is_store(plan.store) else set()
-        lost = sorted(gone - {job.array for job in every})
-        return _Changes(every, told, words, True, tuple(lost))
-    store = FeatureStore(plan.store)
-    there = [job for job in every if store.holds(job.array, job.made, force=force)]
-    said = not words or store.holds(PROTOTYPES, words, force=force)
-    again = force and said and len(there) == len(every)
-    if not again:
-        _check_content(store, plan.images)
-    fresh = every if again else tuple(job for job in every if job not in there)
-    told = None if said and not again else _embed_words(plan, jobs, on_progress)
-    all_named = {job.array for job in every} >= feature_arrays(store)
-    return _Changes(fresh, told, words, again and all_named, ())
-
-
-def make_changes(plan: EmbeddingPlan, changes: _Changes) -> FeatureStore:
-    """Make the store, room in it for every array, and write the prototypes; under the lock."""
+    changes = _find_changes(plan, jobs, force=force, on_progress=on_progress)
     if changes.replaces:
         _create_store(plan.store, plan.images, chunk=plan.chunk)
     store = FeatureStore(plan.store, write=True)
-    for job in changes.fresh:  # views before prototypes: new words never stand beside old views
+    for job in changes.new:  # views before prototypes: new prompts are never beside old views
         card = asdict(job.encoder.card)
         store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
     if changes.prototypes is not None:
-        _write_prototypes(store, changes.prototypes, changes.words)
-    return store
+        _write_prototypes(store, changes.prototypes, changes.prompts)
+    return store, changes
 
 
-def feature_arrays(store: FeatureStore) -> set[str]:
-    """Names of the arrays that encoders filled."""
-    spaces = {f"{SPACES}/{name}" for name in store.names(SPACES)}
-    return spaces | ({VIEWS} if store.attributes(VIEWS) else set())
+def _find_changes(
+    plan: EmbeddingPlan, jobs: Jobs, *, force: bool, on_progress: OnProgress
+) -> _Changes:
+    every, prompts = tuple(jobs), _prompts_of(plan, jobs)
+    named = {job.array for job in every}
+    if not holds_list(plan.store, plan.images, chunk=plan.chunk, force=force):
+        text = _embed_prompts(plan, jobs, on_progress)
+        old = FeatureStore(plan.store).feature_arrays() if is_store(plan.store) else set()
+        return _Changes(every, text, prompts, True, tuple(sorted(old - named)))
+    store = FeatureStore(plan.store)
+    there = [job for job in every if store.holds(job.array, job.made, force=force)]
+    has_prompts = not prompts or store.holds(store.PROTOTYPES, prompts, force=force)
+    again = force and has_prompts and len(there) == len(every)
+    if not again:
+        _check_content(store, plan.images)
+    new = every if again else tuple(job for job in every if job not in there)
+    text = None if has_prompts and not again else _embed_prompts(plan, jobs, on_progress)
+    return _Changes(new, text, prompts, again and named >= store.feature_arrays())
 
 
-def _words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
+def _prompts_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
     """All that the prototypes depend on; empty without a predictor."""
     if jobs.text is None or jobs.predictor is None:
         return {}
@@ -107,7 +92,7 @@ def _words_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
     }
 
 
-def _embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
+def _embed_prompts(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
     """The prototypes of a plan, if it has a predictor."""
     if jobs.text is None:
         return None
@@ -119,15 +104,15 @@ def _embed_words(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Pr
     )
 
 
-def _write_prototypes(store: FeatureStore, told: Prototypes, words: Mapping[str, Any]) -> None:
-    """Text prototypes and the embedding of every prompt; prototypes last: they say it is whole."""
+def _write_prototypes(store: FeatureStore, text: Prototypes, prompts: Mapping[str, Any]) -> None:
+    """Text prototypes and the embedding of every prompt; prototypes last: they mark the end."""
     for name, values in (
-        ("prompts", told.prompts),
-        ("prompt_class", told.prompt_class),
-        ("texts", np.array(told.texts, dtype=object)),
-        ("prototypes", told.prototypes),
+        (store.PROMPTS, text.prompts),
+        (store.PROMPT_CLASS, text.prompt_class),
+        (store.TEXTS, np.array(text.texts, dtype=object)),
+        (store.PROTOTYPES, text.prototypes),
     ):
-        store.put(f"predictor/{name}", values, words)
+        store.put(name, values, prompts)
 
 
 def _check_content(store: FeatureStore, images: ImageSet) -> None:
@@ -136,20 +121,11 @@ def _check_content(store: FeatureStore, images: ImageSet) -> None:
     moved = came_from != [images.name, images.root, str(Path.cwd())]
     count = store.n_images if moved else min(store.n_images, _SAMPLE)
     rows = np.unique(np.linspace(0, store.n_images - 1, count).astype(int))
-    stored = store.get(CONTENT)
+    stored = store.get(store.CONTENT)
     for row in rows:
-        known = store.has(CONTENT, int(row) // store.chunk)
+        known = store.has(store.CONTENT, int(row) // store.chunk)
         if known and not np.array_equal(content_of(images.locations[row]), stored[row]):
-            raise other_picture(images.ids[row])
-
-
-def other_picture(name: str) -> MarcError:
-    """The error for a picture that is not the one of the same name that was embedded."""
-    return MarcError(
-        "pictures are not those that the store was made of",
-        got=f"{name} is another picture",
-        hint="bring the old ones back, or embed into another -o STORE",
-    )
+            raise store.other_picture(int(row))
 
 
 _NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
@@ -161,8 +137,8 @@ def holds_list(path: Path, images: ImageSet, *, chunk: int = CHUNK, force: bool 
     _refuse_foreign(path)
     if not is_store(path):
         return False
-    found = differences(FeatureStore(path).about, _about(images, chunk))
-    differing = [each for each in found if not each.startswith(_NOT_IDENTITY)]
+    every = differences(FeatureStore(path).about, _about(images, chunk))
+    differing = [each for each in every if not each.startswith(_NOT_IDENTITY)]
     if differing and not force:
         other = any(not each.startswith("chunk:") for each in differing)
         raise MarcError(
@@ -183,18 +159,18 @@ def _create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
         if left.name != LOCK:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
     store = FeatureStore(path, begin=_about(images, chunk))
-    store.put(IDS, np.array(images.ids, dtype=object), {})
+    store.put(store.IDS, np.array(images.ids, dtype=object), {})
     if images.labels is not None:
-        store.put(LABELS, np.array(images.labels, dtype=np.int64), {})
-    store.prepare(STATUS, (), "uint8", made={})
-    store.prepare(CONTENT, (16,), "uint8", made={})
+        store.put(store.LABELS, np.array(images.labels, dtype=np.int64), {})
+    store.prepare(store.STATUS, (), "uint8", made={})
+    store.prepare(store.CONTENT, (16,), "uint8", made={})
     store.mark()
     return store
 
 
 def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
     return {
-        "format": FORMAT,
+        "format": FeatureStore.FORMAT,
         "source": images.name,
         "root": images.root,
         "folder": str(Path.cwd()),  # where a relative source starts

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marc.embed.changes import holds_list
-from marc.embed.fill import encode, to_do
-from marc.embed.plan import EmbeddingPlan, Job, Jobs, wanted_by
+from marc.embed.plan import EmbeddingPlan, Job, Jobs, pixels_for
 from marc.embed.store import FeatureStore
 from marc.embed.workers import prepare
 
@@ -18,8 +17,8 @@ _PROBE = 16  # pictures
 
 
 @dataclass(frozen=True)
-class Foreseen:
-    """What there is to do."""
+class Estimate:
+    """What there is to do, and how long it will take."""
 
     n_images: int
     chunks: dict[str, tuple[int, int]]
@@ -37,7 +36,7 @@ class Foreseen:
         return max(self.prepare_seconds, sum(self.encode_seconds.values()))
 
 
-def foresee(plan: EmbeddingPlan, jobs: Jobs, n_workers: int, *, force: bool = False) -> Foreseen:
+def estimate(plan: EmbeddingPlan, jobs: Jobs, n_workers: int, *, force: bool = False) -> Estimate:
     """Count the work of a plan, and time a few pictures of it. Nothing is written."""
     pending = _pending(plan, jobs, force=force)
     n_chunks = math.ceil(len(plan.images) / plan.chunk)
@@ -45,7 +44,7 @@ def foresee(plan: EmbeddingPlan, jobs: Jobs, n_workers: int, *, force: bool = Fa
     sizes = {job.array: np.dtype(job.dtype).itemsize * math.prod(job.shape) for job in jobs}
     work = [job for job in jobs if pending[job.array]]
     reading, encoding = _probe(plan, work) if work else (0.0, {})
-    return Foreseen(
+    return Estimate(
         n_images=len(plan.images),
         chunks={name: (n_chunks - len(c), len(c)) for name, c in pending.items()},
         n_bytes=sum(rows[name] * size for name, size in sizes.items()),
@@ -56,16 +55,12 @@ def foresee(plan: EmbeddingPlan, jobs: Jobs, n_workers: int, *, force: bool = Fa
 
 def _pending(plan: EmbeddingPlan, jobs: Jobs, *, force: bool) -> dict[str, list[int]]:
     """Chunks to do by array; an array that is not there, or is replaced, has all to do."""
-    everything = list(range(math.ceil(len(plan.images) / plan.chunk)))
-    pending = {job.array: everything for job in jobs}
+    all_chunks = list(range(math.ceil(len(plan.images) / plan.chunk)))
     if not holds_list(plan.store, plan.images, chunk=plan.chunk, force=force):
-        return pending
+        return {job.array: all_chunks for job in jobs}
     store = FeatureStore(plan.store)
-    there = [job for job in jobs if store.holds(job.array, job.made, force=force)]
-    work = to_do(store, there)
-    for job in there:
-        pending[job.array] = [chunk for chunk, left in work.items() if job in left]
-    return pending
+    there = {job.array for job in jobs if store.holds(job.array, job.made, force=force)}
+    return {j.array: store.pending(j.array) if j.array in there else all_chunks for j in jobs}
 
 
 def _n_rows(plan: EmbeddingPlan, chunks: list[int]) -> int:
@@ -73,18 +68,18 @@ def _n_rows(plan: EmbeddingPlan, chunks: list[int]) -> int:
 
 
 def _probe(plan: EmbeddingPlan, jobs: list[Job]) -> tuple[float, dict[str, float]]:
-    """Seconds a picture: preparing it in one process, and each encoder; the first call warms up."""
+    """Seconds per picture: to prepare it in one process, and of each encoder, warmed up."""
     n_views = max(job.views.n_views if job.views else 1 for job in jobs)
     count = min(len(plan.images), max(1, _PROBE // n_views))
     piece = plan.images.ids[:count], plan.images.locations[:count]
-    wanted = wanted_by(jobs, plan.images.upright)
+    spec = pixels_for(jobs, plan.images.upright)
     start = time.perf_counter()
-    prepared = prepare(piece, wanted)
+    prepared = prepare(piece, spec)
     reading = (time.perf_counter() - start) / count
     encoding = {}
     for job in jobs:
-        encode(job, prepared)
+        job.encode(prepared)
         start = time.perf_counter()
-        encode(job, prepared)
+        job.encode(prepared)
         encoding[job.array] = (time.perf_counter() - start) / count
     return reading, encoding

@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.changes import find_changes, make_changes, other_picture, writing
-from marc.embed.plan import EmbeddingPlan, Job, Jobs, wanted_by
-from marc.embed.store import CONTENT, IDS, STATUS, FeatureStore
-from marc.embed.workers import Piece, Pixels, Prepared, Workers, join
+from marc.embed.changes import prepare_store, writing
+from marc.embed.plan import EmbeddingPlan, Job, Jobs, pixels_for
+from marc.embed.store import FeatureStore
+from marc.embed.workers import Prepared, Workers
 from marc.errors import MarcError
 from marc.pictures.decoding import REASONS
 from marc.pictures.image_set import ImageSet
-from marc.scores import unit
 from marc.types import OnProgress
 
 _PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views
@@ -42,7 +41,7 @@ class Timing:
 
     @property
     def busy(self) -> float:
-        """The share of time in which encoders computed."""
+        """The fraction of time in which encoders computed."""
         return self.encoding / max(self.waiting + self.encoding + self.writing, 1e-9)
 
 
@@ -88,28 +87,27 @@ def embed_by(
 ) -> Embedded:
     """Embed with whoever fills the chunks."""
     with writing(plan.store):
-        changes = find_changes(plan, jobs, force=force, on_progress=on_progress)
-        store = make_changes(plan, changes)
-        work = to_do(store, jobs)
+        store, changes = prepare_store(plan, jobs, force=force, on_progress=on_progress)
+        work = _pending(store, jobs)
         try:
             timing = fill_all(store, work)
         except MarcError:
-            for job in changes.fresh:  # nothing of it was written: leave no empty room behind
+            for job in changes.new:  # nothing of it was written: leave no empty room behind
                 if len(store.pending(job.array)) == store.n_chunks:
                     store.drop(job.array)
             raise
         quarantined = _finish(store, jobs)
-    told = changes.prototypes
-    notes = told.notes if told else ()
+    text = changes.prototypes
+    notes = text.notes if text else ()
     if changes.lost:
         notes += (f"the store was replaced; no longer in it: {', '.join(changes.lost)}",)
-    n_classes = len(told.prototypes) if told else 0
+    n_classes = len(text.prototypes) if text else 0
     n_chunks = sum(map(len, work.values()))
     return Embedded(store.n_images, quarantined, n_chunks, n_classes, notes, timing)
 
 
-def to_do(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
-    """The jobs of each chunk that is not whole."""
+def _pending(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
+    """The jobs of each chunk that some array does not have yet."""
     work: dict[int, list[Job]] = {}
     for job in jobs:
         for chunk in store.pending(job.array):
@@ -141,9 +139,9 @@ def fill(
             chunk, prepared, is_last = group
             upcoming = reader.submit(next, groups, None)
             timing.waiting += (ready := time.perf_counter()) - start
-            views += [encode(job, prepared) for job in work[chunk] if job.has_views]
+            views += [job.encode(prepared) for job in work[chunk] if job.has_views]
             seen.append(replace(prepared, views=None))
-            whole = join(seen) if is_last else None
+            whole = Prepared.joined(seen) if is_last else None
             vectors = {} if whole is None else _vectors(work[chunk], whole, views)
             timing.encoding += (start := time.perf_counter()) - ready
             if whole is not None:
@@ -160,7 +158,7 @@ def _vectors(
     jobs: Sequence[Job], whole: Prepared, views: list[NDArray[np.floating]]
 ) -> dict[str, NDArray[np.floating]]:
     """The features of a whole chunk by array."""
-    return {j.array: np.concatenate(views) if j.has_views else encode(j, whole) for j in jobs}
+    return {j.array: np.concatenate(views) if j.has_views else j.encode(whole) for j in jobs}
 
 
 def _groups(
@@ -170,12 +168,16 @@ def _groups(
     cut = [
         (chunk, group) for chunk, jobs in work.items() for group in _cut_chunk(store, chunk, jobs)
     ]
-    wanted = {chunk: wanted_by(list(jobs), images.upright) for chunk, jobs in work.items()}
-    pieces = ((_piece(images, rows), wanted[chunk]) for chunk, group in cut for rows in group)
-    ready = workers.prepare(pieces)
+    specs = {chunk: pixels_for(jobs, images.upright) for chunk, jobs in work.items()}
+    ids, locations = images.ids, images.locations
+    ready = workers.prepare(
+        ((ids[rows.start : rows.stop], locations[rows.start : rows.stop]), specs[chunk])
+        for chunk, group in cut
+        for rows in group
+    )
     for number, (chunk, group) in enumerate(cut):
         is_last = number + 1 == len(cut) or cut[number + 1][0] != chunk
-        yield chunk, join([next(ready) for _ in group]), is_last
+        yield chunk, Prepared.joined([next(ready) for _ in group]), is_last
 
 
 def _cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[list[range]]:
@@ -192,53 +194,28 @@ def _cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[lis
     ]
 
 
-def _piece(images: ImageSet, rows: range) -> Piece:
-    return images.ids[rows.start : rows.stop], images.locations[rows.start : rows.stop]
-
-
-def encode(job: Job, prepared: Prepared) -> NDArray[np.floating]:
-    """Unit features of a group; zeros where a picture could not be read."""
-    card = job.encoder.card
-    pixels: Pixels = prepared.squares[card.crop] if not job.has_views else _as_one(prepared)
-    vectors = unit(job.encoder.encode(pixels)).reshape(len(prepared.status), *job.shape)
-    if not np.isfinite(vectors).all():
-        raise MarcError(
-            f"{card.name} gave numbers that are not finite",
-            got=f"in {job.encoder.precision}",
-            hint="--precision float32",
-        )
-    vectors[prepared.status != 0] = 0
-    return vectors.astype(job.dtype)
-
-
-def _as_one(prepared: Prepared) -> Pixels:
-    """The views of all pictures one after the other."""
-    assert prepared.views is not None
-    return prepared.views.reshape(-1, *prepared.views.shape[2:])
-
-
 def _write_chunk(
     store: FeatureStore, chunk: int, seen: Prepared, vectors: Mapping[str, NDArray[np.floating]]
 ) -> None:
     """What was seen first, then the features of it."""
     rows = store.rows(chunk)
-    for name, values in ((STATUS, seen.status), (CONTENT, seen.content)):
+    for name, values in ((store.STATUS, seen.status), (store.CONTENT, seen.content)):
         if not store.has(name, chunk):
             store.write(name, chunk, values)
             continue
         differ = store.read_chunk(name, chunk) != values
         changed = np.flatnonzero(differ.reshape(len(rows), -1).any(axis=1))
         if len(changed):
-            raise other_picture(store.get(IDS)[rows[changed[0]]])
+            raise store.other_picture(rows[changed[0]])
     for name, parts in vectors.items():
         store.write(name, chunk, parts)
 
 
 def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
-    """Say which arrays are whole, and write the list of pictures that could not be read."""
-    for name in (STATUS, CONTENT, *(job.array for job in jobs)):
+    """Mark the arrays that are complete, and list the pictures that could not be read."""
+    for name in (store.STATUS, store.CONTENT, *(job.array for job in jobs)):
         store.finish(name)
-    status, ids = store.get(STATUS), store.get(IDS)
+    status, ids = store.get(store.STATUS), store.get(store.IDS)
     rows = [(str(ids[row]), REASONS[int(status[row])]) for row in np.flatnonzero(status)]
     text = io.StringIO()
     csv.writer(text).writerows([("id", "reason"), *rows])

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from marc.embed.store import CHUNK, SPACES, VIEWS
-from marc.embed.workers import ViewPlan, Wanted
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.embed.store import CHUNK, FeatureStore
+from marc.embed.workers import PixelSpec, Prepared, ViewPlan
 from marc.encoders import create_encoder, create_predictor, encoder_card
 from marc.encoders.cards import Encoder, TextEncoder
 from marc.encoders.prompts import PromptSet, prompts_of, read_prompt_set
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet
 from marc.pictures.views import read_recipe
+from marc.scores import unit
 
 _DECISIVE = ("name", "library", "tag", "digest", "dim", "crop", "mean", "std", "pooling")
 
@@ -66,7 +70,7 @@ class EmbeddingPlan:
             raise MarcError(
                 "a predictor needs the names of the classes, and this source has none",
                 got=self.images.name,
-                hint="--class-names FILE.txt (one a line), or --predictor none",
+                hint="--class-names FILE.txt (one per line), or --predictor none",
             )
         prompts_of(self.images.class_names, self.prompt_sets())
 
@@ -100,21 +104,37 @@ class Job:
     def made(self) -> dict[str, Any]:
         """All that the features depend on, beside the picture: they change if any of it does."""
         card = asdict(self.encoder.card)
-        made: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "encoder": {name: card[name] for name in _DECISIVE},
             "precision": self.encoder.precision,
             "batch": self.encoder.batch,  # the last bits of a vector depend on it
         }
         if card["library"] == "onnx":  # its tag is a path, and a file may be moved
-            made["encoder"]["tag"] = Path(card["tag"]).name
-        return made if self.views is None else {**made, "views": _drawn(self.views)}
+            facts["encoder"]["tag"] = Path(card["tag"]).name
+        if self.views is not None:
+            # a recipe with its numbers, so that another meaning of its name is another recipe
+            recipe = asdict(read_recipe(self.views.recipe))
+            drawn = {name: recipe[name] for name in recipe if name not in ("summary", "used_by")}
+            facts["views"] = {**drawn, "n_views": self.views.n_views, "seed": self.views.seed}
+        return facts
 
-
-def _drawn(plan: ViewPlan) -> dict[str, Any]:
-    """A recipe with its numbers, so that another meaning of its name is another recipe."""
-    recipe = asdict(read_recipe(plan.recipe))
-    numbers = {name: recipe[name] for name in recipe if name not in ("summary", "used_by")}
-    return {**numbers, "n_views": plan.n_views, "seed": plan.seed}
+    def encode(self, prepared: Prepared) -> NDArray[np.floating]:
+        """Unit features of some pictures; zeros where one could not be read."""
+        card, n_images = self.encoder.card, len(prepared.status)
+        if self.has_views:
+            assert prepared.views is not None
+            pixels = prepared.views.reshape(-1, *prepared.views.shape[2:])
+        else:
+            pixels = prepared.squares[card.crop]
+        vectors = unit(self.encoder.encode(pixels)).reshape(n_images, *self.shape)
+        if not np.isfinite(vectors).all():
+            raise MarcError(
+                f"{card.name} gave numbers that are not finite",
+                got=f"in {self.encoder.precision}",
+                hint="--precision float32",
+            )
+        vectors[prepared.status != 0] = 0
+        return vectors.astype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -134,29 +154,21 @@ def load_jobs(plan: EmbeddingPlan) -> Jobs:
     plan.check()
     spec = plan.predictor
     text = None if spec is None else create_predictor(spec.name, **spec.options())
-    predictor = Job(VIEWS, text, plan.views) if text else None
+    predictor = Job(FeatureStore.VIEWS, text, plan.views) if text else None
     spaces = []
     for spec in plan.spaces:
         encoder = create_encoder(spec.name, **spec.options())
-        spaces.append(Job(f"{SPACES}/{_space_name(encoder.card.name)}", encoder))
+        space = encoder.card.name.removeprefix("mini:")  # pairs-large, as streams of the lab say
+        spaces.append(Job(f"{FeatureStore.SPACES}/{space}", encoder))
     names = [job.array for job in spaces]
     if twice := {name for name in names if names.count(name) > 1}:
         raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
     return Jobs(tuple(spaces), predictor, text)
 
 
-def _space_name(encoder: str) -> str:
-    """What an encoder's space is called in a stream.
-
-    >>> _space_name("mini:pairs-large"), space_name("dinov2-b")
-    ('pairs-large', 'dinov2-b')
-    """
-    return encoder.removeprefix("mini:")
-
-
-def wanted_by(jobs: list[Job], upright: bool) -> Wanted:
+def pixels_for(jobs: Sequence[Job], upright: bool) -> PixelSpec:
     """What workers must make of each picture for these jobs."""
     viewed = next((job for job in jobs if job.has_views), None)
     plain = [job.encoder.card.crop for job in jobs if not job.has_views]
     views = (viewed.encoder.card.crop, viewed.views) if viewed and viewed.views else None
-    return Wanted(tuple(dict.fromkeys(plain)), views, upright)
+    return PixelSpec(tuple(dict.fromkeys(plain)), views, upright)

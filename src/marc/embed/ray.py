@@ -59,7 +59,7 @@ def embed_with_ray(
     def fill_all(store: FeatureStore, work: Mapping[int, Sequence[Job]]) -> Timing:
         timing, total = Timing(), sum(len(store.rows(chunk)) for chunk in work)
         report("embedding", 0, total)
-        for row in _map(ray, _settled(plan, jobs), list(work), n_workers) if work else ():
+        for row in _map(ray, _as_chosen(plan, jobs), list(work), n_workers) if work else ():
             timing.images += int(row["n_images"])
             report("embedding", timing.images, total)
         return timing
@@ -68,15 +68,15 @@ def embed_with_ray(
         return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
 
 
-def _settled(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:
-    """The plan with what was chosen here, so that no worker chooses otherwise."""
+def _as_chosen(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:
+    """The plan with what was chosen here, so that no worker chooses differently."""
 
-    def settle(spec: EncoderSpec, job: Job) -> EncoderSpec:
+    def fixed(spec: EncoderSpec, job: Job) -> EncoderSpec:
         return replace(spec, precision=job.encoder.precision, batch=job.encoder.batch)
 
-    spaces = tuple(map(settle, plan.spaces, jobs.spaces))
+    spaces = tuple(map(fixed, plan.spaces, jobs.spaces))
     has_both = plan.predictor is not None and jobs.predictor is not None
-    predictor = settle(plan.predictor, jobs.predictor) if has_both else None  # type: ignore[arg-type]
+    predictor = fixed(plan.predictor, jobs.predictor) if has_both else None  # type: ignore[arg-type]
     return replace(plan, spaces=spaces, predictor=predictor)
 
 

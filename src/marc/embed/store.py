@@ -9,8 +9,8 @@ It is a Zarr (version 3) group, readable by any Zarr library:
     spaces/NAME (N, D_s) float32             one for each retrieval encoder
 
 A chunk of rows is written in one piece, so it is there or not: that is the unit of going on after a
-kill, and of several writers. What made an array stands in its attributes; an array that was made
-otherwise is never added to. A finished array carries the digest of its features.
+kill, and of several writers. What made an array is in its attributes; an array that was made
+differently is never added to. A finished array carries the digest of its features.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ from marc.errors import MarcError
 from marc.results.files import ENCODING, differences, versions
 from marc.stream import digest, digest_of, end_digest
 
-FORMAT = 1
-VIEWS, PROTOTYPES = "predictor/views", "predictor/prototypes"
-PROMPTS, PROMPT_CLASS = "predictor/prompts", "predictor/prompt_class"
-SPACES = "spaces"
 CHUNK = 256
-"""Pictures in a chunk, unless someone says otherwise."""
-
-STATUS, CONTENT, IDS, LABELS = (f"images/{n}" for n in ("status", "content", "ids", "labels"))
+"""Pictures in a chunk, unless another number is asked for."""
 _MARK = "marc_store"
 
 
 class FeatureStore:
     """A store on disk. Reading needs no lock; writers hold `marc.embed.changes.writing`."""
+
+    FORMAT = 1
+    IDS, LABELS = "images/ids", "images/labels"
+    STATUS, CONTENT = "images/status", "images/content"
+    VIEWS, PROTOTYPES = "predictor/views", "predictor/prototypes"
+    PROMPTS, PROMPT_CLASS = "predictor/prompts", "predictor/prompt_class"
+    TEXTS = "predictor/texts"
+    SPACES = "spaces"
+    """The group of the retrieval spaces; all others are names of arrays."""
 
     def __init__(
         self, path: Path, *, write: bool = False, begin: Mapping[str, Any] | None = None
@@ -62,15 +65,15 @@ class FeatureStore:
             )
         self._group = zarr.open_group(path, mode="r+" if write else "r")
         self.about = dict(self._group.attrs[_MARK])  # type: ignore[arg-type]
-        if self.about["format"] != FORMAT:
+        if self.about["format"] != self.FORMAT:
             raise MarcError(
                 "this store was written by another version of marc",
                 got=f"format {self.about['format']}",
-                allowed=f"format {FORMAT}",
+                allowed=f"format {self.FORMAT}",
             )
 
     def mark(self) -> None:
-        """Say that a store that was begun is one: its list of pictures is there."""
+        """Mark a store that was begun as one: its list of pictures is there."""
         self._group.attrs[_MARK] = self.about
 
     @property
@@ -95,6 +98,11 @@ class FeatureStore:
     def names(self, group: str) -> list[str]:
         """The arrays of a group."""
         return sorted(self._group[group].array_keys()) if group in self._group else []  # type: ignore[union-attr]
+
+    def feature_arrays(self) -> set[str]:
+        """Names of the arrays that encoders filled."""
+        spaces = {f"{self.SPACES}/{name}" for name in self.names(self.SPACES)}
+        return spaces | ({self.VIEWS} if self.attributes(self.VIEWS) else set())
 
     def attributes(self, name: str) -> dict[str, Any]:
         """What made an array; empty if there is none."""
@@ -135,12 +143,12 @@ class FeatureStore:
         )
 
     def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
-        """Whether an array is there and was made so; made otherwise, it is an error or replaced."""
+        """Whether an array is there, made so; made differently, it is an error or replaced."""
         stored = self.attributes(name).get("made")
         differing = differences(stored or {}, json.loads(json.dumps(made)))
         if stored is not None and differing and not force:
             raise MarcError(
-                f"the store has {name} already, made otherwise",
+                f"the store has {name} already, made differently",
                 got="; ".join(differing),
                 hint="another -o STORE, or --force to replace it",
             )
@@ -161,12 +169,12 @@ class FeatureStore:
             return np.asarray(self._array(name)[rows.start : rows.stop])
 
     def finish(self, name: str) -> None:
-        """Say that an array is whole, with the digest of what readers will see."""
+        """Mark an array as complete, with the digest of what readers will see."""
         if not self.is_complete(name) and not self.pending(name):
             self._array(name).attrs["features"] = self._digest(name)
 
     def is_sound(self, name: str) -> bool:
-        """Whether an array that is whole is what was written."""
+        """Whether a complete array is what was written."""
         return self._digest(name) == self.attributes(name)["features"]
 
     def _digest(self, name: str) -> str:
@@ -175,8 +183,8 @@ class FeatureStore:
         readable = self.readable if not name.startswith("images/") else np.ones(self.n_images, bool)
         known = digest_of(array.dtype, (int(readable.sum()), *array.shape[1:]))
         for chunk in range(self.n_chunks):
-            kept = readable[self.rows(chunk)]
-            known.update(np.ascontiguousarray(self.read_chunk(name, chunk)[kept]).tobytes())
+            rows = self.read_chunk(name, chunk)[readable[self.rows(chunk)]]
+            known.update(np.ascontiguousarray(rows).tobytes())
         return end_digest(known)
 
     def put(self, name: str, values: NDArray[Any], made: Mapping[str, Any]) -> None:
@@ -214,9 +222,9 @@ class FeatureStore:
         rows = np.empty((int(readable.sum()), *shape), dtype=array.dtype)
         end = 0
         for chunk in range(self.n_chunks):
-            kept = self.read_chunk(name, chunk)[first][readable[self.rows(chunk)]]
-            rows[end : end + len(kept)] = kept
-            end += len(kept)
+            part = self.read_chunk(name, chunk)[first][readable[self.rows(chunk)]]
+            rows[end : end + len(part)] = part
+            end += len(part)
         known = self.attributes(name).get("features")
         if rows.shape[1:] == array.shape[1:] and known not in (None, digest(rows)):
             raise self._damaged(name)
@@ -225,7 +233,7 @@ class FeatureStore:
     @property
     def readable(self) -> NDArray[np.bool_]:
         """Which pictures could be read, (N,)."""
-        return self.get(STATUS) == 0
+        return self.get(self.STATUS) == 0
 
     def drop(self, name: str) -> None:
         """Take an array away."""
@@ -237,11 +245,19 @@ class FeatureStore:
 
     @contextmanager
     def _mending(self, name: str) -> Iterator[None]:
-        """Say what to do about a store whose files were changed or lost."""
+        """Turn errors of a store whose files were changed or lost into advice."""
         try:
             yield
         except (KeyError, OSError, TypeError, ValueError) as error:
             raise self._damaged(name) from error
+
+    def other_picture(self, row: int) -> MarcError:
+        """The error for a picture that is not the one of the same name that was embedded."""
+        return MarcError(
+            "pictures are not those that the store was made of",
+            got=f"{self.get(self.IDS)[row]} is another picture",
+            hint="bring the old ones back, or embed into another -o STORE",
+        )
 
     def _damaged(self, name: str) -> MarcError:
         return MarcError(

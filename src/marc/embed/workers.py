@@ -26,8 +26,6 @@ from marc.pictures.decoding import Unreadable, decode, read_bytes
 from marc.pictures.image_set import Location
 from marc.pictures.views import make_views, read_recipe
 
-Pixels = NDArray[np.uint8] | NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class ViewPlan:
@@ -45,8 +43,8 @@ class ViewPlan:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be made of each picture."""
+class PixelSpec:
+    """Which pixels are made of each picture."""
 
     squares: tuple[Crop, ...]
     """Plain crops, one for each kind of encoder."""
@@ -65,42 +63,60 @@ class Prepared:
     """(n, 16) digest of the encoded picture."""
     squares: dict[Crop, NDArray[np.uint8]]
     """(n, size, size, 3) by crop."""
-    views: Pixels | None
-    """(n, M, size, size, 3)."""
+    views: NDArray[Any] | None
+    """(n, M, size, size, 3), bytes, or floats where pictures were mixed."""
+
+    @staticmethod
+    def joined(parts: list[Prepared]) -> Prepared:
+        """Consecutive pieces as one."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        crops = first.squares
+        return Prepared(
+            np.concatenate([part.status for part in parts]),
+            np.concatenate([part.content for part in parts]),
+            {crop: np.concatenate([part.squares[crop] for part in parts]) for crop in crops},
+            None if first.views is None else np.concatenate([part.views for part in parts]),
+        )
 
 
 _NO_CONTENT = np.zeros(16, dtype=np.uint8)
 
-Piece = tuple[tuple[str, ...], tuple[Location, ...]]
+_Piece = tuple[tuple[str, ...], tuple[Location, ...]]
 """Some pictures: their ids and where they lie."""
 
 
-def prepare(piece: Piece, wanted: Wanted) -> Prepared:
+def prepare(piece: _Piece, spec: PixelSpec) -> Prepared:
     """Read and crop some pictures."""
-    made = [_one(name, location, wanted) for name, location in zip(*piece, strict=True)]
-    status, content, squares, views = zip(*made, strict=True)
+    pictures = [_one(name, location, spec) for name, location in zip(*piece, strict=True)]
+    status, content, squares, views = zip(*pictures, strict=True)
     return Prepared(
         np.array(status, dtype=np.uint8),
         np.stack(content),
-        {crop: np.stack([each[n] for each in squares]) for n, crop in enumerate(wanted.squares)},
-        None if wanted.views is None else np.stack(views),
+        {crop: np.stack([each[n] for each in squares]) for n, crop in enumerate(spec.squares)},
+        None if spec.views is None else np.stack(views),
     )
 
 
-def _one(name: str, location: Location, wanted: Wanted) -> tuple[int, Any, list[Any], Any]:
-    """Status, content, squares and views of one picture."""
+def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list[Any], Any]:
+    """Status, content, squares and views of one picture; black where it cannot be read."""
     content = _NO_CONTENT
     try:
         data = read_bytes(location)
         content = _digest(data)
-        picture = decode(data, upright=wanted.upright)
+        picture = decode(data, upright=spec.upright)
     except Unreadable as reason:
-        black = [np.zeros((crop.size, crop.size, 3), dtype=np.uint8) for crop in wanted.squares]
-        return reason.code, content, black, _no_views(wanted)
-    squares = [crop_picture(picture, crop) for crop in wanted.squares]
-    if wanted.views is None:
+        black = [np.zeros((crop.size, crop.size, 3), dtype=np.uint8) for crop in spec.squares]
+        views = None
+        if spec.views is not None:
+            crop, plan = spec.views
+            views = np.zeros((plan.n_views, crop.size, crop.size, 3), dtype=np.uint8)
+        return reason.code, content, black, views
+    squares = [crop_picture(picture, crop) for crop in spec.squares]
+    if spec.views is None:
         return 0, content, squares, None
-    crop, plan = wanted.views
+    crop, plan = spec.views
     views = make_views(picture, crop, plan.recipe, plan.n_views, key=name, seed=plan.seed)
     return 0, content, squares, views
 
@@ -115,26 +131,6 @@ def content_of(location: Location) -> NDArray[np.uint8]:
 
 def _digest(data: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.uint8)
-
-
-def _no_views(wanted: Wanted) -> NDArray[np.uint8] | None:
-    if wanted.views is None:
-        return None
-    crop, plan = wanted.views
-    return np.zeros((plan.n_views, crop.size, crop.size, 3), dtype=np.uint8)
-
-
-def join(parts: list[Prepared]) -> Prepared:
-    """Consecutive pieces as one."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return Prepared(
-        np.concatenate([part.status for part in parts]),
-        np.concatenate([part.content for part in parts]),
-        {crop: np.concatenate([part.squares[crop] for part in parts]) for crop in first.squares},
-        None if first.views is None else np.concatenate([part.views for part in parts]),
-    )
 
 
 def _start_worker() -> None:
@@ -161,14 +157,14 @@ class Workers:
         spawn = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(count, spawn, _start_worker) if count else None
 
-    def prepare(self, work: Iterable[tuple[Piece, Wanted]]) -> Iterator[Prepared]:
+    def prepare(self, work: Iterable[tuple[_Piece, PixelSpec]]) -> Iterator[Prepared]:
         """One result a piece."""
         if self._pool is None:
-            yield from (prepare(piece, wanted) for piece, wanted in work)
+            yield from (prepare(piece, spec) for piece, spec in work)
             return
         waiting: deque[Future[Prepared]] = deque()
-        for piece, wanted in work:
-            waiting.append(self._pool.submit(prepare, piece, wanted))
+        for piece, spec in work:
+            waiting.append(self._pool.submit(prepare, piece, spec))
             if len(waiting) >= self._ahead:
                 yield waiting.popleft().result()
         while waiting:

@@ -1,4 +1,4 @@
-"""How an encoder is to be loaded, and which images a loaded one takes."""
+"""What the loaders of encoders share: what to load on, names and sizes, reasons, empty weights."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from marc.encoders.cards import EncoderCard
 from marc.errors import MarcError, one_of
 
 _PRECISIONS = ("auto", "bfloat16", "float32")
+_LONGEST_REASON = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -31,52 +29,23 @@ class Loading:
     batch: int = 0
     """Images at a time. 0: chosen by device."""
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):  # it may be that of elsewhere
+            allowed = "auto, cpu, cuda, cuda:N"
+            raise MarcError("unknown device", got=repr(self.device), allowed=allowed)
+        one_of("precision", self.precision, _PRECISIONS)
 
-def check_device(asked: str) -> str:
-    """The name of a device, which may be elsewhere; refused if no machine has such a thing."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", asked):
-        raise MarcError("unknown device", got=repr(asked), allowed="auto, cpu, cuda, cuda:N")
-    return asked
+    def refuse_weights(self, card: EncoderCard) -> None:
+        """For an encoder that brings its weights, and runs on the CPU in float32.
 
-
-def check_precision(asked: str) -> str:
-    """One of `_PRECISIONS`."""
-    return one_of("precision", asked, _PRECISIONS)
-
-
-def check_choices(card: EncoderCard, loading: Loading) -> None:
-    """The choices for an encoder that has none: it runs in ONNX or NumPy on the CPU in float32.
-
-    Device and precision are meant for the torch encoders of the same call and pass; what it
-    computes in, an encoder says itself. Weights are meant for this one and are refused.
-    """
-    check_device(loading.device)
-    check_precision(loading.precision)
-    if loading.weights is not None:
-        raise MarcError(
-            f"{card.name} has its weights already",
-            got=f"weights {loading.weights}",
-            hint="no weights, or onnx:FILE for a graph of your own",
-        )
-
-
-def check_images(card: EncoderCard, images: NDArray[np.uint8] | NDArray[np.float32]) -> None:
-    """Refuse anything but images of the encoder's size with values from 0 to 255."""
-    size = card.crop.size
-    known = images.dtype in (np.uint8, np.float32)
-    if not known or images.ndim != 4 or images.shape[1:] != (size, size, 3):
-        raise MarcError(
-            f"{card.name} takes images of another kind",
-            got=f"{images.dtype} {images.shape}",
-            allowed=f"uint8 (n, {size}, {size}, 3), or float32 with values from 0 to 255",
-        )
-    # a comparison with NaN is false, so NaN is refused too
-    if images.dtype == np.float32 and images.size:
-        lowest, highest = images.min(), images.max()
-        if not (lowest >= 0 and highest <= 255):
+        Device and precision are meant for the torch encoders of the same call and pass; what it
+        computes in, an encoder says itself. Weights are meant for this one and are refused.
+        """
+        if self.weights is not None:
             raise MarcError(
-                f"{card.name} takes values from 0 to 255: it normalises them itself",
-                got=f"values from {lowest} to {highest}",
+                f"{card.name} has its weights already",
+                got=f"weights {self.weights}",
+                hint="no weights, or onnx:FILE for a graph of your own",
             )
 
 
@@ -99,9 +68,6 @@ def square(name: str, sides: int | Sequence[int]) -> int:
     return int(lengths.pop())
 
 
-_LONGEST = 200
-
-
 def reason(error: BaseException) -> str:
     r"""The first line of what went wrong at first.
 
@@ -113,7 +79,7 @@ def reason(error: BaseException) -> str:
     while error.__cause__ is not None:  # the first cause is the one that can be mended
         error = error.__cause__
     lines = str(error).strip().splitlines()
-    return lines[0][:_LONGEST] if lines else type(error).__name__
+    return lines[0][:_LONGEST_REASON] if lines else type(error).__name__
 
 
 def without_drawing() -> AbstractContextManager[Any]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.errors import MarcError
 from marc.pictures.crops import Crop, Triple
 
 
@@ -47,6 +48,25 @@ class EncoderCard:
     has_text: bool = False
     """Whether it can be a predictor: it has a text tower for class names."""
     training: Training | None = None
+
+    def check_images(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> None:
+        """Refuse anything but images of the encoder's size with values from 0 to 255."""
+        size = self.crop.size
+        known = images.dtype in (np.uint8, np.float32)
+        if not known or images.ndim != 4 or images.shape[1:] != (size, size, 3):
+            raise MarcError(
+                f"{self.name} takes images of another kind",
+                got=f"{images.dtype} {images.shape}",
+                allowed=f"uint8 (n, {size}, {size}, 3), or float32 with values from 0 to 255",
+            )
+        # a comparison with NaN is false, so NaN is refused too
+        if images.dtype == np.float32 and images.size:
+            lowest, highest = images.min(), images.max()
+            if not (lowest >= 0 and highest <= 255):
+                raise MarcError(
+                    f"{self.name} takes values from 0 to 255: it normalises them itself",
+                    got=f"values from {lowest} to {highest}",
+                )
 
 
 class Encoder(Protocol):

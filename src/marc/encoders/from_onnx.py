@@ -11,29 +11,44 @@ is cut out), `resize` ("short", or "squash"), `interpolation` ("bicubic", or "bi
 and `licence` (words for people), `paper` and `summary`.
 
 The graph takes normalised float32 pixels (n, 3, size, size) with n free, and gives (n, dim). Files
-that it keeps its weights in (`tower.onnx.data`) lie beside it and count for its digest.
+that it keeps its weights in (`tower.onnx.data`) lie beside it and count for its digest; of the
+format only as much is read as leads to their names: field numbers of onnx.proto.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading, check_choices, check_images, reason, safe_name
+from marc.encoders._loading import Loading, reason, safe_name
 from marc.encoders.cards import EncoderCard, Library
-from marc.encoders.onnx_files import external_files, graph_digest
 from marc.errors import MarcError, integer, number
-from marc.pictures.crops import Crop, Triple, check_crop, normalise
+from marc.pictures.crops import Crop, Triple, normalise
 from marc.results.files import read_json
 from marc.scores import unit
 
 _BATCH = 64
 _NEEDED = ("name", "dim", "size", "mean", "std")
 _FREE = ("resized", "resize", "interpolation", "pooling", "licence", "paper", "summary")
+
+_INSIDE = {
+    "model": {7: "graph", 25: "function"},
+    "function": {7: "node"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+"""Which fields of a message hold messages that lead on."""
+_WIDTHS = {1: 8, 5: 4}  # bytes of a number that has a fixed length
+_BYTES = 2  # the kind of a field that holds bytes, a text or a message
 
 
 class OnnxEncoder:
@@ -49,7 +64,7 @@ class OnnxEncoder:
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
-        check_images(self.card, images)
+        self.card.check_images(images)
         vectors = np.empty((len(images), self.card.dim), dtype=np.float32)
         for start in range(0, len(images), self.batch):
             part = images[start : start + self.batch]
@@ -61,16 +76,16 @@ class OnnxEncoder:
         try:
             output = self._session.run(None, {self._input: pixels})[0]
         except Exception as error:  # onnxruntime has its own family of errors
-            raise _not_as_said(self.card, reason(error)) from error
+            raise _not_as_on_card(self.card, reason(error)) from error
         if output.shape != (len(pixels), self.card.dim):
-            raise _not_as_said(self.card, f"output {output.shape}")
+            raise _not_as_on_card(self.card, f"output {output.shape}")
         rows: NDArray[np.float32] = output
         return rows
 
 
 def _load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
     """The encoder of `onnx:FILE`."""
-    check_choices(card, loading)
+    loading.refuse_weights(card)
     encoder = OnnxEncoder(card, Path(card.tag), loading.batch)
     size = card.crop.size
     encoder.encode(np.zeros((1, size, size, 3), dtype=np.uint8))  # refused here, not hours later
@@ -133,13 +148,13 @@ def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
         library="onnx",
         tag=str(path),
         dim=integer(f"dim on {card.name}", stored["dim"], at_least=1),
-        crop=check_crop(crop),
+        crop=crop.checked(),
         mean=_triple("mean", stored["mean"], card),
         std=std,
         pooling=words["pooling"] or "unknown",
         licence=words["licence"] or "unknown",
         paper=words["paper"],
-        digest=graph_digest(path, path.read_bytes()),
+        digest=_graph_digest(path, path.read_bytes()),
     )
 
 
@@ -150,7 +165,7 @@ def _triple(name: str, value: object, card: Path) -> Triple:
     return red, green, blue
 
 
-def _not_as_said(card: EncoderCard, got: str) -> MarcError:
+def _not_as_on_card(card: EncoderCard, got: str) -> MarcError:
     return MarcError(
         f"the graph of {card.name} is not as its card says",
         got=got,
@@ -165,7 +180,7 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
     if not path.is_file():
         raise MarcError(f"the weights of {card.name} are not there", got=path)
     graph = path.read_bytes()
-    digest = graph_digest(path, graph)
+    digest = _graph_digest(path, graph)
     if card.digest and digest != card.digest:
         raise MarcError(
             f"the weights of {card.name} are not the ones on its card",
@@ -177,13 +192,76 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
     options.log_severity_level = 3  # errors only
     # Other files are found from the graph's path alone. A graph without them is opened from what
     # was hashed: if it has one after all, that is an error and not a part outside the digest.
-    source = str(path.absolute()) if external_files(graph) else graph
+    source = str(path.absolute()) if _external_files(graph) else graph
     try:
         session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has its own family of errors
         problem = f"{path} is no ONNX graph that can be run"
         raise MarcError(problem, got=reason(error)) from error
     return session, digest
+
+
+def _external_files(graph: bytes) -> list[str]:
+    """Names of the files that a graph keeps tensors in, relative to it."""
+    try:
+        return sorted(set(_locations(memoryview(graph), "model")))
+    except (IndexError, KeyError, ValueError):
+        return []  # no graph: onnxruntime says so better
+
+
+def _graph_digest(path: Path, graph: bytes) -> str:
+    """SHA-256 of a graph, and of the names and contents of the files that belong to it."""
+    digest = hashlib.sha256(graph)
+    for name in _external_files(graph):
+        try:
+            with (path.parent / name).open("rb") as file:
+                content = hashlib.file_digest(file, "sha256")
+        except OSError as error:
+            raise MarcError(
+                f"{path.name} keeps its weights in another file, which cannot be read",
+                got=f"{path.parent / name}: {error.strerror}",
+                allowed=f"{name} in the folder of {path.name}",
+            ) from None
+        digest.update(f"\n{name} {content.hexdigest()}".encode())
+    return digest.hexdigest()
+
+
+def _locations(message: memoryview, kind: str) -> Iterator[str]:
+    for field, value in _fields(message):
+        inside = _INSIDE[kind].get(field)
+        if inside == "entry":
+            entry = {number: bytes(each).decode() for number, each in _fields(value)}
+            if entry.get(1) == "location":
+                yield entry[2]
+        elif inside:
+            yield from _locations(value, inside)
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Number and content of the fields that hold bytes; the others are passed over."""
+    start = 0
+    while start < len(message):
+        key, start = _number(message, start)
+        field, kind = key >> 3, key & 7
+        if kind == 0:
+            _, start = _number(message, start)
+        elif kind == _BYTES:
+            length, start = _number(message, start)
+            if start + length > len(message):
+                raise ValueError("a field is longer than its message")
+            yield field, message[start : start + length]
+            start += length
+        else:
+            start += _WIDTHS[kind]
+
+
+def _number(message: memoryview, start: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and where the next begins."""
+    value = shift = 0
+    while message[start] & 0x80:
+        value |= (message[start] & 0x7F) << shift
+        start, shift = start + 1, shift + 7
+    return value | message[start] << shift, start + 1
 
 
 LIBRARY = Library("onnx:FILE", _load_onnx, _onnx_card)

@@ -14,23 +14,9 @@ from numpy.typing import NDArray
 
 from marc.encoders._loading import Loading, reason, safe_name, square, without_drawing
 from marc.encoders.cards import EncoderCard, Library
-from marc.encoders.published import DEFAULT
-from marc.encoders.torch_runtime import (
-    Running,
-    encode_images,
-    encode_tokens,
-    import_libraries,
-    settle,
-    state_digest,
-)
-from marc.encoders.weights import (
-    OPEN_CLIP_FILES,
-    Published,
-    misfit,
-    network,
-    read_state,
-    weights_file,
-)
+from marc.encoders.published import Pooling
+from marc.encoders.torch_runtime import Running, import_libraries, state_digest
+from marc.encoders.weights import Published, misfit, network, read_state, weights_file
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
@@ -38,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-class OpenClipEncoder:
+class _OpenClipEncoder:
     """A pair of towers of open_clip: pictures and texts in one space."""
 
     def __init__(
@@ -64,25 +50,25 @@ class OpenClipEncoder:
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
-        return encode_images(self._model.encode_image, self.card, self._running, images)
+        return self._running.encode_images(self._model.encode_image, self.card, images)
 
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of texts."""
         if isinstance(texts, str):
             raise MarcError("texts must be a list of texts", got=repr(texts))
         tokens: Any = self._tokenize(list(texts)) if len(texts) else ()
-        return encode_tokens(self._model.encode_text, self.card, self._running, tokens)
+        return self._running.encode_tokens(self._model.encode_text, self.card, tokens)
 
 
-def _load_open_clip(card: EncoderCard, loading: Loading) -> OpenClipEncoder:
+def _load_open_clip(card: EncoderCard, loading: Loading) -> _OpenClipEncoder:
     """The predictor of a card, from a file, a folder, the hub's cache or the network."""
     import_libraries("open_clip")
-    running = settle(loading)
+    running = Running.choose(loading)
     path = weights_file(card, loading, _published)
     with network(loading.offline):  # some towers and tokenizers are described on the hub
         model, digest = _fill_towers(card, path)
         tokenizer = _tokenizer(card)
-    return OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
+    return _OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
 
 
 def _fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
@@ -185,7 +171,7 @@ def _open_clip_card(name: str) -> EncoderCard:
         crop=Crop(size, size, "short", interpolation),
         mean=tuple(known["mean"]),
         std=tuple(known["std"]),
-        pooling=DEFAULT,
+        pooling=Pooling.DEFAULT,
         licence="unknown",
         has_text=True,
     )
@@ -217,9 +203,8 @@ def _published(card: EncoderCard) -> Published:
     repository, _, name = known.get("hf_hub", "").rpartition("/")
     safe = str(Path(name).with_suffix(".safetensors")) if name else ""
     folder = Path.home() / ".cache" / "clip"  # where open_clip keeps them
-    return Published(
-        repository, (safe, name) if name else OPEN_CLIP_FILES, known.get("url", ""), folder
-    )
+    names = (safe, name) if name else ()
+    return Published(repository, names, known.get("url", ""), folder)
 
 
 LIBRARY = Library("open_clip:ARCH/TAG", _load_open_clip, _open_clip_card)

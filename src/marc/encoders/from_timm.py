@@ -12,25 +12,19 @@ from numpy.typing import NDArray
 
 from marc.encoders._loading import Loading, safe_name, square, without_drawing
 from marc.encoders.cards import EncoderCard, Library
-from marc.encoders.published import CLS, DEFAULT, DEFAULT_PROJECTION, PROJECTION
-from marc.encoders.torch_runtime import (
-    Running,
-    encode_images,
-    import_libraries,
-    settle,
-    state_digest,
-)
-from marc.encoders.weights import TIMM_FILES, Published, misfit, read_state, weights_file
+from marc.encoders.published import Pooling
+from marc.encoders.torch_runtime import Running, import_libraries, state_digest
+from marc.encoders.weights import Published, misfit, read_state, weights_file
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
 if TYPE_CHECKING:
     from torch import nn
 
-_PROJECTING = (PROJECTION, DEFAULT_PROJECTION)
+_PROJECTING = (Pooling.PROJECTION, Pooling.DEFAULT_PROJECTION)
 
 
-class TimmEncoder:
+class _TimmEncoder:
     """A tower of timm; the vector is the one that its card names."""
 
     def __init__(self, card: EncoderCard, model: nn.Module, running: Running) -> None:
@@ -44,15 +38,15 @@ class TimmEncoder:
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
-        return encode_images(self._model, self.card, self._running, images)
+        return self._running.encode_images(self._model, self.card, images)
 
 
-def _load_timm(card: EncoderCard, loading: Loading) -> TimmEncoder:
+def _load_timm(card: EncoderCard, loading: Loading) -> _TimmEncoder:
     """The encoder of a card, from a file, a folder, timm's cache or the network."""
     import_libraries("timm")
-    running = settle(loading)
+    running = Running.choose(loading)
     model, digest = _fill_tower(card, weights_file(card, loading, _published))
-    return TimmEncoder(dataclasses.replace(card, digest=digest), model, running)
+    return _TimmEncoder(dataclasses.replace(card, digest=digest), model, running)
 
 
 def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
@@ -60,7 +54,7 @@ def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     import timm
 
     arguments: dict[str, Any] = {} if card.pooling in _PROJECTING else {"num_classes": 0}
-    if card.pooling == CLS:
+    if card.pooling == Pooling.CLS:
         arguments["global_pool"] = "token"
     known = _known(card.tag)
     if known.fixed_input_size and known.input_size[-1] != card.crop.size:
@@ -108,11 +102,12 @@ def _timm_card(tag: str) -> EncoderCard:
     projecting = _projects(tag, known.num_classes)
     with torch.device("meta"):  # shapes alone
         model: Any = timm.create_model(tag, num_classes=known.num_classes if projecting else 0)
-    pooling, dim = DEFAULT, getattr(model, "head_hidden_size", None) or model.num_features
+    pooling, dim = Pooling.DEFAULT, getattr(model, "head_hidden_size", None) or model.num_features
     if projecting:
         # a ResNet of CLIP calls it a token too, but has none: it pools by attention
         has_token = getattr(model, "cls_token", None) is not None and model.global_pool == "token"
-        pooling, dim = PROJECTION if has_token else DEFAULT_PROJECTION, known.num_classes
+        pooling = Pooling.PROJECTION if has_token else Pooling.DEFAULT_PROJECTION
+        dim = known.num_classes
     size = square(tag, known.input_size[1:])
     interpolation = "bilinear" if known.interpolation == "bilinear" else "bicubic"
     return EncoderCard(
@@ -170,7 +165,7 @@ def _published(card: EncoderCard) -> Published:
     import torch
 
     known = _known(card.tag)
-    names = (known.hf_hub_filename,) if known.hf_hub_filename else TIMM_FILES
+    names = (known.hf_hub_filename,) if known.hf_hub_filename else ()
     url = known.url if isinstance(known.url, str) or not known.url else known.url[0]
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     return Published(known.hf_hub_id or "", names, url or "", folder)

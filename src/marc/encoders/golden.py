@@ -28,13 +28,15 @@ from marc.pictures.crops import crop_picture
 from marc.results.files import ENCODING, cache_folder, changed, read_arrays, versions, write_arrays
 
 _SHIPPED = Path(__file__).with_name("golden.npz")
+_VERSION = 1
+"""To be raised with any change of a pixel: vectors of different versions are never compared."""
 
 _NOISE = {"float32": (1e-5, 1e-12), "bfloat16": (3e-3, 1e-5)}
-"""What is noise, by precision: a share of the mean 1 - cosine between pictures, and a least value.
+"""What is noise, by precision: a fraction of the mean 1 - cosine between pictures, and a minimum.
 
 An encoder that sees all pictures as nearly alike must be held to smaller differences, hence a
-share. Measured with random weights of CLIP B/16, supervised B/16, SigLIP B/16, DINOv2-S,
-ConvNeXt-B and ResNet-50, two draws each, the shares are: other batch size or number of threads, up
+fraction. Measured with random weights of CLIP B/16, supervised B/16, SigLIP B/16, DINOv2-S,
+ConvNeXt-B and ResNet-50, two draws each, the fractions are: other batch or number of threads, up
 to 6e-13; bfloat16, up to 1.2e-4; the smallest mistake, GELU in place of QuickGELU or the reverse,
 2.7e-4 and more (none in ConvNeXt, whose random branches are scaled by 1e-6); mean and deviation of
 CLIP in place of ImageNet's, 5e-4; bilinear in place of bicubic, 1.2e-3; other crops, a squashed
@@ -45,10 +47,11 @@ picture, colour order, pooling, 6e-2 and more. So bfloat16 may hide what float32
 _UNIT = 1e-3  # how far from 1 the length of a unit vector may be
 
 _Status = Literal["same", "stored", "changed", "failed"]
+_Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class _Verdict:
     """What became of one encoder's golden vectors."""
 
     name: str
@@ -86,7 +89,7 @@ def _golden_vectors(encoder: Encoder) -> NDArray[np.float32]:
     return encoder.encode(np.stack([crop_picture(each, crop) for each in _golden_pictures()]))
 
 
-def check_golden(encoder: Encoder, folder: Path | None = None) -> Verdict:
+def check_golden(encoder: Encoder, folder: Path | None = None) -> _Verdict:
     """Compare an encoder with what is known of its weights, or store what it gives.
 
     Args:
@@ -99,7 +102,7 @@ def check_golden(encoder: Encoder, folder: Path | None = None) -> Verdict:
     except (MarcError, RuntimeError, ValueError) as error:
         problem = f"the encoder failed: {error}"
     if problem:
-        return Verdict(encoder.card.name, "failed", 0.0, 0.0, problem)
+        return _Verdict(encoder.card.name, "failed", 0.0, 0.0, problem)
     now = _describe(encoder, vectors)
     shipped = _shipped_vectors().get(_key(encoder))
     if shipped is not None:
@@ -144,7 +147,7 @@ def _distances(vectors: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float6
     return np.asarray(((first - second) ** 2).sum(axis=1) / 2)
 
 
-def _compare_stored(encoder: Encoder, now: _Known, folder: Path) -> Verdict:
+def _compare_stored(encoder: Encoder, now: _Known, folder: Path) -> _Verdict:
     name = encoder.card.name
     path = folder / f"{_key(encoder)}-{_VERSION}.npz"
     try:
@@ -161,21 +164,21 @@ def _compare_stored(encoder: Encoder, now: _Known, folder: Path) -> Verdict:
         write_arrays(path, now.as_arrays())
     except OSError as error:
         problem = f"its vectors cannot be stored in {folder} ({error.strerror}); MARC_CACHE=DIR"
-        return Verdict(name, "failed", 0.0, 0.0, problem)
+        return _Verdict(name, "failed", 0.0, 0.0, problem)
     message = "first check of these weights: their vectors are stored, and compared from now on"
     if others:
         message += f"; other weights had this name before: {', '.join(map(_digest_in, others))}"
-    return Verdict(name, "stored", 0.0, 0.0, message)
+    return _Verdict(name, "stored", 0.0, 0.0, message)
 
 
-def _compare(name: str, now: _Known, known: _Known, what: str, hint: str) -> Verdict:
+def _compare(name: str, now: _Known, known: _Known, what: str, hint: str) -> _Verdict:
     tolerance = max(_tolerance(each.precision, known.vectors) for each in (now, known))
     comparable = now.vectors.shape == known.vectors.shape
     largest = float(_distances(now.vectors, known.vectors).max()) if comparable else 2.0
     if largest <= tolerance:
-        return Verdict(name, "same", largest, tolerance, f"gives {what}")
+        return _Verdict(name, "same", largest, tolerance, f"gives {what}")
     message = f"does not give {what}: {_differences(now, known)}; {hint}"
-    return Verdict(name, "changed", largest, tolerance, message)
+    return _Verdict(name, "changed", largest, tolerance, message)
 
 
 def _differences(now: _Known, known: _Known) -> str:
@@ -216,9 +219,9 @@ def _problem(vectors: NDArray[np.float32], dim: int) -> str:
 
 
 def _tolerance(precision: str, vectors: NDArray[Any]) -> float:
-    share, least = _NOISE.get(precision, _NOISE["bfloat16"])
+    fraction, least = _NOISE.get(precision, _NOISE["bfloat16"])
     first, second = np.triu_indices(len(vectors), 1)
-    return max(least, share * float(_distances(vectors[first], vectors[second]).mean()))
+    return max(least, fraction * float(_distances(vectors[first], vectors[second]).mean()))
 
 
 def _key(encoder: Encoder) -> str:
@@ -228,16 +231,6 @@ def _key(encoder: Encoder) -> str:
 
 def _digest_in(path: Path) -> str:
     return path.name.rpartition("@")[2].removesuffix(f"-{_VERSION}.npz")[:8]
-
-
-if __name__ == "__main__":
-    _write_shipped()
-
-
-_VERSION = 1
-"""To be raised with any change of a pixel: vectors of different versions are never compared."""
-
-_Whole = NDArray[np.int64]
 
 
 def _golden_pictures() -> list[Image.Image]:
@@ -250,14 +243,14 @@ def _golden_pictures() -> list[Image.Image]:
     return [Image.fromarray(np.stack(each, axis=2).astype(np.uint8)) for each in drawn]
 
 
-def _gradients() -> tuple[_Whole, ...]:
+def _gradients() -> tuple[_Int, ...]:
     """Red grows to the right, green downwards; blue is a board of checks with bright ends."""
     y, x = _pixels(200, 360)
     ends = (x < 30) | (x >= 345)
     return 255 * x // 359, 255 * y // 199, np.where(ends, 250, (x // 9 + y // 9) % 2 * 140 + 20)
 
 
-def _rings() -> tuple[_Whole, ...]:
+def _rings() -> tuple[_Int, ...]:
     """Rings around a point off the centre, on a ground that changes from top to bottom."""
     y, x = _pixels(300, 170)
     squared = (x - 50) ** 2 + (y - 170) ** 2
@@ -265,7 +258,7 @@ def _rings() -> tuple[_Whole, ...]:
     return ring * 190 + 30, 255 - 200 * y // 299, np.where(squared < 4900, 220, 60 + x)
 
 
-def _blocks() -> tuple[_Whole, ...]:
+def _blocks() -> tuple[_Int, ...]:
     """Few pixels, hard edges: it must be made larger, and how that is done shows."""
     y, x = _pixels(36, 44)
     row, column = y // 4, x // 4
@@ -273,7 +266,7 @@ def _blocks() -> tuple[_Whole, ...]:
                  for a, b, c in ((67, 131, 29), (151, 43, 17), (89, 211, 53)))  # fmt: skip
 
 
-def _frames() -> tuple[_Whole, ...]:
+def _frames() -> tuple[_Int, ...]:
     """Frames one in another, each with its own colour; fine stripes in the outermost."""
     y, x = _pixels(256, 256)
     depth = np.minimum(np.minimum(x, 255 - x), np.minimum(y, 255 - y))
@@ -282,14 +275,18 @@ def _frames() -> tuple[_Whole, ...]:
     return frame * 97 % 160 + stripes, frame * 53 % 200, (frame * 151 + 60) % 256
 
 
-def _waves() -> tuple[_Whole, ...]:
+def _waves() -> tuple[_Int, ...]:
     """Waves that become finer from left to right and from top to bottom."""
     y, x = _pixels(130, 500)
     across, along = x * x // 12 % 256, y * y // 3 % 256
     return across, along, (across + along) // 2
 
 
-def _pixels(height: int, width: int) -> tuple[_Whole, _Whole]:
+def _pixels(height: int, width: int) -> tuple[_Int, _Int]:
     """Row and column of each pixel."""
     rows, columns = np.indices((height, width), dtype=np.int64)
     return rows, columns
+
+
+if __name__ == "__main__":
+    _write_shipped()

@@ -1,4 +1,7 @@
-"""A prompt set: templates that take any class name, or sentences about each class."""
+"""Prompt sets, by name or from a file, and the text prototypes of classes that come of them.
+
+A set has templates that take any class name, or sentences about each class.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,22 @@ _PLACE = "{}"
 
 _SETS = Path(__file__).with_name("prompt_sets")
 _FEW = 5  # names in a message
+_T80 = "t80"
+_T80_SUMMARY = "the 80 templates for ImageNet that were published with CLIP (needs open_clip)"
+_T80_SOURCE = "open_clip's own list; TDA on ImageNet-R and Sketch"
+_SUFFIXES = (".txt", ".json")
+_FIELDS = {"name", "version", "summary", "source", "templates"}
+_FORMS = (
+    "a .txt with one template per line; a .json with a list of templates, with "
+    '{"templates": [...]}, or with {class name: [sentences]}'
+)
+# Published runs use general templates on these two sets, and not the same ones.
+_WITHOUT_THEIR_OWN = ("caltech101", "sun397")
+
+_OnProgress = Callable[[int, int], None]
+"""Called with how many texts are embedded and how many there are."""
+
+_PORTION = 256  # texts that are embedded at a time
 
 
 @dataclass(frozen=True)
@@ -69,16 +88,16 @@ class PromptSet:
                 tuple(template.replace(_PLACE, name) for template in self.templates)
                 for name in class_names
             )
-        said = dict(self.sentences)
-        missing = [name for name in dict.fromkeys(class_names) if name not in said]
+        known = dict(self.sentences)
+        missing = [name for name in dict.fromkeys(class_names) if name not in known]
         if missing:
             raise MarcError(
                 f"{self.name} says nothing of {_counted(missing)} in the data set",
-                got=_with_closest(missing, list(said)),
+                got=_with_closest(missing, list(known)),
                 allowed="a key for each class name, spelt exactly the same",
                 hint="rename the keys of the file, or the classes",
             )
-        return tuple(said[name] for name in class_names)
+        return tuple(known[name] for name in class_names)
 
     def surplus(self, class_names: Sequence[str]) -> str:
         """A note on classes of this set that the data set does not have; empty if none."""
@@ -104,11 +123,11 @@ def _check_template(name: str, template: str) -> None:
 
 def _with_closest(missing: Sequence[str], known: Sequence[str]) -> str:
     spelt = {name.lower(): name for name in known}
-    told = []
+    named = []
     for name in missing[:_FEW]:
         close = difflib.get_close_matches(name.lower(), spelt, n=1)
-        told.append(f"{name!r} (there is {spelt[close[0]]!r})" if close else repr(name))
-    return _some(told + [""] * (len(missing) - len(told)))
+        named.append(f"{name!r} (there is {spelt[close[0]]!r})" if close else repr(name))
+    return _some(named + [""] * (len(missing) - len(named)))
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -118,19 +137,6 @@ def _some(texts: Sequence[str]) -> str:
 
 def _counted(names: Sequence[str]) -> str:
     return f"{len(names)} class" + ("" if len(names) == 1 else "es")
-
-
-_T80 = "t80"
-_T80_SUMMARY = "the 80 templates for ImageNet that were published with CLIP (needs open_clip)"
-_T80_SOURCE = "open_clip's own list; TDA on ImageNet-R and Sketch"
-_SUFFIXES = (".txt", ".json")
-_FIELDS = {"name", "version", "summary", "source", "templates"}
-_FORMS = (
-    "a .txt with a template a line; a .json with a list of templates, with "
-    '{"templates": [...]}, or with {class name: [sentences]}'
-)
-# Published runs use general templates on these two sets, and not the same ones.
-_WITHOUT_THEIR_OWN = ("caltech101", "sun397")
 
 
 def list_prompt_sets() -> dict[str, str]:
@@ -228,8 +234,8 @@ def _from_json(content: Any, name: str) -> PromptSet:
     if isinstance(content, list) and content:
         return PromptSet(name, "file", templates=_texts(content, name))
     if isinstance(content, dict) and content:
-        said = tuple((key, _texts(texts, name)) for key, texts in content.items())
-        return PromptSet(name, "file", sentences=said)
+        sentences = tuple((key, _texts(texts, name)) for key, texts in content.items())
+        return PromptSet(name, "file", sentences=sentences)
     kind = "nothing" if content in ([], {}) else type(content).__name__
     raise MarcError("there are no prompts in the file", got=f"{name}: {kind}", allowed=_FORMS)
 
@@ -241,12 +247,6 @@ def _texts(texts: Any, name: str) -> tuple[str, ...]:
             "prompts are lists of texts", got=f"{name}: {str(texts)[:80]}", allowed=_FORMS
         )
     return tuple(texts)
-
-
-_OnProgress = Callable[[int, int], None]
-"""Called with how many texts are embedded and how many there are."""
-
-_PORTION = 256  # texts that are embedded at a time
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,6 @@ def prompts_of(
     All texts weigh the same in the mean, so a set with many sentences outweighs one with few, and
     a text that two sets share counts twice.
 
-    >>> from marc.encoders.prompts import read_prompt_set
     >>> prompts_of(["cat", "dog"], [read_prompt_set("t1")])
     (('a photo of a cat.',), ('a photo of a dog.',))
     """
@@ -319,7 +318,7 @@ def _check_classes(class_names: Sequence[str]) -> None:
         raise MarcError(
             "prototypes need at least two classes",
             got=repr(class_names) if isinstance(class_names, str) else f"{list(class_names)}",
-            hint="a folder for each class, or --class-names FILE with one name a line",
+            hint="a folder for each class, or --class-names FILE with one name per line",
         )
     nameless = [n for n, name in enumerate(class_names) if not str(name).strip()]
     if nameless:

@@ -12,18 +12,24 @@ Licences are those that timm states for its files; that of the predictors is the
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 from marc.encoders.cards import EncoderCard
 from marc.pictures.crops import Crop, Triple
 
-DEFAULT = "the library's default"
-"""Pooling of a model that is not on one of our own cards."""
-PROJECTION = "CLS + projection"
-DEFAULT_PROJECTION = f"{DEFAULT} + projection"
-CLS = "CLS"
-_AVERAGE = "average"
-_AVERAGE_AND_NORM = "average + norm"
-_ATTENTION = "attention"
+
+class Pooling:
+    """Which vector a model gives, in the words of a card."""
+
+    DEFAULT = "the library's default"
+    """Of a model that is not on one of our own cards."""
+    PROJECTION = "CLS + projection"
+    DEFAULT_PROJECTION = f"{DEFAULT} + projection"
+    CLS = "CLS"
+    AVERAGE = "average"
+    AVERAGE_AND_NORM = "average + norm"
+    ATTENTION = "attention"
+
 
 _SIZE = 224
 _BICUBIC = Crop(_SIZE, _SIZE, "short", "bicubic")
@@ -58,198 +64,65 @@ def _space(
 
 def _predictor(name: str, tag: str, dim: int, pooling: str, summary: str) -> EncoderCard:
     mean, std = _CLIP
-    return EncoderCard(
-        name,
-        summary,
-        "open_clip",
-        tag,
-        dim,
-        _BICUBIC,
-        mean,
-        std,
-        pooling,
-        licence="MIT",
-        paper=_CLIP_PAPER,
-        has_text=True,
-    )
+    more: dict[str, Any] = {"licence": "MIT", "paper": _CLIP_PAPER, "has_text": True}
+    return EncoderCard(name, summary, "open_clip", tag, dim, _BICUBIC, mean, std, pooling, **more)
 
 
 _SPACES = (
     # OpenAI's weights were trained with a quicker form of GELU. The plain architecture takes the
     # same file without a word and computes something else.
-    _space(
-        "clip-b16",
-        "vit_base_patch16_clip_quickgelu_224.openai",
-        512,
-        _CLIP,
-        PROJECTION,
-        _CLIP_PAPER,
-        "CLIP ViT-B/16, pictures and captions of the web",
-    ),
-    _space(
-        "clip-l14",
-        "vit_large_patch14_clip_quickgelu_224.openai",
-        768,
-        _CLIP,
-        PROJECTION,
-        _CLIP_PAPER,
-        "CLIP ViT-L/14, pictures and captions of the web",
-    ),
-    _space(
-        "openclip-b16",
-        "vit_base_patch16_clip_224.laion2b",
-        512,
-        _CLIP,
-        PROJECTION,
-        "Cherti et al. 2022, arXiv:2212.07143",
-        "OpenCLIP ViT-B/16, the captions of LAION-2B",
-    ),
+    _space("clip-b16", "vit_base_patch16_clip_quickgelu_224.openai", 512, _CLIP,
+           Pooling.PROJECTION, _CLIP_PAPER, "CLIP ViT-B/16, pictures and captions of the web"),
+    _space("clip-l14", "vit_large_patch14_clip_quickgelu_224.openai", 768, _CLIP,
+           Pooling.PROJECTION, _CLIP_PAPER, "CLIP ViT-L/14, pictures and captions of the web"),
+    _space("openclip-b16", "vit_base_patch16_clip_224.laion2b", 512, _CLIP, Pooling.PROJECTION,
+           "Cherti et al. 2022, arXiv:2212.07143", "OpenCLIP ViT-B/16, the captions of LAION-2B"),
     # Its authors squash both sides to 224. We do not: a squashed picture shows the borders that
     # the predictor never sees, and the spaces would differ by their field of view.
-    _space(
-        "siglip-b16",
-        "vit_base_patch16_siglip_224.webli",
-        768,
-        _HALF,
-        _ATTENTION,
-        "Zhai et al. 2023, arXiv:2303.15343",
-        "SigLIP ViT-B/16, captions with a sigmoid loss",
-    ),
-    _space(
-        "eva02-b16",
-        "eva02_base_patch16_clip_224.merged2b",
-        512,
-        _CLIP,
-        PROJECTION,
-        "Sun et al. 2023, arXiv:2303.15389",
-        "EVA-02 CLIP B/16, masked pictures first, then captions",
-        licence="MIT",
-    ),
+    _space("siglip-b16", "vit_base_patch16_siglip_224.webli", 768, _HALF, Pooling.ATTENTION,
+           "Zhai et al. 2023, arXiv:2303.15343", "SigLIP ViT-B/16, captions with a sigmoid loss"),
+    _space("eva02-b16", "eva02_base_patch16_clip_224.merged2b", 512, _CLIP, Pooling.PROJECTION,
+           "Sun et al. 2023, arXiv:2303.15389",
+           "EVA-02 CLIP B/16, masked pictures first, then captions", licence="MIT"),
     # DINOv2 was made for 518 pixels and is used at 224 here; its positions are interpolated.
     # The variants without registers are meant.
-    _space(
-        "dinov2-s",
-        "vit_small_patch14_dinov2.lvd142m",
-        384,
-        _IMAGENET,
-        CLS,
-        _DINOV2_PAPER,
-        "DINOv2 ViT-S/14, pictures alone",
-    ),
-    _space(
-        "dinov2-b",
-        "vit_base_patch14_dinov2.lvd142m",
-        768,
-        _IMAGENET,
-        CLS,
-        _DINOV2_PAPER,
-        "DINOv2 ViT-B/14, pictures alone",
-    ),
-    _space(
-        "dinov2-l",
-        "vit_large_patch14_dinov2.lvd142m",
-        1024,
-        _IMAGENET,
-        CLS,
-        _DINOV2_PAPER,
-        "DINOv2 ViT-L/14, pictures alone",
-    ),
+    _space("dinov2-s", "vit_small_patch14_dinov2.lvd142m", 384, _IMAGENET, Pooling.CLS,
+           _DINOV2_PAPER, "DINOv2 ViT-S/14, pictures alone"),
+    _space("dinov2-b", "vit_base_patch14_dinov2.lvd142m", 768, _IMAGENET, Pooling.CLS,
+           _DINOV2_PAPER, "DINOv2 ViT-B/14, pictures alone"),
+    _space("dinov2-l", "vit_large_patch14_dinov2.lvd142m", 1024, _IMAGENET, Pooling.CLS,
+           _DINOV2_PAPER, "DINOv2 ViT-L/14, pictures alone"),
     # timm averages the patches of DINOv3 at 256 pixels unless told otherwise.
-    _space(
-        "dinov3-b",
-        "vit_base_patch16_dinov3.lvd1689m",
-        768,
-        _IMAGENET,
-        CLS,
-        "Siméoni et al. 2025, arXiv:2508.10104",
-        "DINOv3 ViT-B/16, pictures alone",
-        licence="DINOv3-License",
-    ),
-    _space(
-        "dino-b16",
-        "vit_base_patch16_224.dino",
-        768,
-        _IMAGENET,
-        CLS,
-        "Caron et al. 2021, arXiv:2104.14294",
-        "DINO ViT-B/16, the pictures of ImageNet-1k without labels",
-    ),
-    _space(
-        "mae-b16",
-        "vit_base_patch16_224.mae",
-        768,
-        _IMAGENET,
-        CLS,
-        "He et al. 2021, arXiv:2111.06377",
-        "MAE ViT-B/16, hidden patches are painted",
-        licence="CC-BY-NC-4.0",
-    ),
-    _space(
-        "beit-b16",
-        "beit_base_patch16_224.in22k_ft_in22k",
-        768,
-        _HALF,
-        _AVERAGE_AND_NORM,
-        "Bao et al. 2021, arXiv:2106.08254",
-        "BEiT B/16, masked pictures, then the labels of ImageNet-22k",
-    ),
-    _space(
-        "vit-b16",
-        "vit_base_patch16_224.augreg_in21k",
-        768,
-        _HALF,
-        CLS,
-        "Steiner et al. 2021, arXiv:2106.10270",
-        "ViT-B/16, the labels of ImageNet-21k",
-    ),
-    _space(
-        "deit3-b16",
-        "deit3_base_patch16_224.fb_in22k_ft_in1k",
-        768,
-        _IMAGENET,
-        CLS,
-        "Touvron et al. 2022, arXiv:2204.07118",
-        "DeiT III B/16, the labels of ImageNet-22k, then 1k",
-    ),
-    _space(
-        "convnext-b",
-        "convnext_base.fb_in22k",
-        1024,
-        _IMAGENET,
-        _AVERAGE_AND_NORM,
-        "Liu et al. 2022, arXiv:2201.03545",
-        "ConvNeXt-B, the labels of ImageNet-22k",
-    ),
+    _space("dinov3-b", "vit_base_patch16_dinov3.lvd1689m", 768, _IMAGENET, Pooling.CLS,
+           "Siméoni et al. 2025, arXiv:2508.10104", "DINOv3 ViT-B/16, pictures alone",
+           licence="DINOv3-License"),
+    _space("dino-b16", "vit_base_patch16_224.dino", 768, _IMAGENET, Pooling.CLS,
+           "Caron et al. 2021, arXiv:2104.14294",
+           "DINO ViT-B/16, the pictures of ImageNet-1k without labels"),
+    _space("mae-b16", "vit_base_patch16_224.mae", 768, _IMAGENET, Pooling.CLS,
+           "He et al. 2021, arXiv:2111.06377", "MAE ViT-B/16, hidden patches are painted",
+           licence="CC-BY-NC-4.0"),
+    _space("beit-b16", "beit_base_patch16_224.in22k_ft_in22k", 768, _HALF,
+           Pooling.AVERAGE_AND_NORM, "Bao et al. 2021, arXiv:2106.08254",
+           "BEiT B/16, masked pictures, then the labels of ImageNet-22k"),
+    _space("vit-b16", "vit_base_patch16_224.augreg_in21k", 768, _HALF, Pooling.CLS,
+           "Steiner et al. 2021, arXiv:2106.10270", "ViT-B/16, the labels of ImageNet-21k"),
+    _space("deit3-b16", "deit3_base_patch16_224.fb_in22k_ft_in1k", 768, _IMAGENET, Pooling.CLS,
+           "Touvron et al. 2022, arXiv:2204.07118",
+           "DeiT III B/16, the labels of ImageNet-22k, then 1k"),
+    _space("convnext-b", "convnext_base.fb_in22k", 1024, _IMAGENET, Pooling.AVERAGE_AND_NORM,
+           "Liu et al. 2022, arXiv:2201.03545", "ConvNeXt-B, the labels of ImageNet-22k"),
     # Its authors make the short side 256 and cut out 224. We cut from 224, as for all others.
-    _space(
-        "resnet50",
-        "resnet50.tv_in1k",
-        2048,
-        _IMAGENET,
-        _AVERAGE,
-        "He et al. 2015, arXiv:1512.03385",
-        "ResNet-50, the labels of ImageNet-1k",
-        licence="BSD-3-Clause",
-        crop=_BILINEAR,
-    ),
-)
-
+    _space("resnet50", "resnet50.tv_in1k", 2048, _IMAGENET, Pooling.AVERAGE,
+           "He et al. 2015, arXiv:1512.03385", "ResNet-50, the labels of ImageNet-1k",
+           licence="BSD-3-Clause", crop=_BILINEAR),
+)  # fmt: skip
 _PREDICTORS = (
-    _predictor(
-        "clip-b16-text",
-        "ViT-B-16-quickgelu/openai",
-        512,
-        PROJECTION,
-        "CLIP ViT-B/16 with its text tower: a predictor",
-    ),
-    _predictor(
-        "clip-rn50-text",
-        "RN50-quickgelu/openai",
-        1024,
-        "attention + projection",
-        "CLIP ResNet-50 with its text tower: a predictor",
-    ),
-)
+    _predictor("clip-b16-text", "ViT-B-16-quickgelu/openai", 512, Pooling.PROJECTION,
+               "CLIP ViT-B/16 with its text tower: a predictor"),
+    _predictor("clip-rn50-text", "RN50-quickgelu/openai", 1024, "attention + projection",
+               "CLIP ResNet-50 with its text tower: a predictor"),
+)  # fmt: skip
 
 SPACES = MappingProxyType({card.name: card for card in _SPACES})
 """The sixteen retrieval spaces by name."""

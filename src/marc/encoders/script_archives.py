@@ -37,18 +37,17 @@ _CODE = "a module of the archive runs code when it is read (__setstate__), which
 _LISTED = re.compile(r"^  __(?:parameters|buffers)__ = \[(.*)\]$", re.MULTILINE)
 
 
-def is_script(path: Path) -> bool:
-    """Whether a file is a TorchScript archive."""
+def read_script(path: Path) -> dict[str, Tensor] | None:
+    """Parameters and buffers by name, or None if a file is no TorchScript archive.
+
+    CLIP's numbers that are no weights are left out.
+    """
     if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
-
-
-def read_script(path: Path) -> dict[str, Tensor]:
-    """Parameters and buffers by name; CLIP's numbers that are no weights are left out."""
+        return None
     with zipfile.ZipFile(path) as archive:
         marks = [name for name in archive.namelist() if name.endswith("/constants.pkl")]
+        if not marks:
+            return None
         stored = _read(archive, marks[0].removesuffix("/constants.pkl"))
     if not isinstance(stored, _Module):
         raise pickle.UnpicklingError("the archive holds no module")

@@ -8,13 +8,13 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading, check_device, check_images, check_precision
+from marc.encoders._loading import Loading
 from marc.encoders.cards import EncoderCard
 from marc.errors import MarcError, integer
 from marc.scores import unit
@@ -30,11 +30,79 @@ _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 @dataclass(frozen=True)
 class Running:
-    """What a model runs on, settled."""
+    """What a model runs on, and how it is run there."""
 
     device: str
     precision: str
     batch: int
+
+    @classmethod
+    def choose(cls, loading: Loading) -> Running:
+        """Device, precision and batch size: as asked, or chosen by device."""
+        device = _choose_device(loading.device)
+        default = _CPU_BATCH if device == "cpu" else _CUDA_BATCH
+        batch = integer("batch", loading.batch, at_least=0) or default
+        return cls(device, _choose_precision(loading.precision, device), batch)
+
+    def encode_images(
+        self,
+        encode: Callable[[Tensor], Tensor],
+        card: EncoderCard,
+        images: NDArray[np.uint8] | NDArray[np.float32],
+    ) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) of cropped images, which are normalised on the device.
+
+        The arithmetic is that of `marc.pictures.crops.normalise`.
+        """
+        import torch
+
+        card.check_images(images)
+        mean, std = (
+            torch.tensor(numbers, device=self.device).view(1, 3, 1, 1)
+            for numbers in (card.mean, card.std)
+        )
+        vectors = np.empty((len(images), card.dim), dtype=np.float32)
+        for start in range(0, len(images), self.batch):
+            part = np.require(images[start : start + self.batch], requirements=["C", "W"])
+            with self._inference():
+                pixels = torch.from_numpy(part).to(self.device).permute(0, 3, 1, 2)
+                normal = (pixels.float().contiguous() / 255 - mean) / std
+                vectors[start : start + self.batch] = _as_rows(card, encode(normal))
+        return unit(vectors)
+
+    def encode_tokens(
+        self, encode: Callable[[Any], Tensor], card: EncoderCard, tokens: Any
+    ) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) of tokenised texts, in float32: they are few and used often."""
+        vectors = np.empty((len(tokens), card.dim), dtype=np.float32)
+        exact = replace(self, precision="float32")
+        for start in range(0, len(tokens), self.batch):
+            with exact._inference():
+                part = tokens[start : start + self.batch].to(self.device)
+                vectors[start : start + self.batch] = _as_rows(card, encode(part))
+        return unit(vectors)
+
+    @contextmanager
+    def _inference(self) -> Iterator[None]:
+        """No gradients, and the precision that was chosen: float32 is float32 on a GPU too."""
+        import torch
+
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode())
+            if self.precision == "bfloat16":
+                kind = self.device.partition(":")[0]
+                stack.enter_context(torch.autocast(kind, dtype=torch.bfloat16))
+            else:
+                # convolutions would be rounded to 10 bits otherwise
+                stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
+            try:
+                yield
+            except torch.cuda.OutOfMemoryError:
+                raise MarcError(
+                    "the GPU has too little memory for a batch",
+                    got=f"{self.batch} images at a time",
+                    hint=f"--batch {max(1, self.batch // 2)}",
+                ) from None
 
 
 def import_libraries(*names: str) -> None:
@@ -64,21 +132,13 @@ def import_libraries(*names: str) -> None:
             torch.library.define(f"torchvision::{operator}", _SIGNATURE)
 
 
-def settle(loading: Loading) -> Running:
-    """Device, precision and batch size: as asked, or chosen by device."""
-    device = _choose_device(loading.device)
-    default = _CPU_BATCH if device == "cpu" else _CUDA_BATCH
-    batch = integer("batch", loading.batch, at_least=0) or default
-    return Running(device, _choose_precision(loading.precision, device), batch)
-
-
 def _choose_device(asked: str) -> str:
     """`cpu`, `cuda` or `cuda:N`; `auto` is a GPU where there is one."""
     import torch
 
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     devices = ["cpu", *(["cuda"] if there else []), *(f"cuda:{number}" for number in range(there))]
-    if check_device(asked) == "auto":
+    if asked == "auto":
         return "cuda" if there else "cpu"
     if asked not in devices:
         raise MarcError(
@@ -94,7 +154,7 @@ def _choose_precision(asked: str, device: str) -> str:
     """What to compute in; `auto` is bfloat16 on a GPU that has it, float32 elsewhere."""
     import torch
 
-    if check_precision(asked) != "auto":
+    if asked != "auto":
         return asked
     # older GPUs compute it by way of float32, more slowly than float32 itself
     able = device != "cpu" and torch.cuda.is_bf16_supported(including_emulation=False)
@@ -116,69 +176,6 @@ def state_digest(state: Mapping[str, Tensor]) -> str:
         plain = value.detach().cpu().contiguous().reshape(-1)
         digest.update(plain.view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def encode_images(
-    encode: Callable[[Tensor], Tensor],
-    card: EncoderCard,
-    running: Running,
-    images: NDArray[np.uint8] | NDArray[np.float32],
-) -> NDArray[np.float32]:
-    """Unit vectors (n, dim) of cropped images. They travel as they came and are normalised there.
-
-    The arithmetic is that of `marc.pictures.crops.normalise`.
-    """
-    import torch
-
-    check_images(card, images)
-    mean, std = (
-        torch.tensor(numbers, device=running.device).view(1, 3, 1, 1)
-        for numbers in (card.mean, card.std)
-    )
-    vectors = np.empty((len(images), card.dim), dtype=np.float32)
-    for start in range(0, len(images), running.batch):
-        part = np.require(images[start : start + running.batch], requirements=["C", "W"])
-        with _inference(running):
-            pixels = torch.from_numpy(part).to(running.device).permute(0, 3, 1, 2)
-            normal = (pixels.float().contiguous() / 255 - mean) / std
-            vectors[start : start + running.batch] = _as_rows(card, encode(normal))
-    return unit(vectors)
-
-
-def encode_tokens(
-    encode: Callable[[Any], Tensor], card: EncoderCard, running: Running, tokens: Any
-) -> NDArray[np.float32]:
-    """Unit vectors (n, dim) of tokenised texts, always in float32: they are few and used often."""
-    vectors = np.empty((len(tokens), card.dim), dtype=np.float32)
-    exact = Running(running.device, "float32", running.batch)
-    for start in range(0, len(tokens), running.batch):
-        with _inference(exact):
-            part = tokens[start : start + running.batch].to(running.device)
-            vectors[start : start + running.batch] = _as_rows(card, encode(part))
-    return unit(vectors)
-
-
-@contextmanager
-def _inference(running: Running) -> Iterator[None]:
-    """No gradients, and the precision that was settled: float32 is float32 on a GPU too."""
-    import torch
-
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode())
-        if running.precision == "bfloat16":
-            kind = running.device.partition(":")[0]
-            stack.enter_context(torch.autocast(kind, dtype=torch.bfloat16))
-        else:
-            # convolutions would be rounded to 10 bits otherwise
-            stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
-        try:
-            yield
-        except torch.cuda.OutOfMemoryError:
-            raise MarcError(
-                "the GPU has too little memory for a batch",
-                got=f"{running.batch} images at a time",
-                hint=f"--batch {max(1, running.batch // 2)}",
-            ) from None
 
 
 def _as_rows(card: EncoderCard, output: Tensor) -> NDArray[np.float32]:

@@ -1,6 +1,7 @@
-"""Which file an encoder's weights are in: one that is named, one that is kept, or a download.
+"""Which file an encoder's weights are in, and what is in it.
 
-Offline the network is never tried.
+It is one that is named, one of an earlier download, or a new download; offline the network is
+never tried. Files hold tensors by name, in one of three formats.
 """
 
 from __future__ import annotations
@@ -15,10 +16,22 @@ from typing import Any
 
 from marc.encoders._loading import Loading, reason
 from marc.encoders.cards import EncoderCard
-from marc.encoders.script_archives import is_script, read_script
+from marc.encoders.script_archives import read_script
 from marc.errors import MarcError
 
 _SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_USUAL_NAMES = {
+    "timm": ("model.safetensors", "pytorch_model.bin"),
+    "open_clip": (
+        "open_clip_model.safetensors",
+        "open_clip_pytorch_model.safetensors",
+        "open_clip_pytorch_model.bin",
+    ),
+}
+"""Files of a repository of the hub, by library."""
+_ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
+_WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
+_SHOWN = 3  # names in a message
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Published:
     repository: str
     """Of the Hugging Face hub. Empty: `url` it is."""
     names: Sequence[str]
-    """Files of the repository, the best first."""
+    """Files of the repository, the best first; none: those that the library usually has."""
     url: str
     folder: Path
     """Where the library keeps what it downloads from an address."""
@@ -37,13 +50,14 @@ class Published:
 def weights_file(
     card: EncoderCard, loading: Loading, published: Callable[[EncoderCard], Published]
 ) -> Path:
-    """The file with an encoder's weights: the one that was named, a kept one, or a download."""
+    """The file with an encoder's weights: the one that was named, an earlier or a new download."""
     if loading.weights is not None:
         return _find_weights(card, loading.weights)
     place = published(card)
     with network(loading.offline):
         if place.repository:
-            return _hub_file(card, place.repository, place.names, offline=loading.offline)
+            names = place.names or _USUAL_NAMES[card.library]
+            return _hub_file(card, place.repository, names, offline=loading.offline)
         return _url_file(card, place.url, place.folder, offline=loading.offline)
 
 
@@ -83,16 +97,16 @@ def _hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offli
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     repository, _, revision = repository.partition("@")
-    for kept_only in (True,) if offline else (True, False):
+    for cached_only in (True,) if offline else (True, False):
         for name in names:
             try:
-                with network(offline=kept_only):
+                with network(offline=cached_only):
                     found = hf_hub_download(
-                        repository, name, revision=revision or None, local_files_only=kept_only
+                        repository, name, revision=revision or None, local_files_only=cached_only
                     )
                 return Path(found)
             except LocalEntryNotFoundError as error:
-                if not kept_only:  # the network is not there
+                if not cached_only:  # the network is not there
                     raise _no_weights(card, repository, offline, reason(error)) from error
             except EntryNotFoundError:
                 continue  # the repository has no file of this name
@@ -133,17 +147,6 @@ def _no_weights(card: EncoderCard, place: str, offline: bool, why: str) -> MarcE
     )
 
 
-TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
-OPEN_CLIP_FILES = (
-    "open_clip_model.safetensors",
-    "open_clip_pytorch_model.safetensors",
-    "open_clip_pytorch_model.bin",
-)
-_ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
-_WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
-_SHOWN = 3
-
-
 def _find_weights(card: EncoderCard, path: Path) -> Path:
     """The file that holds an encoder's weights: `path`, or a file in the folder `path`.
 
@@ -157,7 +160,7 @@ def _find_weights(card: EncoderCard, path: Path) -> Path:
         raise MarcError(f"the weights of {card.name} are not there", got=path)
     if (path / card.name).is_dir():
         path = path / card.name
-    usual = (TIMM_FILES, OPEN_CLIP_FILES)
+    usual = tuple(_USUAL_NAMES.values())
     first, second = reversed(usual) if card.library == "open_clip" else usual
     for name in (*(card.name + ending for ending in _ENDINGS), *first, *second):
         if (path / name).is_file():
@@ -184,11 +187,11 @@ def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
-            stored = load_file(path)
-        elif is_script(path):
-            stored = read_script(path)
+            stored: Any = load_file(path)
         else:
-            stored = torch.load(path, map_location="cpu", weights_only=True)
+            stored = read_script(path)
+            if stored is None:
+                stored = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file fails in the ways of three formats
         raise MarcError(
             f"the weights of {card.name} cannot be read",
@@ -231,14 +234,14 @@ def _differences(message: str) -> list[str]:
     >>> _differences('Missing key(s) in state_dict: "a", "b". ')
     ['missing: a, b']
     """
-    found = []
+    differences = []
     for kind, words in (("missing", "Missing key"), ("unexpected", "Unexpected key")):
         line = re.search(rf"{words}\(s\) in state_dict: (.*)", message)
         names = re.findall(r'"([^"]+)"', line.group(1)) if line else []
         if names:
-            found.append(f"{kind}: {_few(names)}")
+            differences.append(f"{kind}: {_few(names)}")
     sizes = re.findall(r"size mismatch for ([\w.]+):", message)
-    return found + ([f"of another size: {_few(sizes)}"] if sizes else [])
+    return differences + ([f"of another size: {_few(sizes)}"] if sizes else [])
 
 
 def _few(names: list[str]) -> str:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from marc.errors import MarcError
-from marc.pictures.class_names import with_class_names
-from marc.pictures.coop import open_coop
-from marc.pictures.cross_domain import CROSS_DOMAIN_SETS, CrossDomainSet, open_cross_domain
-from marc.pictures.csv_file import open_csv
-from marc.pictures.duplicates import content_duplicates
+from marc.pictures.coop import CROSS_DOMAIN_SETS, open_coop
 from marc.pictures.folder import open_folder
 from marc.pictures.hf import open_hf
 from marc.pictures.image_set import FileBytes, ImageSet, Location
-from marc.pictures.imagenet import IMAGENET_SETS, ImageNetSet, open_imagenet
+from marc.pictures.imagenet import IMAGENET_SETS
+from marc.pictures.labels import with_class_names
+from marc.pictures.tables import open_csv
 from marc.pictures.wds import open_wds
 
 __all__ = [
@@ -25,22 +24,28 @@ __all__ = [
     "FileBytes",
     "ImageSet",
     "Location",
-    "NamedSet",
-    "content_duplicates",
     "open_images",
     "with_class_names",
 ]
 
 
-@dataclass(frozen=True)
-class NamedSet:
-    """A published set, for lists of what there is."""
+class _NamedSet(Protocol):
+    """A published set that is opened by its name."""
 
-    name: str
-    images: int
-    classes: int
-    layout: str
-    """Under the root folder."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def images(self) -> int: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def layout(self) -> str:
+        """Where they lie under the root folder, in words."""
+        ...
+
+    def open(self, root: Path) -> ImageSet:
+        """All of its pictures, those of the test part if there are parts."""
+        ...
 
 
 IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
@@ -52,12 +57,8 @@ IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
 }
 """How a source is written, and what it is, by its type."""
 
-_IMAGENET = {published.name: published for published in IMAGENET_SETS}
-_CROSS_DOMAIN = {published.name: published for published in CROSS_DOMAIN_SETS}
-_PUBLISHED: tuple[ImageNetSet | CrossDomainSet, ...] = (*IMAGENET_SETS, *CROSS_DOMAIN_SETS)
-NAMED_SETS: Mapping[str, NamedSet] = {
-    each.name: NamedSet(each.name, each.images, each.n_classes, each.layout) for each in _PUBLISHED
-}
+_PUBLISHED: tuple[_NamedSet, ...] = (*IMAGENET_SETS, *CROSS_DOMAIN_SETS)
+NAMED_SETS: Mapping[str, _NamedSet] = {each.name: each for each in _PUBLISHED}
 """The published sets, which need a root folder."""
 
 
@@ -120,9 +121,7 @@ def _open_named(name: str, root: Path | None) -> ImageSet:
             allowed=f"ROOT/{NAMED_SETS[name].layout}",
             hint=f"{name} --root DIR; nothing is downloaded",
         )
-    if name in _IMAGENET:
-        return open_imagenet(_IMAGENET[name], root)
-    return open_cross_domain(_CROSS_DOMAIN[name], root)
+    return NAMED_SETS[name].open(root)
 
 
 def _unknown(source: str, kind: str) -> MarcError:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ _LOWEST_LEVEL = 0.1
 _FULL_LEVEL = 10.0
 
 _Picture = Image.Image
+_Change = Callable[[_Picture, float, int], _Picture]
 
 
 @dataclass(frozen=True)
@@ -59,24 +61,33 @@ class _Mixture:
 
     weights: tuple[float, ...]
     """Of the chains; they sum to one."""
-    kept: float
+    original: float
     """m: how much of the picture itself stays."""
     chains: tuple[tuple[_Operation, ...], ...]
 
 
-def draw_mixture(names: Sequence[str], severity: float, generator: np.random.Generator) -> _Mixture:
+def augmix(
+    picture: _Picture, names: Sequence[str], severity: float, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """A picture mixed with drawn operations of `names`, (height, width, 3), from 0 to 255."""
+    return _mix(picture, _draw_mixture(names, severity, generator))
+
+
+def _draw_mixture(
+    names: Sequence[str], severity: float, generator: np.random.Generator
+) -> _Mixture:
     """Draw a mixture over the operations `names`.
 
     Everything comes from uniform numbers: Beta(1, 1) is uniform, and the pieces of a stick that
     is broken at two uniform places are Dirichlet(1, 1, 1).
     """
     first, second = sorted(generator.random(_N_CHAINS - 1).tolist())
-    kept = float(generator.random())
+    original = float(generator.random())
     chains = []
     for _ in range(_N_CHAINS):
         length = 1 + int(generator.random() * _LONGEST_CHAIN)
         chains.append(tuple(_draw_operation(names, severity, generator) for _ in range(length)))
-    return _Mixture((first, second - first, 1 - second), kept, tuple(chains))
+    return _Mixture((first, second - first, 1 - second), original, tuple(chains))
 
 
 def _draw_operation(
@@ -87,14 +98,14 @@ def _draw_operation(
     return _Operation(names[int(which * len(names))], level, 1 if direction < 0.5 else -1)
 
 
-def mix(picture: _Picture, mixture: _Mixture) -> NDArray[np.float32]:
+def _mix(picture: _Picture, mixture: _Mixture) -> NDArray[np.float32]:
     """The mixed picture, (height, width, 3) with values from 0 to 255 that are not rounded."""
-    mixed = np.multiply(np.asarray(picture), mixture.kept, dtype=np.float32)
+    mixed = np.multiply(np.asarray(picture), mixture.original, dtype=np.float32)
     for weight, chain in zip(mixture.weights, mixture.chains, strict=True):
         copy = picture
         for operation in chain:
             copy = _operate(copy, operation)
-        share = (1 - mixture.kept) * weight
+        share = (1 - mixture.original) * weight
         mixed += np.multiply(np.asarray(copy), share, dtype=np.float32)
     return np.clip(mixed, 0, 255, out=mixed)  # rounded weights may sum to a little over one
 
@@ -102,14 +113,6 @@ def mix(picture: _Picture, mixture: _Mixture) -> NDArray[np.float32]:
 def _operate(picture: _Picture, operation: _Operation) -> _Picture:
     """The picture after one operation; its size stays."""
     return _OPERATIONS[operation.name](picture, operation.level / _FULL_LEVEL, operation.sign)
-
-
-def _autocontrast(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageOps.autocontrast(picture)
-
-
-def _equalize(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageOps.equalize(picture)
 
 
 def _posterize(picture: _Picture, strength: float, sign: int) -> _Picture:
@@ -120,10 +123,6 @@ def _posterize(picture: _Picture, strength: float, sign: int) -> _Picture:
 
 def _rotate(picture: _Picture, strength: float, sign: int) -> _Picture:
     return picture.rotate(sign * int(30 * strength), resample=Image.Resampling.BILINEAR)
-
-
-def _solarize(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageOps.solarize(picture, max(0, 256 - int(256 * strength)))
 
 
 def _shear_x(picture: _Picture, strength: float, sign: int) -> _Picture:
@@ -153,39 +152,28 @@ def _affine(picture: _Picture, numbers: tuple[float, ...]) -> _Picture:
     return picture.transform(picture.size, affine, numbers, resample=bilinear)
 
 
-def _color(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Color(picture).enhance(0.1 + 1.8 * strength)
+def _enhanced(enhancement: Callable[[_Picture], Any]) -> _Change:
+    return lambda picture, strength, sign: enhancement(picture).enhance(0.1 + 1.8 * strength)
 
 
-def _contrast(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Contrast(picture).enhance(0.1 + 1.8 * strength)
-
-
-def _brightness(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Brightness(picture).enhance(0.1 + 1.8 * strength)
-
-
-def _sharpness(picture: _Picture, strength: float, sign: int) -> _Picture:
-    return ImageEnhance.Sharpness(picture).enhance(0.1 + 1.8 * strength)
-
-
-_OPERATIONS: dict[str, Callable[[_Picture, float, int], _Picture]] = {
-    "autocontrast": _autocontrast,
-    "equalize": _equalize,
+_OPERATIONS: dict[str, _Change] = {
+    "autocontrast": lambda picture, strength, sign: ImageOps.autocontrast(picture),
+    "equalize": lambda picture, strength, sign: ImageOps.equalize(picture),
     "posterize": _posterize,
     "rotate": _rotate,
-    "solarize": _solarize,
+    "solarize": lambda picture, strength, sign: ImageOps.solarize(
+        picture, max(0, 256 - int(256 * strength))
+    ),
     "shear_x": _shear_x,
     "shear_y": _shear_y,
     "translate_x": _translate_x,
     "translate_y": _translate_y,
-    "color": _color,
-    "contrast": _contrast,
-    "brightness": _brightness,
-    "sharpness": _sharpness,
+    "color": _enhanced(ImageEnhance.Color),
+    "contrast": _enhanced(ImageEnhance.Contrast),
+    "brightness": _enhanced(ImageEnhance.Brightness),
+    "sharpness": _enhanced(ImageEnhance.Sharpness),
 }
-"""By name: a picture, the share of full strength and a direction, +1 or -1, give a picture."""
+"""By name: a picture, the fraction of full strength and a direction, +1 or -1, give a picture."""
 
-THIRTEEN = tuple(_OPERATIONS)
-NINE = THIRTEEN[:9]
-"""Without those four that are also corruptions of well-known benchmarks."""
+OPERATIONS = tuple(_OPERATIONS)
+"""Their names; the last four are also corruptions of well-known benchmarks."""

@@ -38,6 +38,19 @@ class Crop:
     interpolation: str = "bicubic"
     """`bicubic` or `bilinear`."""
 
+    def checked(self) -> Crop:
+        """The crop itself; one that cannot be cut is refused."""
+        integer("size of the crop", self.size, at_least=1)
+        one_of("way to resize", self.resize, _RESIZES)
+        one_of("interpolation", self.interpolation, _INTERPOLATIONS)
+        if integer("resized", self.resized, at_least=1) < self.size:
+            raise MarcError(
+                "a square cannot be cut from a smaller picture",
+                got=f"resized to {self.resized}, size {self.size}",
+                allowed="resized >= size",
+            )
+        return self
+
 
 def crop_picture(picture: Image.Image, crop: Crop) -> NDArray[np.uint8]:
     """The square (size, size, 3) of a picture.
@@ -45,7 +58,7 @@ def crop_picture(picture: Image.Image, crop: Crop) -> NDArray[np.uint8]:
     >>> crop_picture(Image.new("RGB", (640, 480), "red"), Crop(size=224, resized=224)).shape
     (224, 224, 3)
     """
-    check_crop(crop)
+    crop.checked()
     if picture.mode != "RGB":
         picture = picture.convert("RGB")
     if crop.resize == "short":
@@ -65,20 +78,6 @@ def normalise(
     pixels -= np.array(mean, dtype=np.float32)
     pixels /= np.array(std, dtype=np.float32)
     return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-
-
-def check_crop(crop: Crop) -> Crop:
-    """Refuse a crop that cannot be cut."""
-    integer("size of the crop", crop.size, at_least=1)
-    one_of("way to resize", crop.resize, _RESIZES)
-    one_of("interpolation", crop.interpolation, _INTERPOLATIONS)
-    if integer("resized", crop.resized, at_least=1) < crop.size:
-        raise MarcError(
-            "a square cannot be cut from a smaller picture",
-            got=f"resized to {crop.resized}, size {crop.size}",
-            allowed="resized >= size",
-        )
-    return crop
 
 
 def _middle(picture: Image.Image) -> Image.Image:

@@ -33,16 +33,8 @@ REASONS: dict[int, str] = {
 """Why a picture cannot be read. Feature stores keep the codes: they never change. 0 is `fine`."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
-_FIRST_BYTES = (
-    b"\xff\xd8\xff",
-    b"\x89PNG",
-    b"RIFF",
-    b"GIF8",
-    b"BM",
-    b"II*\0",
-    b"MM\0*",
-    b"\0\0\0\x0cjP",
-)
+_FIRST_BYTES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8",
+                b"BM", b"II*\0", b"MM\0*", b"\0\0\0\x0cjP")  # fmt: skip
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,

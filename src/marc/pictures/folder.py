@@ -1,28 +1,32 @@
-"""`folder/DIR`: pictures in a folder; its sub-folders, if there are any, are the labels."""
+"""`folder/DIR`: pictures below a folder; its sub-folders, if there are any, are the labels.
+
+Pictures are listed in byte order of their paths, and everything else by the reason it is none.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from marc.errors import MarcError
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import (
-    PICTURE_SUFFIXES,
-    Listing,
-    in_bytes,
-    list_pictures,
-    printable,
-    spoken,
-)
+from marc.pictures.listing import in_bytes, is_integer, printable, spoken
 
+_JPEG = {".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".j2k", ".jpx"}
+_PLAIN = {".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm", ".tif", ".tiff"}
+_PICTURE_SUFFIXES = frozenset({*_JPEG, *_PLAIN, ".png", ".webp", ".gif", ".avif"})
+_RAW = {".raw", ".cr2", ".cr3", ".nef", ".arw", ".dng"}
+_OTHER_PICTURES = _RAW | {".heic", ".heif", ".svg", ".psd", ".ico", ".eps", ".pdf", ".exr", ".jxl"}
+
+HIDDEN = "hidden: its name starts with a dot"
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
 
 
 def open_folder(directory: Path, name: str) -> ImageSet:
     """The pictures below a folder.
 
-    Class order is the byte order of the folder names; if all of them are whole numbers, the order
+    Class order is the byte order of the folder names; if all of them are integers, the order
     of the numbers.
     """
     if not directory.is_dir():
@@ -50,30 +54,25 @@ def open_folder(directory: Path, name: str) -> ImageSet:
 
 
 def _in_class_order(names: list[str]) -> list[str]:
-    """Names in byte order, or in number order if all are whole numbers.
+    """Names in byte order, or in number order if all are integers.
 
-    >>> _in_class_order(["10", "9", "0"]), in_class_order(["10", "9", "b"])
+    >>> _in_class_order(["10", "9", "0"]), _in_class_order(["10", "9", "b"])
     (['0', '9', '10'], ['10', '9', 'b'])
     """
     by_bytes = sorted(names, key=in_bytes)
-    return sorted(by_bytes, key=int) if all(map(is_whole, names)) else by_bytes
+    return sorted(by_bytes, key=int) if all(map(is_integer, names)) else by_bytes
 
 
-def is_whole(text: str) -> bool:
-    """Whether a name is a whole number, digits only."""
-    return text.isascii() and text.isdigit()
-
-
-def _class_folders(listing: Listing) -> list[str]:
+def _class_folders(listing: _Listing) -> list[str]:
     with_pictures = {path.partition("/")[0] for path in listing.pictures if "/" in path}
     return _in_class_order([folder for folder in listing.folders if folder in with_pictures])
 
 
-def _empty(listing: Listing, classes: list[str]) -> list[str]:
+def _empty(listing: _Listing, classes: list[str]) -> list[str]:
     return [printable(folder) for folder in listing.folders if folder not in set(classes)]
 
 
-def _refuse_strays(directory: Path, listing: Listing) -> None:
+def _refuse_strays(directory: Path, listing: _Listing) -> None:
     """Pictures beside class folders have no label, and leaving them out would be a guess."""
     strays = [printable(path) for path in listing.pictures if "/" not in path]
     if strays:
@@ -88,7 +87,7 @@ def _refuse_strays(directory: Path, listing: Listing) -> None:
 
 def _notes(name: str, classes: list[str]) -> list[str]:
     notes = []
-    if all(map(is_whole, classes)):
+    if all(map(is_integer, classes)):
         notes.append(
             "class folders are numbers: classes are in the order of the numbers (2 before 10), and "
             "prompts need names: give class names"
@@ -99,12 +98,104 @@ def _notes(name: str, classes: list[str]) -> list[str]:
     return notes
 
 
-def _no_pictures(directory: Path, listing: Listing) -> None:
+def _no_pictures(directory: Path, listing: _Listing) -> None:
     reasons = sorted({why for _, why in listing.passed_over})
     raise MarcError(
         "there are no pictures in the folder",
         got=f"{directory}: {len(listing.passed_over)} other entries"
         + (f" ({'; '.join(reasons[:3])})" if reasons else ""),
-        allowed=" ".join(sorted(PICTURE_SUFFIXES)),
+        allowed=" ".join(sorted(_PICTURE_SUFFIXES)),
         hint=f"ls {directory}",
     )
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """The pictures below a folder."""
+
+    pictures: tuple[str, ...]
+    """Paths below the folder as the system spells them, with forward slashes, in byte order."""
+    passed_over: tuple[tuple[str, str], ...]
+    """Printable path and reason, in the same order."""
+    folders: tuple[str, ...]
+    """Names of the folders directly below, hidden ones left out, in byte order."""
+
+
+def list_pictures(root: Path) -> _Listing:
+    """Walk through a folder and all folders below it.
+
+    Links to folders elsewhere are followed once; links that lead back into the folder, or to one
+    that contains it, are passed over, so that a ring of links ends.
+    """
+    walk = _Walk(os.path.realpath(root))
+    pending = [("", str(root))]
+    while pending:
+        below, folder = pending.pop()
+        pending += walk.visit(below, folder)
+    return _Listing(
+        tuple(sorted(walk.pictures, key=in_bytes)),
+        tuple(
+            (printable(path), why)
+            for path, why in sorted(walk.passed_over, key=lambda each: in_bytes(each[0]))
+        ),
+        tuple(sorted(walk.top, key=in_bytes)),
+    )
+
+
+@dataclass
+class _Walk:
+    """The state of one walk."""
+
+    root: str
+    """With all links resolved."""
+    pictures: list[str] = field(default_factory=list)
+    passed_over: list[tuple[str, str]] = field(default_factory=list)
+    top: list[str] = field(default_factory=list)
+    followed: set[str] = field(default_factory=set)
+
+    def visit(self, below: str, folder: str) -> list[tuple[str, str]]:
+        """Note the files of one folder; the folders in it, the last to be visited first."""
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: in_bytes(entry.name))
+        except OSError as problem:
+            self.passed_over.append((f"{below}/", f"cannot be opened: {problem.strerror}"))
+            return []
+        inner = []
+        for entry in entries:
+            path = f"{below}/{entry.name}" if below else entry.name
+            if entry.name.startswith("."):
+                self.passed_over.append((path, HIDDEN))
+            elif entry.is_dir():
+                if self._may_enter(entry, path):
+                    inner.append((path, entry.path))
+                    self.top += [] if below else [entry.name]
+            else:
+                self._file(entry, path)
+        return inner[::-1]
+
+    def _may_enter(self, entry: os.DirEntry[str], path: str) -> bool:
+        if not entry.is_symlink():
+            return True
+        target = os.path.realpath(entry.path)
+        within = _contains(self.root, target) or _contains(target, self.root)
+        if within or any(_contains(other, target) for other in self.followed):
+            self.passed_over.append((path, "a link to a folder that is read already, or above it"))
+            return False
+        self.followed.add(target)
+        return True
+
+    def _file(self, entry: os.DirEntry[str], path: str) -> None:
+        suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122
+        if suffix in _OTHER_PICTURES:
+            self.passed_over.append((path, f"{suffix} pictures cannot be read: convert to .png"))
+        elif suffix not in _PICTURE_SUFFIXES:
+            self.passed_over.append((path, "no picture by its name"))
+        elif not entry.is_file() and os.path.exists(entry.path):  # noqa: PTH110
+            self.passed_over.append((path, "no plain file"))
+        else:  # a broken link too: it is a picture that is missing
+            self.pictures.append(path)
+
+
+def _contains(folder: str, other: str) -> bool:
+    return other == folder or other.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,27 +1,32 @@
-"""`hf/DIR`: a local Hugging Face data set: parquet or arrow files, or pictures with a table."""
+"""`hf/DIR`: a local Hugging Face data set: parquet or arrow files, or pictures with a table.
+
+Pictures in parquet and arrow files are read from their rows when they are needed.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
-from marc.pictures.arrow_rows import open_arrow, open_parquet, pyarrow
-from marc.pictures.csv_file import read_text, require_one
-from marc.pictures.image_set import FileBytes, ImageSet, Location
+from marc.pictures.image_set import ImageSet, Location
 from marc.pictures.labels import named, read_labels
-from marc.pictures.listing import in_bytes, made_distinct, printable, spoken
+from marc.pictures.listing import in_bytes, printable, spoken
+from marc.pictures.tables import open_metadata
 
 _SPLITS = ("test", "validation", "valid", "val", "train")
 """Which part is taken if there are several and none was asked for, the first that is there."""
 _LABELS = ("label", "labels", "fine_label", "cls", "class", "target")
+_TABLES = ("metadata.csv", "metadata.jsonl")
 _KINDS = "DIR with .parquet files, a save_to_disk folder, or pictures with metadata.csv or .jsonl"
+_OPEN_FILES = 64
+_OPEN_GROUPS = 2
+"""Row groups held by a process. Rows in order need one; two serve readers at a border."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,10 @@ def open_hf(directory: Path, name: str, part: str | None = None) -> ImageSet:
     """One part of a local data set, rows in the order of its files."""
     if not directory.is_dir():
         raise MarcError("there is no such folder", got=directory, hint=f"ls {directory.parent}")
-    table = _find_metadata(directory)
+    table = next((directory / file for file in _TABLES if (directory / file).is_file()), None)
     if table is not None:
-        return _open_metadata(table, name)
-    pyarrow()  # a clear error if it is not installed
+        return open_metadata(table, name)
+    _pyarrow()  # a clear error if it is not installed
     parts = _parts(directory)
     if not parts:
         raise MarcError(
@@ -57,15 +62,15 @@ def open_hf(directory: Path, name: str, part: str | None = None) -> ImageSet:
 def _choose(parts: dict[str, list[Path]], part: str | None, name: str) -> str:
     if part is None and len(parts) == 1:
         return next(iter(parts))
-    wanted = [part] if part is not None else [split for split in _SPLITS if split in parts]
-    if not wanted or wanted[0] not in parts:
+    chosen = [part] if part is not None else [split for split in _SPLITS if split in parts]
+    if not chosen or chosen[0] not in parts:
         raise MarcError(
             "the data set has several parts" if part is None else "the data set has no such part",
             got=repr(part) if part is not None else None,
             allowed=", ".join(sorted(parts)),
             hint=f"{name.partition('#')[0]}#{min(parts)}",
         )
-    return wanted[0]
+    return chosen[0]
 
 
 def _parts(directory: Path) -> dict[str, list[Path]]:
@@ -142,13 +147,13 @@ def _rows(directory: Path, files: list[Path], name: str) -> ImageSet:
     columns = None
     for file in files:
         short = file.relative_to(directory).as_posix()
-        opened = open_parquet(file) if file.suffix == ".parquet" else open_arrow(file)
+        opened = _open_file(file)
         these = _columns(opened.schema, file)
         columns = these if columns is None else columns
         if these != columns:
             raise MarcError("the files of the data set differ in their columns", got=file)
         ids += [printable(f"{short}#{row}") for row in range(opened.n_rows)]
-        places += opened.places(columns.image)
+        places += opened.rows(columns.image)
         values += opened.values(columns.label) if columns.label is not None else []
     if columns is None or not ids:
         raise MarcError("the data set has no rows", got=directory)
@@ -219,62 +224,124 @@ def _image_column(schema: Any, features: dict[str, Any], file: Path) -> str:
 
 
 def _holds_bytes(kind: Any) -> bool:
-    types = pyarrow().types
+    types = _pyarrow().types
     if types.is_struct(kind):
         return any(kind.field(index).name == "bytes" for index in range(kind.num_fields))
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
 
-_FILES = ("metadata.csv", "metadata.jsonl")
+@dataclass(frozen=True)
+class _Row:
+    """A picture in a row of an arrow file, or in one of a row group of a parquet file.
+
+    An arrow file is mapped into memory: rows in any order. A row group is read whole: better in
+    order.
+    """
+
+    path: str
+    column: str
+    row: int
+    group: int | None
+    """Of a parquet file; `row` is within it."""
+
+    def read(self) -> bytes:
+        """The encoded picture."""
+        changed = Path(self.path).stat().st_mtime_ns
+        if self.group is None:
+            table = _arrow_table(self.path, changed)
+        else:
+            table = _parquet_group(self.path, self.column, self.group, changed)
+        return _picture(table, self.column, self.path, self.row)
 
 
-def _find_metadata(directory: Path) -> Path | None:
-    """The table of a folder, if it has one."""
-    return next((directory / name for name in _FILES if (directory / name).is_file()), None)
+@dataclass(frozen=True)
+class _DataFile:
+    """An arrow file, mapped into memory, or a parquet file of which only the notes are read."""
+
+    path: str
+    file: Any
+    schema: Any
+    """Names and types of the columns."""
+    groups: tuple[int, ...] | None
+    """Rows of each row group of a parquet file."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return int(self.file.num_rows) if self.groups is None else sum(self.groups)
+
+    def rows(self, column: str) -> list[_Row]:
+        """Where each picture is."""
+        if self.groups is None:
+            return [_Row(self.path, column, row, None) for row in range(self.n_rows)]
+        return [
+            _Row(self.path, column, row, group)
+            for group, n_rows in enumerate(self.groups)
+            for row in range(n_rows)
+        ]
+
+    def values(self, column: str) -> list[Any]:
+        """A column of small values; the pictures are not touched."""
+        table = self.file if self.groups is None else self.file.read(columns=[column])
+        return list(table.column(column).to_pylist())
 
 
-def _open_metadata(file: Path, name: str) -> ImageSet:
-    """The pictures of the table, in its order. With a table, folder names are no labels."""
-    directory = file.parent
-    rows = _csv_rows(file) if file.suffix == ".csv" else _json_rows(file)
-    if not rows:
-        raise MarcError("the table lists no pictures", got=file)
-    for place, row in rows:
-        if not isinstance(row.get("file_name"), str) or not row["file_name"]:
-            raise MarcError(
-                "a row names no picture", got=f"{file}: {place}", allowed="a field `file_name`"
-            )
-    paths = [str(row["file_name"]) for _, row in rows]
-    locations = tuple(FileBytes(os.path.join(directory, path)) for path in paths)  # noqa: PTH118
-    require_one(locations, file, directory)
-    known = None
-    if any(row.get("label") is not None for _, row in rows):
-        written = ["" if row.get("label") is None else str(row["label"]) for _, row in rows]
-        known = read_labels(written, [place for place, _ in rows], file)
-    labels, class_names = known or (None, ())
-    ids, repeated = made_distinct(printable(path) for path in paths)
-    notes = (f"{repeated} pictures are listed more than once",) if repeated else ()
-    return ImageSet(name, ids, locations, labels, class_names, notes=notes)
-
-
-def _csv_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(read_text(file), newline=""))
+def _open_file(path: Path) -> _DataFile:
     try:
-        return [(f"line {reader.line_num}", row) for row in reader]
-    except csv.Error as problem:
-        raise MarcError("the table cannot be read", got=f"{file}: {problem}") from None
+        if path.suffix != ".parquet":
+            table = _arrow_table(str(path), path.stat().st_mtime_ns)
+            return _DataFile(str(path), table, table.schema, None)
+        file = _pyarrow("pyarrow.parquet").ParquetFile(path, memory_map=True)
+        notes = file.metadata
+        groups = tuple(notes.row_group(group).num_rows for group in range(notes.num_row_groups))
+        return _DataFile(str(path), file, file.schema_arrow, groups)
+    except (OSError, _pyarrow().ArrowException) as problem:
+        line = (str(problem).splitlines() or [""])[0]
+        raise MarcError("a file of the data set cannot be read", got=f"{path}: {line}") from None
 
 
-def _json_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
-    rows = []
-    for number, line in enumerate(read_text(file).splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as problem:
-            raise MarcError("a line is not JSON", got=f"{file}: line {number}: {problem}") from None
-        if not isinstance(row, dict):
-            raise MarcError("a line is no JSON object", got=f"{file}: line {number}")
-        rows.append((f"line {number}", row))
-    return rows
+@lru_cache(maxsize=_OPEN_FILES)
+def _arrow_table(path: str, changed: int) -> Any:
+    """All rows; nothing is copied. `changed` lets a file that was written again be opened again."""
+    del changed
+    ipc = _pyarrow("pyarrow.ipc")
+    with _pyarrow().memory_map(path, "r") as mapped:
+        if mapped.read(6) == b"ARROW1":
+            return ipc.open_file(mapped).read_all()
+        mapped.seek(0)
+        return ipc.open_stream(mapped).read_all()
+
+
+@lru_cache(maxsize=_OPEN_GROUPS)
+def _parquet_group(path: str, column: str, group: int, changed: int) -> Any:
+    del changed
+    with _pyarrow("pyarrow.parquet").ParquetFile(path, memory_map=True) as file:
+        return file.read_row_group(group, columns=[column])
+
+
+def _picture(table: Any, column: str, path: str, row: int) -> bytes:
+    """Bytes as they are, or those of the file that the row names."""
+    try:
+        value = table.column(column)[row].as_py()
+    except (IndexError, KeyError):
+        raise FileNotFoundError(f"{path} has changed: row {row} is gone") from None
+    if isinstance(value, bytes):
+        return value
+    stored = value.get("bytes") if isinstance(value, dict) else None
+    if stored is not None:
+        return bytes(stored)
+    named = value.get("path") if isinstance(value, dict) else None
+    if not named:
+        raise FileNotFoundError(f"row {row} of {path} has no picture")
+    return (Path(path).parent / named).read_bytes()
+
+
+def _pyarrow(module: str = "pyarrow") -> Any:
+    """The library or a module of it, or an error that says how to get it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MarcError(
+            "hf/ needs the package pyarrow, which is not installed",
+            hint='pip install "marc-clip[hf]"',
+        ) from None

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from marc.errors import MarcError
+from marc.types import OnProgress
 
 
 class Location(Protocol):
@@ -36,6 +42,18 @@ class FileBytes:
         """How many there are, without reading them."""
         return Path(self.path).stat().st_size - self.offset if self.size is None else self.size
 
+    @staticmethod
+    def listed(paths: Sequence[str], folder: Path, file: Path) -> tuple[FileBytes, ...]:
+        """Pictures that a list in `file` names. At least one must exist: else `folder` is wrong."""
+        locations = tuple(FileBytes(os.path.join(folder, path)) for path in paths)  # noqa: PTH118
+        if not any(Path(location.path).is_file() for location in locations):
+            raise MarcError(
+                f"none of the {len(locations)} pictures of the list exists",
+                got=f"{file}: first {locations[0].path}",
+                hint=f"ls {folder}, or name the folder of the pictures with --root",
+            )
+        return locations
+
 
 @dataclass(frozen=True)
 class ImageSet:
@@ -50,7 +68,7 @@ class ImageSet:
     class_names: tuple[str, ...] = ()
     """In the order of the labels, as prompts say them. Empty: not known."""
     prompts: tuple[str, ...] = ("t1",)
-    """Prompt sets to use if nobody says otherwise."""
+    """Prompt sets to use if no others are asked for."""
     upright: bool = True
     """Whether pictures are turned as their camera says (EXIF). Published sets are read as stored:
     that is how their published results came about."""
@@ -69,3 +87,52 @@ class ImageSet:
         """Of the list: ids, labels and the turning; not of the pictures or the words for them."""
         parts = [self.ids, self.labels, self.upright]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def count_notes(self, n_images: int, n_classes: int) -> Iterator[str]:
+        """What differs from published numbers."""
+        if len(self) != n_images:
+            yield f"{len(self):,} pictures; the published set has {n_images:,}"
+        seen = len(set(self.labels or ()))
+        if seen != n_classes:
+            yield f"pictures of {seen:,} classes; the published set has {n_classes:,}"
+
+    def duplicates(self, on_progress: OnProgress | None = None) -> list[list[str]]:
+        """Groups of ids with identical bytes, in the order of the list; none unreadable.
+
+        Where sizes are known without reading, only files that share their size are read.
+
+        Args:
+            on_progress: called with what is done, how many are done, and how many there are.
+        """
+        sizes = [_size(location) for location in self.locations]
+        counts = Counter(sizes)
+        alone = None not in counts  # a picture of unknown size may equal any other
+        rows = [
+            row for row, size in enumerate(sizes) if not (alone and counts[size] == 1) and size != 0
+        ]
+        groups: dict[bytes, list[str]] = {}
+        for done, row in enumerate(rows, 1):
+            digest = _digest(self.locations[row])
+            if digest is not None:
+                groups.setdefault(digest, []).append(self.ids[row])
+            if on_progress is not None:
+                on_progress("comparing files", done, len(rows))
+        return [group for group in groups.values() if len(group) > 1]
+
+
+def _size(location: Location) -> int | None:
+    """None: not known without reading. Missing and empty files have size 0: they are none."""
+    if not isinstance(location, FileBytes):
+        return None
+    try:
+        return location.n_bytes()
+    except (OSError, ValueError):
+        return 0
+
+
+def _digest(location: Location) -> bytes | None:
+    try:
+        data = location.read()
+    except (OSError, ValueError):
+        return None
+    return hashlib.sha256(data).digest() if data else None

@@ -5,29 +5,28 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from marc.errors import MarcError
-from marc.pictures.folder import is_whole
+from marc.pictures.folder import list_pictures
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import list_pictures, printable
+from marc.pictures.listing import is_integer, printable
 
 _WORDNET_ID = re.compile(r"n\d{8}")
 
 
 @dataclass(frozen=True)
-class ImageNetSet:
+class _ImageNetSet:
     """One published set: how many pictures it has, and where they lie under a root folder."""
 
     name: str
     images: int
-    classes: str
+    synsets: str
     """Which list of WordNet ids is its label order."""
-    n_classes: int
+    classes: int
     folders: tuple[str, ...]
     """Where its class folders may lie below the root, looked for in this order."""
     numbered: bool = False
@@ -36,8 +35,43 @@ class ImageNetSet:
     @property
     def layout(self) -> str:
         """In words."""
-        example = "0 ... 999" if self.numbered else _wordnet_example(self.n_classes)
+        example = "0 ... 999" if self.numbered else _wordnet_example(self.classes)
         return f"{self.folders[0]}/ with folders {example}"
+
+    def open(self, root: Path) -> ImageSet:
+        """The pictures of the set, all of them, labels in its own order."""
+        folder = _class_folder(self, root)
+        ids = _wordnet_ids(self.synsets)
+        label = {wordnet_id: index for index, wordnet_id in enumerate(ids)}
+        listing = list_pictures(folder)
+        paths: list[str] = []
+        labels: list[int] = []
+        strange: list[tuple[str, str]] = []
+        for path in listing.pictures:
+            found = _label(self, path.partition("/")[0] if "/" in path else "", label)
+            if found is None:
+                strange.append((printable(path), f"not in a class folder of {self.name}"))
+            else:
+                paths.append(path)
+                labels.append(found)
+        if not paths:
+            raise MarcError(
+                f"the class folders of {self.name} have no pictures",
+                got=folder,
+                hint=f"ls {folder}",
+            )
+        names = _class_names()
+        images = ImageSet(
+            self.name,
+            tuple(printable(path) for path in paths),
+            tuple(FileBytes(os.path.join(folder, path)) for path in paths),  # noqa: PTH118
+            tuple(labels),
+            tuple(names[index] for index in _labels_within_imagenet(self.synsets)),
+            prompts=("tip-7",),
+            upright=False,
+            passed_over=tuple(sorted([*listing.passed_over, *strange])),
+        )
+        return replace(images, notes=tuple(images.count_notes(self.images, self.classes)))
 
 
 def _wordnet_example(n_classes: int) -> str:
@@ -46,97 +80,29 @@ def _wordnet_example(n_classes: int) -> str:
 
 
 _V2 = "imagenetv2-matched-frequency-format-val"
-IMAGENET_SETS: tuple[ImageNetSet, ...] = (
-    ImageNetSet(
-        "imagenet-val",
-        50_000,
-        "imagenet",
-        1000,
-        (
-            "val",
-            "imagenet/images/val",
-            "imagenet/val",
-            "images/val",
-            "ILSVRC2012/val",
-            "ILSVRC/Data/CLS-LOC/val",
-        ),
-    ),
-    ImageNetSet(
-        "imagenet-a", 7_500, "imagenet-a", 200, ("imagenet-a", "imagenet-adversarial/imagenet-a")
-    ),
-    ImageNetSet("imagenet-v2", 10_000, "imagenet", 1000, (_V2, f"imagenetv2/{_V2}"), numbered=True),
-    ImageNetSet(
-        "imagenet-r", 30_000, "imagenet-r", 200, ("imagenet-r", "imagenet-rendition/imagenet-r")
-    ),
-    ImageNetSet(
-        "imagenet-sketch",
-        50_889,
-        "imagenet",
-        1000,
-        (
-            "sketch",
-            "ImageNet-Sketch/sketch",
-            "imagenet-sketch/images",
-            "imagenet-sketch/sketch",
-            "imagenet-sketch",
-        ),
-    ),
-)
+IMAGENET_SETS: tuple[_ImageNetSet, ...] = (
+    _ImageNetSet("imagenet-val", 50_000, "imagenet", 1000,
+                 ("val", "imagenet/images/val", "imagenet/val", "images/val", "ILSVRC2012/val",
+                  "ILSVRC/Data/CLS-LOC/val")),
+    _ImageNetSet("imagenet-a", 7_500, "imagenet-a", 200,
+                 ("imagenet-a", "imagenet-adversarial/imagenet-a")),
+    _ImageNetSet("imagenet-v2", 10_000, "imagenet", 1000, (_V2, f"imagenetv2/{_V2}"), True),
+    _ImageNetSet("imagenet-r", 30_000, "imagenet-r", 200,
+                 ("imagenet-r", "imagenet-rendition/imagenet-r")),
+    _ImageNetSet("imagenet-sketch", 50_889, "imagenet", 1000,
+                 ("sketch", "ImageNet-Sketch/sketch", "imagenet-sketch/images",
+                  "imagenet-sketch/sketch", "imagenet-sketch")),
+)  # fmt: skip
 
 
-def open_imagenet(published: ImageNetSet, root: Path) -> ImageSet:
-    """The pictures of a published set, every one of them, with labels in its own label order."""
-    folder = _class_folder(published, root)
-    ids = _wordnet_ids(published.classes)
-    label = {wordnet_id: index for index, wordnet_id in enumerate(ids)}
-    listing = list_pictures(folder)
-    kept: list[str] = []
-    labels: list[int] = []
-    strange: list[tuple[str, str]] = []
-    for path in listing.pictures:
-        found = _label(published, path.partition("/")[0] if "/" in path else "", label)
-        if found is None:
-            strange.append((printable(path), f"not in a class folder of {published.name}"))
-        else:
-            kept.append(path)
-            labels.append(found)
-    if not kept:
-        raise MarcError(
-            f"the class folders of {published.name} have no pictures",
-            got=folder,
-            hint=f"ls {folder}",
-        )
-    names = _class_names()
-    return ImageSet(
-        published.name,
-        tuple(printable(path) for path in kept),
-        tuple(FileBytes(os.path.join(folder, path)) for path in kept),  # noqa: PTH118
-        tuple(labels),
-        tuple(names[index] for index in _labels_within_imagenet(published.classes)),
-        prompts=("tip-7",),
-        upright=False,
-        passed_over=tuple(sorted([*listing.passed_over, *strange])),
-        notes=tuple(count_notes(published.images, published.n_classes, labels)),
-    )
-
-
-def count_notes(n_images: int, n_classes: int, labels: list[int]) -> Iterator[str]:
-    """What differs from the published numbers."""
-    if len(labels) != n_images:
-        yield f"{len(labels):,} pictures; the published set has {n_images:,}"
-    seen = len(set(labels))
-    if seen != n_classes:
-        yield f"pictures of {seen:,} classes; the published set has {n_classes:,}"
-
-
-def _label(published: ImageNetSet, folder: str, label: dict[str, int]) -> int | None:
+def _label(published: _ImageNetSet, folder: str, label: dict[str, int]) -> int | None:
     """Of a class folder; numbers are compared as numbers, never as text (10 follows 9, not 1)."""
-    if published.numbered and is_whole(folder) and int(folder) < published.n_classes:
+    if published.numbered and is_integer(folder) and int(folder) < published.classes:
         return int(folder)
     return label.get(folder)
 
 
-def _class_folder(published: ImageNetSet, root: Path) -> Path:
+def _class_folder(published: _ImageNetSet, root: Path) -> Path:
     for folder in [*(root / below for below in published.folders), root]:
         if folder.is_dir() and _has_classes(published, folder):
             return folder
@@ -146,17 +112,17 @@ def _class_folder(published: ImageNetSet, root: Path) -> Path:
         got=f"{flat}: pictures without class folders" if flat else root,
         allowed=" or ".join(f"{root / below}/" for below in published.folders)
         + f", or {root} itself, with class folders "
-        + ("0 ... 999" if published.numbered else _wordnet_example(published.n_classes)),
+        + ("0 ... 999" if published.numbered else _wordnet_example(published.classes)),
         hint="move the pictures into class folders, or list them in csv/FILE"
         if flat
         else "name the folder that holds it with --root; nothing is downloaded",
     )
 
 
-def _has_classes(published: ImageNetSet, folder: Path) -> bool:
+def _has_classes(published: _ImageNetSet, folder: Path) -> bool:
     with os.scandir(folder) as entries:
         return any(
-            _WORDNET_ID.fullmatch(entry.name) or (published.numbered and is_whole(entry.name))
+            _WORDNET_ID.fullmatch(entry.name) or (published.numbered and is_integer(entry.name))
             for entry in entries
             if entry.is_dir()
         )

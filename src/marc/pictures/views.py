@@ -1,7 +1,7 @@
 """Views of a picture: the plain centre crop first, then seeded random crops of it.
 
 What view j of a picture looks like depends on the picture's key, the seed and j, and on nothing
-else: not on the place in a stream, the number of workers, the order of the calls or the number of
+else: not on the index in a stream, the number of workers, the order of the calls or the number of
 views. The first 8 of 64 views are the 8 views. Recipes share their draws: VB mixes the very crops
 of VA, VD those of VC, and encoders of two input sizes see the same part of a picture.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from marc.errors import MarcError, integer, one_of
-from marc.pictures.augmix import NINE, THIRTEEN, draw_mixture, mix
+from marc.pictures.augmix import OPERATIONS, augmix
 from marc.pictures.crops import Crop, crop_picture
 
 _N_TRIES = 10
@@ -36,7 +36,7 @@ class _ViewRecipe:
     summary: str
     used_by: str
     scale: tuple[float, float] | None
-    """Smallest and largest share of the picture's area in a crop; None: there are no crops."""
+    """Smallest and largest fraction of the picture's area in a crop; None: there are no crops."""
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     """Narrowest and widest crop, width / height, before it is squeezed into a square."""
     flips: bool = True
@@ -74,7 +74,7 @@ _RECIPES: dict[str, _ViewRecipe] = {
             "the crops of VA in AugMix with 9 operations at severity 1",
             "TDA on ImageNet-A, V2, R and Sketch, TPT on the cross-domain sets, ETTA",
             _WIDE,
-            operations=NINE,
+            operations=OPERATIONS[:9],
             severity=1.0,
         ),
         _ViewRecipe(
@@ -88,7 +88,7 @@ _RECIPES: dict[str, _ViewRecipe] = {
             "the crops of VC in AugMix with 13 operations at severity 50",
             "COSMIC on the cross-domain sets",
             _NARROW,
-            operations=THIRTEEN,
+            operations=OPERATIONS,
             severity=50.0,
         ),
     )
@@ -169,7 +169,7 @@ def _random_view(
         view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     if not recipe.mixes:
         return np.asarray(view)
-    return mix(view, draw_mixture(recipe.operations, recipe.severity, generator))
+    return augmix(view, recipe.operations, recipe.severity, generator)
 
 
 def _draw_crop_box(
@@ -180,15 +180,15 @@ def _draw_crop_box(
 ) -> _Box:
     """Left, top, right and bottom of a random crop of a picture of `size`, width and height.
 
-    The share of the area is uniform in `scale`, the logarithm of width / height is uniform in
-    that of `ratio`, and so is the place among all places where the crop fits. If ten drawn crops
+    The fraction of the area is uniform in `scale`, the logarithm of width / height is uniform in
+    that of `ratio`, and so is the position among all where the crop fits. If ten drawn crops
     do not fit, the largest crop around the centre that `ratio` allows is taken.
     """
     width, height = size
     narrowest, widest = (math.log(bound) for bound in ratio)
     for _ in range(_N_TRIES):
-        share, shape = generator.random(2).tolist()
-        area = width * height * (scale[0] + share * (scale[1] - scale[0]))
+        fraction, shape = generator.random(2).tolist()
+        area = width * height * (scale[0] + fraction * (scale[1] - scale[0]))
         aspect = math.exp(narrowest + shape * (widest - narrowest))
         across, down = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < across <= width and 0 < down <= height:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marc.errors import MarcError
-from marc.pictures.csv_file import read_text
+from marc.pictures.folder import HIDDEN
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.labels import named, read_labels
-from marc.pictures.listing import HIDDEN, made_distinct, printable
+from marc.pictures.listing import made_distinct, printable, read_text
 
 _PICTURES = ("jpg", "jpeg", "png", "webp")
 _LABELS = ("cls", "json", "txt")
@@ -36,7 +36,7 @@ def open_wds(pattern: str, name: str) -> ImageSet:
     """Pictures of tar shards: one folder, a pattern `{000..003}`, or `*`; in the order within.
 
     Labels are in `.cls` (a number), `.json` (a field `label` or `cls`) or `.txt` (a name) beside
-    each picture. `classnames.txt` beside the shards names the classes, one a line.
+    each picture. `classnames.txt` beside the shards names the classes, one per line.
     """
     shards = _shards(pattern)
     parent = os.path.commonpath([str(Path(shard).parent) for shard in shards])
@@ -58,21 +58,14 @@ def open_wds(pattern: str, name: str) -> ImageSet:
     if len(class_names) > max(20, len(found) // 2):
         notes.append(f"{len(class_names)} different labels: are these captions?")
     places = tuple(picture.place for picture in found)
-    return ImageSet(
-        name,
-        ids,
-        places,
-        labels,
-        class_names,
-        passed_over=tuple(passed_over),
-        notes=tuple(notes),
-    )
+    skipped = tuple(passed_over)
+    return ImageSet(name, ids, places, labels, class_names, passed_over=skipped, notes=tuple(notes))
 
 
 def _expand_braces(pattern: str) -> list[str]:
     """All names that a pattern stands for.
 
-    >>> _expand_braces("s-{08..10}.tar"), expand_braces("{a,b}{0..1}")
+    >>> _expand_braces("s-{08..10}.tar"), _expand_braces("{a,b}{0..1}")
     (['s-08.tar', 's-09.tar', 's-10.tar'], ['a0', 'a1', 'b0', 'b1'])
     """
     found = re.search(r"\{([^{}]*)\}", pattern)
@@ -227,7 +220,7 @@ def _refuse_packed(shard: str) -> None:
 
 
 def _check_end(shard: str, short: str, end: int) -> list[str]:
-    """A tar without its end mark is told of; one that goes on with something else is damaged."""
+    """A tar without its end mark is noted; one that goes on with something else is damaged."""
     with Path(shard).open("rb") as file:
         file.seek(end)
         rest = file.read(_BLOCK)

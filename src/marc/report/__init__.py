@@ -1,8 +1,8 @@
 """`marc report`: one self-contained HTML page of a run or a sweep.
 
-`writing.py` is the way through: open the folders (`inputs.py`), decide what the page is about
-(`subject.py`), read the memory again (`reading.py`, `explorer.py`), tell it (`story.py`,
-`curves.py`, `figures.py`) and put it into one file (`page.py`).
+`build.py` is the way through: open the folders (`inputs.py`), decide what the page is about
+(`setting.py`), say it (`story.py`), draw it (`figures.py`, `style.py`), read the memory again for
+single images (`explorer.py`, `thumbnails.py`), and put it all into one file.
 """
 
 from __future__ import annotations

@@ -1,60 +1,44 @@
-"""Write a report: open the folders, compute what they do not hold, and make the page."""
+"""Write a report: open the folders, compute what they do not hold, and make one HTML file.
+
+Template, style and script go into it, and figures as SVG: nothing outside is needed to read it.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from marc.errors import integer
+from marc.errors import MarcError, integer
 from marc.replay.sweep import Sweep, check_sources
-from marc.report.captions import (
-    along_words,
-    capacity_words,
-    caveat,
-    kinds_explained,
-    notes,
-    purity_title,
-    purity_words,
-    weight_words,
-)
-from marc.report.classes import class_table
-from marc.report.curves import along_stream, by_capacity, by_purity, by_weight, ordered_spaces
-from marc.report.explorer import (
-    all_outcomes,
-    choose_queries,
-    explore,
-    look,
-    outcomes,
-    rule,
-    sample_images,
-    weight_stops,
-)
-from marc.report.figures import (
-    draw_along_stream,
-    draw_by_capacity,
-    draw_by_purity,
-    draw_by_weight,
-)
+from marc.report.explorer import explore
+from marc.report.figures import draw_figures
 from marc.report.inputs import read_inputs
-from marc.report.page import PlacedFigure, is_there, referenced, render, write_page
-from marc.report.provenance import digest_of, digest_of_sweep, how_made
-from marc.report.setting import Progress, Subject, make_subject
-from marc.report.story import Story, tell
-from marc.report.style import drawing, looks
-from marc.report.tables import weight_text
+from marc.report.setting import Subject, make_subject
+from marc.report.story import Story, class_table, tell
+from marc.report.style import INK, LINE, MUTED, drawing
+from marc.report.text import weight_text
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
-from marc.report.vectors import inline_svg, save_figures
+from marc.results.files import write_whole
 from marc.results.folder import read_sweep
-from marc.scores import Int
 from marc.types import order_name
 
 QUERIES = 200
 """Queries in the explorer, unless one asks for another number."""
+
+_ASSETS = Path(__file__).with_name("assets")
+_GENERATOR = '<meta name="generator" content="marc report">'
+_DIGEST = '<meta name="marc-report" content="{}">'
+_HEAD = 4096  # characters in which a page says what it is
+_FORMATS = ("svg", "pdf", "png")
+_PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +65,7 @@ def write_report(
     held_out: Sequence[str | Path] = (),
     pictures: Pictures | None = None,
     force: bool = False,
-    progress: Progress = lambda step: None,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> Report:
     """One self-contained HTML page of a finished run, a finished sweep, or both.
 
@@ -104,21 +88,22 @@ def write_report(
     options = {
         "against": against,
         "queries": n_queries,
-        "held_out": [digest_of_sweep(other) for other in others],
         "pictures": pictures is not None,
     }
-    digest = digest_of(inputs, options)
-    if is_there(output, digest, force=force) and figures is None:
+    digest = inputs.digest(options, others)
+    if _is_there(output, digest, force=force) and figures is None:
         return Report(output, output.stat().st_size, was_there=True, story=None)
     subject = make_subject(inputs, against, progress)
     _check_held_out(subject, others)
     picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
-    placed, files = _place_figures(subject, others, figures, progress)
     story = tell(subject, others)
+    progress("figures")
+    placed, files = _place_figures(subject, story, others, figures)
     progress("query by query")
     content, data = _describe(subject, story, picture, n_queries)
-    text = render({**content, "figures": placed}, data, digest)
-    write_page(output, text)
+    text = _render({**content, "figures": placed}, data, digest)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(output, text.encode())
     return Report(output, output.stat().st_size, False, story, tuple(files))
 
 
@@ -131,107 +116,182 @@ def _check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
 
 
 def _place_figures(
-    subject: Subject, others: Sequence[Sweep], folder: str | Path | None, progress: Progress
-) -> tuple[list[PlacedFigure], list[Path]]:
+    subject: Subject, story: Story, others: Sequence[Sweep], folder: str | Path | None
+) -> tuple[list[dict[str, Any]], list[Path]]:
     """Every figure that the subject allows, on the page and, if asked for, as files."""
-    progress("figures")
-    along = along_stream(subject)
-    told: list[tuple[str, str, str, Callable[..., Any], Any]]
-    told = [("warm-up", "Along the stream", along_words(subject), draw_along_stream, along)]
-    spaces = subject.shown_spaces
-    if subject.sweep is not None:
-        spaces = ordered_spaces(subject)
-        weight, purity = weight_words(subject, others), purity_words(subject)
-        capacity = capacity_words(subject)
-        told = [
-            ("by-weight", "Every weight", weight, draw_by_weight, by_weight(subject, others)),
-            ("by-purity", purity_title(subject), purity, draw_by_purity, by_purity(subject)),
-            ("by-capacity", "Every capacity", capacity, draw_by_capacity, by_capacity(subject)),
-            *told,
-        ]
-    style = looks(tuple(dict.fromkeys([*subject.shown_spaces, *spaces])), len(subject.shown_spaces))
+    placed = []
     with drawing():
-        figures = {name: draw(data, style) for name, _, _, draw, data in told}
-        files = save_figures(figures, Path(folder)) if folder else []
-        return [
-            PlacedFigure(name, title, words, inline_svg(figures[name], name), data.table)
-            for name, title, words, _, data in told
-        ], files
+        drawn = draw_figures(subject, others)
+        files = _save_figures({d.name: d.figure for d in drawn}, Path(folder)) if folder else []
+        for each in drawn:
+            title, caption = story.captions[each.name]
+            placed.append(
+                {
+                    "name": each.name,
+                    "title": title,
+                    "caption": caption,
+                    "svg": _inline_svg(each.figure, each.name),
+                    "table": each.table,
+                    "alt": f"{title}. {caption} The numbers are in the table below.",
+                }
+            )
+    return placed, files
 
 
 def _describe(
     subject: Subject, story: Story, picture: Pictures, n_queries: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the template needs, and the data of the explorer."""
-    views, samples = look(subject), sample_images(subject)
-    time = subject.history.time
-    rows = choose_queries(views, samples, time, n_queries)
-    queries = explore(subject, views, rows)
-    shown = [int(row) for group in samples.values() for row in group]
-    needed = referenced(queries, shown)
-    images = thumbnails(picture, needed)
-    stops, features = weight_stops(subject.weight), subject.stream.features
+    explored = explore(subject, n_queries)
+    images = thumbnails(picture, explored.rows)
+    features = subject.stream.features
     data = {
-        "length": len(time),
+        "length": len(subject.stream),
         "weight": subject.weight,
-        "stops": stops,
+        "stops": explored.stops,
         "spaces": subject.shown_spaces,
         "classes": features.class_names,
-        "ids": {row: features.ids[row] for row in needed},
+        "ids": {row: features.ids[row] for row in explored.rows},
         "pictures": images,
-        "queries": queries,
+        "queries": explored.queries,
     }
-    masks = {"all": np.ones(len(time), dtype=bool), **views.kinds}
-    kinds = [{"name": name, "total": _listed_of(mask, rows)} for name, mask in masks.items()]
+    samples = [
+        {
+            "name": kind,
+            "mark": kind if kind in explored.kinds else "same",
+            "total": f"{explored.totals[kind]:,} in the first order",
+            "images": [_sample(subject, int(row), images.get(int(row))) for row in rows],
+        }
+        for kind, rows in explored.samples.items()
+    ]
     content = {
         "story": story,
-        "caveat": caveat(subject),
+        "caveat": story.caveat,
         "stream": subject.stream,
         "order": order_name(subject.seeds[0]),
-        "samples": _sample_groups(subject, samples, images),
+        "samples": samples,
         "spaces": subject.shown_spaces,
-        "rule": rule(n_queries, len(time)),
-        "kinds": kinds,
-        "kinds_explained": kinds_explained(),
-        "stops": stops,
+        "rule": explored.rule,
+        "kinds": [{"name": name, "total": total} for name, total in explored.kinds.items()],
+        "kinds_explained": explored.explanation,
+        "stops": explored.stops,
         "weight_text": weight_text(subject.weight),
-        "notes": notes(subject),
+        "notes": story.notes,
         "classes": class_table(subject),
-        "made": how_made(subject.inputs),
+        "made": subject.inputs.record(),
     }
     return content, data
 
 
-def _listed_of(mask: NDArray[np.bool_], rows: Int) -> str:
-    """How many images of a kind the explorer lists, and of how many."""
-    listed, total = int(mask[rows].sum()), int(mask.sum())
-    return f"{listed:,}" if listed == total else f"{listed:,} of {total:,}"
+def _sample(subject: Subject, row: int, picture: str | None) -> dict[str, Any]:
+    """An image among the samples, with the words under it."""
+    names = subject.stream.features.class_names
+    return {
+        "row": row,
+        "id": subject.stream.features.ids[row],
+        "picture": picture,
+        "truth": None if subject.labels is None else names[subject.labels[row]],
+        "base": names[subject.base_prediction[row]],
+        "adapted": names[subject.prediction[row]],
+    }
 
 
-def _sample_groups(
-    subject: Subject, samples: Mapping[str, Int], images: Mapping[int, str]
-) -> list[dict[str, Any]]:
-    """The samples with the words that stand under them."""
-    names, ids = subject.stream.features.class_names, subject.stream.features.ids
-    totals = {kind: int(wanted.sum()) for kind, wanted in all_outcomes(subject).items()}
-    groups = []
-    for kind, rows in samples.items():
-        groups.append(
-            {
-                "name": kind,
-                "mark": kind if kind in outcomes(subject) else "same",
-                "total": f"{totals[kind]:,} in the first order",
-                "images": [
-                    {
-                        "row": int(row),
-                        "id": ids[row],
-                        "picture": images.get(int(row)),
-                        "truth": None if subject.labels is None else names[subject.labels[row]],
-                        "base": names[subject.base_prediction[row]],
-                        "adapted": names[subject.prediction[row]],
-                    }
-                    for row in rows
-                ],
-            }
+def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) -> str:
+    """The page as text. All of `content` is escaped, except the figures, which are ours."""
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    script = (_ASSETS / "page.js").read_text("utf-8")
+    figures = [{**figure, "svg": Markup(figure["svg"])} for figure in content["figures"]]
+    text = environment.get_template("page.html").render(
+        **{**content, "figures": figures},
+        css=Markup((_ASSETS / "page.css").read_text("utf-8")),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=Markup(_as_script_data(data)),
+        digest=digest,
+        version=version("marc-clip"),
+    )
+    return text.replace("@@SIZE@@", f"{len(text.encode()) / 1e6:.2f} MB", 1)
+
+
+def _as_script_data(data: Mapping[str, Any]) -> str:
+    """JSON that can stand in a script element: no text in it can end the element.
+
+    Numbers are written so that they are read back as the same float64.
+    """
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _is_there(path: Path, digest: str, *, force: bool) -> bool:
+    """Whether this very page is there already; refuses to replace anything else unasked."""
+    if not path.exists():
+        return False
+    if path.is_dir():
+        raise MarcError("a report is one file", got=f"{path}: a folder", hint=f"-o {path}.html")
+    if not path.is_file():
+        raise MarcError("a report is a plain file", got=path, hint="-o report.html")
+    with path.open("rb") as file:
+        head = file.read(_HEAD).decode("utf-8", errors="replace")
+    if _GENERATOR not in head:
+        raise MarcError(
+            "this file is not a report of marc, so it is left alone",
+            got=path,
+            hint="-o ANOTHER.html",
         )
-    return groups
+    if force:
+        return False
+    if _DIGEST.format(digest) in head:
+        return True
+    raise MarcError(
+        "this file holds another report",
+        got=path,
+        hint="another -o FILE, or --force to replace it",
+    )
+
+
+def _inline_svg(figure: Any, name: str) -> str:
+    """A figure as an SVG element of a page.
+
+    Text stays text, greys follow the page, ids are the figure's own, and what only a separate file
+    needs (prolog, metadata, namespaces) is left out.
+    """
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    text = text.replace("xlink:href=", "href=")
+    text = re.sub(r'\b(id|href)="(#?)([^"]+)"', rf'\1="\2{name}-\3"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    for color, variable in _PAGE_COLORS.items():
+        text = text.replace(color, variable)
+    opening, rest = text.split(">", 1)
+    opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)  # the page decides the size
+    return f'{opening} aria-hidden="true" focusable="false">{rest}'
+
+
+def _save_figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Every figure as SVG, PDF and PNG; the paths that were written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, figure in figures.items():
+        for kind in _FORMATS:
+            path = folder / f"{name}.{kind}"
+            partial = path.with_name(path.name + ".new")
+            date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+            background = {"facecolor": "white"} if kind == "png" else {}
+            figure.savefig(partial, format=kind, metadata=date, **background)
+            partial.replace(path)
+            written.append(path)
+    return written

@@ -1,25 +1,262 @@
-"""The figures, each a function of the numbers it shows; matplotlib is loaded when one is drawn."""
+"""The figures: the numbers of each, the table under it, and the drawing.
+
+matplotlib is loaded when one is drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from marc.report.curves import AlongStream, ByCapacity, ByPurity, ByWeight
+from marc.replay.sweep import Score, Sweep
+from marc.replay.weights import accuracy_at
+from marc.report.setting import Subject
 from marc.report.style import INK, MUTED, Look
+from marc.report.text import page_percent, page_points, weight_text
 
+_CURVE = 121  # weights at which a curve is drawn; the marks are exact
+_PARTS = 10
 _MARKS = {"fixed": "o", "oracle": "*", "held-out": "D"}
 _SIZES = {"fixed": 5.5, "oracle": 9.0, "held-out": 5.5}
 _WIDTH, _HEIGHT = 4.5, 2.9  # inches of a figure without its legend
 _ROW = 0.19  # inches of a row of the legend
 
+_Curves = dict[str, NDArray[np.float64]]
 
-def draw_by_weight(data: ByWeight, looks: Mapping[str, Look]) -> Any:
+
+@dataclass(frozen=True)
+class _Table:
+    """Cells as they are printed; the first column names the row."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A figure of matplotlib, and the table under it."""
+
+    name: str
+    figure: Any
+    table: _Table
+
+
+def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[_Drawn]:
+    """Every figure that the subject allows; to be called inside `drawing`."""
+    every: list[tuple[str, Callable[..., Any], Any]]
+    every = [("warm-up", _draw_along_stream, _along_stream(subject))]
+    shown = spaces = subject.shown_spaces
+    if subject.sweep is not None:
+        spaces = _ordered_spaces(subject)
+        every = [
+            ("by-weight", _draw_by_weight, _by_weight(subject, others)),
+            ("by-purity", _draw_by_purity, _by_purity(subject)),
+            ("by-capacity", _draw_by_capacity, _by_capacity(subject)),
+            *every,
+        ]
+    looks = Look.of(tuple(dict.fromkeys([*shown, *spaces])), len(shown))
+    return [_Drawn(name, draw(data, looks), data.table) for name, draw, data in every]
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """What the figures show: gain where labels are known, and else how many answers change."""
+
+    name: str
+    unit: str
+    sign: int
+    """From `accuracy - base accuracy` to the measure: agreement that is lost is change."""
+
+    def text(self, value: float | None) -> str:
+        """A value as it stands in a table."""
+        return page_points(value) if self.sign > 0 else page_percent(value)
+
+
+_GAIN = _Measure("gain over no memory", "points", 1)
+_CHANGED = _Measure("answers changed", "percent", -1)
+
+
+def _measure_of(subject: Subject) -> _Measure:
+    return _CHANGED if subject.labels is None else _GAIN
+
+
+def _ordered_spaces(subject: Subject) -> tuple[str, ...]:
+    """The two spaces that are shown, then the others, the most gaining first."""
+    sweep = subject.sweep
+    assert sweep is not None
+    setting = subject.method.capacity, subject.weight
+    rest = [space for space in sweep.spaces if space not in subject.shown_spaces]
+    rest.sort(key=lambda space: -sweep.fixed(space, *setting).gain)
+    return (*(space for space in subject.shown_spaces if space in sweep.spaces), *rest)
+
+
+@dataclass(frozen=True)
+class _ByWeight:
+    """The measure at every weight, for one capacity."""
+
+    measure: _Measure
+    weights: NDArray[np.float64]
+    curves: _Curves
+    marks: Mapping[str, Mapping[str, tuple[float, float]]]
+    """By selection word, by space: the weight and the measure there."""
+    table: _Table
+
+
+def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _ByWeight:
+    """Gain against w for every space, with the fixed, the oracle and the held-out choice."""
+    sweep, measure, capacity = subject.sweep, _measure_of(subject), subject.method.capacity
+    assert sweep is not None
+    spaces = _ordered_spaces(subject)
+    fixed = subject.weight
+    largest = max(100.0, fixed, *sweep.weights)
+    drawn = np.unique([0.0, *np.geomspace(0.1, largest, _CURVE), *sweep.weights, fixed])
+    place = sweep.capacities.index(capacity)
+    scores = subject.selections(others)
+    grid = dict(zip(sweep.spaces, sweep.accuracy[:, place], strict=True))
+    columns = ["space", *scores, *(f"w = {weight_text(weight)}" for weight in sweep.weights)]
+    rows = []
+    for space in spaces:
+        chosen = [
+            f"{measure.text(measure.sign * row[space].gain)}{_at(row[space])}"
+            if space in row
+            else ""
+            for row in scores.values()
+        ]
+        gains = grid[space].mean(axis=-1) - sweep.base_accuracy.mean()
+        rows.append([space, *chosen, *(measure.text(measure.sign * gain) for gain in gains)])
+    curves = {space: measure.sign * _mean_gain(sweep, space, place, drawn) for space in spaces}
+    marks = {
+        word: {
+            space: (float(np.median(score.weights)), measure.sign * score.gain)
+            for space, score in row.items()
+        }
+        for word, row in scores.items()
+    }
+    return _ByWeight(measure, drawn, curves, marks, _Table(columns, rows))
+
+
+def _mean_gain(
+    sweep: Sweep, space: str, place: int, weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Gain at some weights and one capacity, mean over orders."""
+    lower, upper = (ends[:, place] for ends in sweep.intervals[space])
+    return accuracy_at(lower, upper, tuple(weights)).mean(axis=0) - sweep.base_accuracy.mean()
+
+
+def _at(score: Score) -> str:
+    """The weights of a score, several where an oracle chose for each order."""
+    return " at w = " + "/".join(weight_text(weight) for weight in dict.fromkeys(score.weights))
+
+
+@dataclass(frozen=True)
+class _ByCapacity:
+    """The measure at every capacity, for one weight."""
+
+    measure: _Measure
+    capacities: tuple[int, ...]
+    curves: _Curves
+    table: _Table
+
+
+def _by_capacity(subject: Subject) -> _ByCapacity:
+    """Gain against K for every space at the setting's weight."""
+    sweep, measure, weight = subject.sweep, _measure_of(subject), subject.weight
+    assert sweep is not None
+    curves = {
+        space: np.array(
+            [measure.sign * sweep.fixed(space, k, weight).gain for k in sweep.capacities]
+        )
+        for space in _ordered_spaces(subject)
+    }
+    columns = ["space", *(f"K = {capacity}" for capacity in sweep.capacities)]
+    rows = [[space, *map(measure.text, curve)] for space, curve in curves.items()]
+    return _ByCapacity(measure, sweep.capacities, curves, _Table(columns, rows))
+
+
+@dataclass(frozen=True)
+class _ByPurity:
+    """The measure of every space beside how its neighbourhoods look."""
+
+    measure: _Measure
+    spaces: tuple[str, ...]
+    pseudo_purity: NDArray[np.float64]
+    purity: NDArray[np.float64] | None
+    value: NDArray[np.float64]
+    table: _Table
+
+
+def _by_purity(subject: Subject) -> _ByPurity:
+    """Gain at the setting against purity and against pseudo-purity."""
+    sweep, measure = subject.sweep, _measure_of(subject)
+    assert sweep is not None
+    spaces, setting = _ordered_spaces(subject), (subject.method.capacity, subject.weight)
+    geometry = [subject.geometry[space] for space in spaces]
+    pseudo = np.array([each.pseudo_purity for each in geometry])
+    known = subject.labels is not None
+    purity = np.array([each.purity for each in geometry], dtype=np.float64) if known else None
+    value = np.array([measure.sign * sweep.fixed(space, *setting).gain for space in spaces])
+    columns = ["space", f"pseudo-purity@{subject.neighbors}, %"]
+    columns += [f"purity@{subject.neighbors}, %"] if known else []
+    columns += [f"{measure.name}, {measure.unit}"]
+    columns += ["oracle, all K and w"] if known else []
+    rows = []
+    for space, each, gain in zip(spaces, geometry, value, strict=True):
+        row = [
+            space,
+            page_percent(each.pseudo_purity),
+            *([page_percent(each.purity)] if known else []),
+        ]
+        row += [measure.text(gain)]
+        rows.append(row + ([page_points(sweep.oracle(space, over="all").gain)] if known else []))
+    return _ByPurity(measure, spaces, pseudo, purity, value, _Table(columns, rows))
+
+
+@dataclass(frozen=True)
+class _AlongStream:
+    """A share in each part of the stream, mean over orders."""
+
+    label: str
+    series: _Curves
+    table: _Table
+
+
+def _along_stream(subject: Subject) -> _AlongStream:
+    """Accuracy in tenths of the stream, or the share of answers changed without labels."""
+    n_parts = min(_PARTS, len(subject.stream))
+    stream, truth = subject.inputs.stream, subject.labels
+    orders = np.stack([stream.in_order(seed).order for seed in subject.seeds])
+
+    def parts(by_row: NDArray[np.bool_]) -> NDArray[np.float64]:
+        along = np.take_along_axis(by_row, orders[: len(by_row)], axis=1)
+        return np.array([part.mean() for part in np.array_split(along, n_parts, axis=1)])
+
+    method, against, run = subject.method, subject.against, subject.inputs.run
+    if truth is None:
+        assert run is not None  # a sweep has labels
+        series = {method.space: parts(run.arrays["prediction"] != subject.base_prediction)}
+    else:
+        base = np.broadcast_to(subject.base_prediction == truth, (len(orders), len(truth)))
+        series = {"no memory": parts(base), method.space: parts(subject.right)}
+        if against is not None:
+            series[against] = parts(subject.right_beside)
+    label = "answers changed, percent" if truth is None else "right answers, percent"
+    ends = np.cumsum([len(part) for part in np.array_split(orders[0], n_parts)])
+    starts = [0, *ends[:-1]]
+    rows = [
+        [f"{start}–{end - 1}", *(page_percent(curve[place]) for curve in series.values())]
+        for place, (start, end) in enumerate(zip(starts, ends, strict=True))
+    ]
+    return _AlongStream(label, series, _Table(["positions", *series], rows))
+
+
+def _draw_by_weight(data: _ByWeight, looks: Mapping[str, Look]) -> Any:
     """Gain against w, with marks for how the weight was chosen."""
     words = list(data.marks)
-    figure, axes = _axes(len(data.curves) + len(words))
+    figure, (axes,) = _panels(len(data.curves) + len(words))
     for space, curve in reversed(data.curves.items()):  # the first lie on top
         _line(axes, data.weights, 100 * curve, looks[space])
     for word, marks in data.marks.items():
@@ -35,14 +272,23 @@ def draw_by_weight(data: ByWeight, looks: Mapping[str, Look]) -> Any:
             )
     _weight_axis(axes, float(data.weights[-1]))
     axes.set_ylabel(f"{data.measure.name}, {data.measure.unit}")
-    signs = {word: _sign(_MARKS[word], word == "oracle") for word in words}
+    signs = {
+        word: _key(
+            _MARKS[word],
+            linestyle="none",
+            color=MUTED,
+            markerfacecolor="none" if word == "oracle" else MUTED,
+            markersize=8 if word == "oracle" else 5.5,
+        )
+        for word in words
+    }
     _legend(figure, {**_keys(data.curves, looks), **signs})
     return figure
 
 
-def draw_by_capacity(data: ByCapacity, looks: Mapping[str, Look]) -> Any:
+def _draw_by_capacity(data: _ByCapacity, looks: Mapping[str, Look]) -> Any:
     """Gain against K."""
-    figure, axes = _axes(len(data.curves))
+    figure, (axes,) = _panels(len(data.curves))
     for space, curve in reversed(data.curves.items()):
         _line(axes, data.capacities, 100 * curve, looks[space], marker=True)
     axes.set_xscale("log", base=2)
@@ -55,7 +301,7 @@ def draw_by_capacity(data: ByCapacity, looks: Mapping[str, Look]) -> Any:
     return figure
 
 
-def draw_by_purity(data: ByPurity, looks: Mapping[str, Look]) -> Any:
+def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
     """Gain against pseudo-purity and, where labels are known, against purity."""
     panels = {"pseudo-purity, percent": data.pseudo_purity}
     if data.purity is not None:
@@ -70,13 +316,19 @@ def draw_by_purity(data: ByPurity, looks: Mapping[str, Look]) -> Any:
         axes.set_xlabel(name)
         axes.margins(0.12)
     grid[0].set_ylabel(f"{data.measure.name}, {data.measure.unit}")
-    _legend(figure, {space: _dot(looks[space]) for space in data.spaces})
+    _legend(
+        figure,
+        {
+            space: _key(look.marker, linestyle="none", color=look.color, markersize=6)
+            for space, look in ((space, looks[space]) for space in data.spaces)
+        },
+    )
     return figure
 
 
-def draw_along_stream(data: AlongStream, looks: Mapping[str, Look]) -> Any:
+def _draw_along_stream(data: _AlongStream, looks: Mapping[str, Look]) -> Any:
     """A share in each part of the stream."""
-    figure, axes = _axes(len(data.series))
+    figure, (axes,) = _panels(len(data.series))
     plain = Look(INK, "o", (0, (2, 1.5)), 1.4)
     shown = {name: looks.get(name, plain) for name in data.series}
     for name, curve in reversed(data.series.items()):
@@ -89,13 +341,7 @@ def draw_along_stream(data: AlongStream, looks: Mapping[str, Look]) -> Any:
     return figure
 
 
-def _axes(n_names: int) -> tuple[Any, Any]:
-    """A figure of one panel."""
-    figure, panels = _panels(n_names, 1)
-    return figure, panels[0]
-
-
-def _panels(n_names: int, columns: int) -> tuple[Any, Any]:
+def _panels(n_names: int, columns: int = 1) -> tuple[Any, Any]:
     """A figure of a row of panels that leaves room for a legend of so many names."""
     from matplotlib.figure import Figure
 
@@ -105,15 +351,8 @@ def _panels(n_names: int, columns: int) -> tuple[Any, Any]:
 
 
 def _line(axes: Any, x: Any, y: Any, look: Look, *, marker: bool = False) -> None:
-    axes.plot(
-        x,
-        y,
-        color=look.color,
-        linestyle=look.dash,
-        linewidth=look.width,
-        marker=look.marker if marker else None,
-        markersize=4.5,
-    )
+    style = {"color": look.color, "linestyle": look.dash, "linewidth": look.width}
+    axes.plot(x, y, marker=look.marker if marker else None, markersize=4.5, **style)
 
 
 def _weight_axis(axes: Any, largest: float) -> None:
@@ -128,36 +367,19 @@ def _weight_axis(axes: Any, largest: float) -> None:
 
 
 def _keys(names: Any, looks: Mapping[str, Look], *, marker: bool = False) -> dict[str, Any]:
+    """A line of the legend for each name."""
+    keys = {}
+    for name in names:
+        look = looks[name]
+        style = {"color": look.color, "linestyle": look.dash, "linewidth": look.width}
+        keys[name] = _key(look.marker if marker else None, markersize=4.5, **style)
+    return keys
+
+
+def _key(marker: str | None, **style: Any) -> Any:
     from matplotlib.lines import Line2D
 
-    def key(look: Look) -> Any:
-        sign = look.marker if marker else None
-        style: dict[str, Any] = {
-            "color": look.color,
-            "linestyle": look.dash,
-            "linewidth": look.width,
-        }
-        return Line2D([], [], marker=sign, markersize=4.5, **style)
-
-    return {name: key(looks[name]) for name in names}
-
-
-def _dot(look: Look) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], linestyle="none", marker=look.marker, color=look.color, markersize=6)
-
-
-def _sign(marker: str, hollow: bool) -> Any:
-    from matplotlib.lines import Line2D
-
-    face = "none" if hollow else MUTED
-    style: dict[str, Any] = {
-        "color": MUTED,
-        "markerfacecolor": face,
-        "markersize": 8 if hollow else 5.5,
-    }
-    return Line2D([], [], linestyle="none", marker=marker, **style)
+    return Line2D([], [], marker=marker, **style)
 
 
 def _legend_columns(n_names: int) -> int:

@@ -1,16 +1,24 @@
-"""What a report is made from: a finished run, a finished sweep, and the stream they are of."""
+"""What a report is made from: a finished run, a finished sweep, and the stream they are of.
+
+The page records them as they are, and is known by a digest of them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from marc.errors import MarcError
 from marc.method import MARC
-from marc.results.files import read_json
+from marc.replay.sweep import Sweep
+from marc.report.text import count
+from marc.results.files import flatten, read_json, versions
 from marc.results.folder import CONFIG, Stored, read_stored
 from marc.sources import draws_views, load_stream
 from marc.stream import Stream
@@ -33,18 +41,81 @@ class Inputs:
         """What was given, the run first."""
         return [folder for folder in (self.run, self.sweep_folder) if folder is not None]
 
+    def run_method(self) -> MARC | None:
+        """The method of the run, with the seed of its first order."""
+        if self.run is None:
+            return None
+        settings = {k: v for k, v in self.run.config["method"].items() if k != "method"}
+        return MARC(**settings, seed=self.run.config["seeds"][0] or 0)
 
-def method_of_run(run: Stored) -> MARC:
-    """The method of a run, with the seed of its first order."""
-    settings = {k: v for k, v in run.config["method"].items() if k != "method"}
-    return MARC(**settings, seed=run.config["seeds"][0] or 0)
+    def run_trajectory(self) -> Trajectory | None:
+        """What the memory of the run was offered in its first order."""
+        if self.run is None:
+            return None
+        names = ("order", "pseudo_label", "priority")
+        order, label, priority = (self.run.arrays[name][0] for name in names)
+        return Trajectory(order, label[order], priority[order])
+
+    def record(self) -> _Record:
+        """Everything that decided the numbers, flat, so that it can be read and searched."""
+        stream = self.stream
+        text = (
+            f"The stream {stream.name} ({self.source}) has {count(len(stream), 'image')}, "
+            f"{count(stream.n_classes, 'class', 'classes')} and "
+            f"{count(stream.n_views, 'view')} an image. Its digests were compared with the "
+            "recorded ones before this page was made. An order is "
+            "default_rng(seed).permutation(T), or for None the stored one."
+        )
+        notes = [
+            _FolderNotes(
+                f"The {folder.config['kind']} in {folder.path}",
+                tuple((name, _text(value)) for name, value in flatten(folder.config).items()),
+            )
+            for folder in self.folders
+        ]
+        now = _FolderNotes("Versions that made this page", tuple(versions().items()))
+        return _Record(text, (*notes, now))
+
+    def digest(self, options: dict[str, Any], held_out: Sequence[Sweep]) -> str:
+        """What a page is known by: the folders' contents, the options, and what made it."""
+        parts = {
+            "folders": [[folder.config, folder.metrics] for folder in self.folders],
+            "options": {**options, "held_out": [_digest_of_sweep(sweep) for sweep in held_out]},
+            "versions": versions(),
+        }
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def trajectory_of_run(run: Stored, place: int) -> Trajectory:
-    """What the memory of a run was offered in its order number `place`."""
-    order = run.arrays["order"][place]
-    label, priority = run.arrays["pseudo_label"][place], run.arrays["priority"][place]
-    return Trajectory(order, label[order], priority[order])
+@dataclass(frozen=True)
+class _FolderNotes:
+    """The settings of one folder by name."""
+
+    title: str
+    settings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Record:
+    """How a page was made: a sentence, and the notes of each folder."""
+
+    text: str
+    folders: tuple[_FolderNotes, ...]
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _digest_of_sweep(sweep: Sweep) -> str:
+    """What a sweep is known by: its grid, its images and its intervals."""
+    grid = [sweep.capacities, sweep.weights, sweep.seeds, sorted(sweep.images), sweep.settings]
+    digest = hashlib.sha256(json.dumps(grid, sort_keys=True, default=str).encode())
+    for space, ends in sweep.intervals.items():
+        digest.update(space.encode())
+        for end in ends:
+            digest.update(np.ascontiguousarray(end).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def read_inputs(folders: Sequence[Path]) -> Inputs:
@@ -122,11 +193,11 @@ def _check_pair(run: Stored, sweep: Stored) -> None:
         "capacities": [method["capacity"]],
         "seeds": run.config["seeds"],
     }
-    for name, wanted in needed.items():
-        if not set(wanted) <= set(sweep.config[name]):
+    for name, values in needed.items():
+        if not set(values) <= set(sweep.config[name]):
             raise MarcError(
                 f"the sweep does not hold the run's {name}",
-                got=", ".join(map(str, wanted)),
+                got=", ".join(map(str, values)),
                 allowed=", ".join(map(str, sweep.config[name])),
                 hint="the run alone: what is missing is then computed",
             )
@@ -135,7 +206,7 @@ def _check_pair(run: Stored, sweep: Stored) -> None:
 def _open_again(stored: Stored) -> Stream:
     """The stream of a result, if it is still the one the result was computed from."""
     config = stored.config
-    # views that are no longer stored make another stream, and are told of as such below
+    # views that are no longer stored make another stream, and are reported as such below
     drawn = config["n_views"] if draws_views(config["source"]) else None
     try:
         stream = load_stream(config["source"], n_views=drawn)

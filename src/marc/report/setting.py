@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
+from marc.loop import iter_steps
 from marc.method import MARC
+from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History
 from marc.replay.replay import admit
-from marc.replay.sweep import SETTINGS, Sweep, plan_sweep
-from marc.report.inputs import Inputs, method_of_run, trajectory_of_run
-from marc.report.memory_view import Answers, Fusion, answer_all, fusion_of
+from marc.replay.sweep import SETTINGS, Score, Sweep, plan_sweep
+from marc.report.inputs import Inputs
 from marc.results.folder import sweep_of
-from marc.scores import Int
+from marc.scores import Int, fuse
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory
 
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 _FIXED_CAPACITY, _FIXED_WEIGHT = 16, 10.0
 """The paper's setting, which a sweep is shown at."""
-NEIGHBORS = 10
-"""Neighbours by which purity is measured."""
 
 
 @dataclass(frozen=True)
 class _Neighborhoods:
-    """How a space groups the images: shares of the ten nearest neighbours with the same label."""
+    """How a space groups the images: fractions of the nearest neighbours with the same label."""
 
     pseudo_purity: float
     """By the predictor's own answers: no labels needed."""
@@ -42,6 +42,8 @@ class _Neighborhoods:
 class Subject:
     """A memory at one setting along the orders of a stream, with every space that is compared."""
 
+    neighbors: ClassVar[int] = 10
+    """Neighbours by which purity is measured."""
     inputs: Inputs
     method: MARC
     """The setting; its seed is that of the first order."""
@@ -92,15 +94,15 @@ class Subject:
         return History.trace(self.trajectory, (self.method.capacity,), self.stream.n_classes)
 
     @cached_property
-    def fusion(self) -> Fusion:
+    def fusion(self) -> _Fusion:
         """The scores of the first order as lines in w."""
-        return fusion_of(self.method, self.stream)
+        return _fusion_of(self.method, self.stream)
 
     @cached_property
-    def answers(self) -> dict[str, Answers]:
+    def answers(self) -> dict[str, _Answers]:
         """Answers of the first order at the setting's weight, in both shown spaces."""
         return {
-            space: answer_all(
+            space: _answer_all(
                 space, self.method, self.weight, self.stream, self.history, self.fusion
             )
             for space in self.shown_spaces
@@ -142,8 +144,81 @@ class Subject:
         setting = self.method.capacity, self.weight
         return np.stack([self.sweep.correct(space, *setting, seed) for seed in self.sweep.seeds])
 
+    def selections(self, others: Sequence[Sweep]) -> dict[str, dict[str, Score]]:
+        """Scores by how the weight was chosen: an oracle needs labels, held-out other streams."""
+        sweep, capacity = self.sweep, self.method.capacity
+        assert sweep is not None
+        spaces = sweep.spaces
+        scores = {"fixed": {each: sweep.fixed(each, capacity, self.weight) for each in spaces}}
+        if self.labels is None:
+            return scores
+        scores["oracle"] = {each: sweep.oracle(each, capacity, over="all") for each in spaces}
+        if others:
+            # a choice can be made only in spaces that the other streams were swept in, too
+            common = [each for each in spaces if all(each in other.spaces for other in others)]
+            scores["held-out"] = {each: sweep.held_out(each, others, capacity) for each in common}
+        return scores
 
-def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Subject:
+
+@dataclass(frozen=True)
+class _Fusion:
+    """Scores as lines in w: score(w) = constant + w x scale x evidence, by stored row."""
+
+    constant: NDArray[np.floating]
+    """What does not depend on w, (N, C): base logits, and other evidence where a method has it."""
+    scale: NDArray[np.float64]
+    """1, or the image's own factor in adaptive fusion, (N,)."""
+
+
+def _fusion_of(method: MARC, stream: Stream) -> _Fusion:
+    """The lines of a method's scores; `stream` is in the order that was run."""
+    base = stream.features.base
+    scale = np.ones(len(base.label))
+    if method.gamma:
+        weights = method.fusion_weights(base, stream.n_classes, 1.0)
+        scale = np.asarray(weights["retrieval"], dtype=np.float64)
+    if not (method.clip_weight or method.negative_weight):
+        return _Fusion(base.logits * np.float32(method.use_base), scale)
+    # rare, and only the loop has the evidence of every memory in its public results
+    constant = np.empty(base.logits.shape)
+    for step in iter_steps(replace(method), stream):
+        total = step.base_weight * step.base.astype(np.float64)
+        for name in step.evidence.keys() - {"retrieval"}:
+            total += step.weights[name] * step.evidence[name]
+        constant[step.item] = total
+    return _Fusion(constant, scale)
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Fused answers of all images in one space, by stored row (N,)."""
+
+    prediction: Int
+    margin: NDArray[np.float64]
+    """Best fused score minus the second best."""
+
+
+def _answer_all(
+    space: str, method: MARC, weight: float, stream: Stream, history: History, lines: _Fusion
+) -> _Answers:
+    """Answers at one weight when the memory is read in `space`."""
+    keys = stream.features.keys(space)
+    prediction = np.empty(len(keys), dtype=np.int64)
+    margin = np.empty(len(keys))
+
+    def answer(order: int, items: Int, sums: NDArray[np.float32]) -> None:
+        del order
+        factor = (weight * lines.scale[items])[:, np.newaxis]
+        logits = fuse(lines.constant[items], sums[0].T, factor)
+        prediction[items] = logits.argmax(axis=-1)
+        best = np.partition(logits, -2, axis=-1)
+        margin[items] = best[:, -1] - best[:, -2]
+
+    read_all(KernelValues(keys, method.alpha, method.beta), [history], answer)
+    return _Answers(prediction, margin)
+
+
+def make_subject(inputs: Inputs, against: str | None, progress: _Progress) -> Subject:
     """Decide the setting and the two spaces, and compute what the folders do not hold."""
     if against is not None:
         inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
@@ -166,7 +241,7 @@ def make_subject(inputs: Inputs, against: str | None, progress: Progress) -> Sub
     )
 
 
-def _sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
+def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:
     """The sweep that was given, or one of the run's own stream around the run's setting.
 
     Without labels the sweep is of agreement with the predictor's own answers: how many answers a
@@ -175,8 +250,9 @@ def _sweep_around(inputs: Inputs, progress: Progress) -> Sweep | None:
     if inputs.sweep_folder is not None:
         # a page tells one story: the orders of the run, where there is a run
         return sweep_of(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
+    method, stream = inputs.run_method(), inputs.stream
     assert inputs.run is not None
-    method, stream = method_of_run(inputs.run), inputs.stream
+    assert method is not None
     if method.varies_with:
         return None
     if stream.row_labels is None:
@@ -210,7 +286,7 @@ def _neighborhoods(stream: Stream, space: str) -> _Neighborhoods:
     """Purity of a space's neighbourhoods, by the predictor's answers and by the labels."""
     from marc.spaces.geometry import neighbors, pseudo_labels, pseudo_purity, purity
 
-    count = min(NEIGHBORS, len(stream) - 1)
+    count = min(Subject.neighbors, len(stream) - 1)
     table = neighbors(stream.features.keys(space), count)
     labels = stream.row_labels
     return _Neighborhoods(
@@ -221,8 +297,8 @@ def _neighborhoods(stream: Stream, space: str) -> _Neighborhoods:
 
 def _method_of(inputs: Inputs, sweep: Sweep | None, geometry: dict[str, _Neighborhoods]) -> MARC:
     """The run's method, or the fixed setting of a sweep in the space of highest pseudo-purity."""
-    if inputs.run is not None:
-        return method_of_run(inputs.run)
+    if method := inputs.run_method():
+        return method
     assert sweep is not None
     return MARC(
         max(sweep.spaces, key=lambda space: geometry[space].pseudo_purity),
@@ -252,6 +328,6 @@ def _space_beside(
 
 def _trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
     """What the memory was offered in the first order: stored with a run, replayed for a sweep."""
-    if inputs.run is not None:
-        return trajectory_of_run(inputs.run, 0)
+    if trajectory := inputs.run_trajectory():
+        return trajectory
     return admit(method, [inputs.stream.in_order(seed)], [seed or 0])[0].trajectory

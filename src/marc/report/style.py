@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ASSETS = Path(__file__).with_name("assets")
+_STYLE = Path(__file__).with_name("assets") / "figures.mplstyle"
 
 INK, MUTED, LINE = "#1d1d1f", "#6e6e73", "#dcdce0"
 """The greys of `figures.mplstyle`; a page replaces them by its own."""
@@ -30,18 +30,18 @@ class Look:
     """A line style of matplotlib."""
     width: float
 
-
-def looks(spaces: Sequence[str], n_shown: int = 2) -> dict[str, Look]:
-    """A look for each space; the first few, which the page shows side by side, are heavier."""
-    return {
-        space: Look(
-            PALETTE[place % len(PALETTE)],
-            _MARKERS[place % len(_MARKERS)],
-            "-" if place < n_shown else _DASHES[1 + place % (len(_DASHES) - 1)],
-            2.2 if place < n_shown else 1.2,
-        )
-        for place, space in enumerate(spaces)
-    }
+    @staticmethod
+    def of(spaces: Sequence[str], n_shown: int) -> dict[str, Look]:
+        """A look for each space; the first few, which are shown side by side, are heavier."""
+        return {
+            space: Look(
+                PALETTE[index % len(PALETTE)],
+                _MARKERS[index % len(_MARKERS)],
+                "-" if index < n_shown else _DASHES[1 + index % (len(_DASHES) - 1)],
+                2.2 if index < n_shown else 1.2,
+            )
+            for index, space in enumerate(spaces)
+        }
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def drawing() -> Iterator[None]:
     """The style of the figures, in force while they are drawn and saved."""
     import matplotlib.style
 
-    with warnings.catch_warnings(), matplotlib.style.context(str(ASSETS / "figures.mplstyle")):
+    with warnings.catch_warnings(), matplotlib.style.context(str(_STYLE)):
         # a name in another script is drawn as boxes in PNG and PDF; the page shows it whole
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from marc.embed.store import PROTOTYPES, FeatureStore, is_store
+from marc.embed.store import FeatureStore, is_store
 from marc.encoders.prompts import list_prompt_sets
 from marc.errors import MarcError
 from marc.scores import Int
@@ -137,7 +137,7 @@ def _check_declared(plan: Plan, name: str) -> None:
     path = store_of(entry.source)
     if path is None or not is_store(path):
         return
-    words = FeatureStore(path).attributes(PROTOTYPES).get("made")
+    words = FeatureStore(path).attributes(FeatureStore.PROTOTYPES).get("made")
     if words is None:
         return  # opening it says that it is not whole
     predictor, prompts = entry.predictor or plan.predictor, entry.prompts or plan.prompts

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from marc.embed.store import SPACES, VIEWS, FeatureStore
+from marc.embed.store import FeatureStore
 from marc.encoders import Encoder, create_encoder
 from marc.errors import MarcError
 from marc.pictures import open_images
@@ -136,7 +136,7 @@ def _of_lab(stream: Stream, name: str) -> _Drawing:
 def _of_store(stream: Stream, path: Path) -> _Drawing:
     store = FeatureStore(path)
     about: dict[str, Any] = store.about
-    views = store.attributes(VIEWS)
+    views = store.attributes(store.VIEWS)
 
     def pictures(rows: Sequence[int]) -> list[Image]:
         kind, slash, rest = about["source"].partition("/")
@@ -155,8 +155,8 @@ def _of_store(stream: Stream, path: Path) -> _Drawing:
     return _Drawing(
         views["card"]["name"],
         {
-            space: store.attributes(f"{SPACES}/{space}")["card"]["name"]
-            for space in store.names(SPACES)
+            space: store.attributes(f"{store.SPACES}/{space}")["card"]["name"]
+            for space in store.names(store.SPACES)
         },
         views["made"]["views"]["id"],
         views["made"]["views"]["seed"],

@@ -1,22 +1,26 @@
-"""`csv/FILE`: a table with the columns `path` and, if known, `label`."""
+"""Pictures listed in a table: `csv/FILE`, and the metadata of a Hugging Face folder."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from marc.errors import MarcError
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.labels import read_labels
-from marc.pictures.listing import printable
+from marc.pictures.listing import made_distinct, printable, read_text
 
 _EXAMPLE = "a first line `path,label`, then lines like `cats/1.jpg,cat`"
 
 
 def open_csv(file: Path, name: str, root: Path | None = None) -> ImageSet:
-    """The pictures of a table, in its order. Paths are relative to the file, or to `root`.
+    """The pictures of a table with the columns `path` and, if known, `label`, in its order.
+
+    Paths are relative to the file, or to `root`.
 
     A picture that does not exist stays in the list, and is found missing when it is read.
     """
@@ -24,8 +28,7 @@ def open_csv(file: Path, name: str, root: Path | None = None) -> ImageSet:
     folder = root if root is not None else file.parent
     paths = [_path(row["path"], place, file) for place, row in rows]
     _refuse_repeats(file, paths, [place for place, _ in rows])
-    locations = tuple(FileBytes(os.path.join(folder, path)) for path in paths)  # noqa: PTH118
-    require_one(locations, file, folder)
+    locations = FileBytes.listed(paths, folder, file)
     known = None
     if "label" in columns:
         written = [row["label"].strip() for _, row in rows]
@@ -35,16 +38,6 @@ def open_csv(file: Path, name: str, root: Path | None = None) -> ImageSet:
     notes = (f"columns not used: {', '.join(extra)}",) if extra else ()
     ids = tuple(printable(path) for path in paths)
     return ImageSet(name, ids, locations, labels, class_names, notes=notes)
-
-
-def require_one(locations: tuple[FileBytes, ...], file: Path, folder: Path) -> None:
-    """At least one picture must be there: else the folder is probably the wrong one."""
-    if not any(Path(location.path).is_file() for location in locations):
-        raise MarcError(
-            f"none of the {len(locations)} pictures of the list exists",
-            got=f"{file}: first {locations[0].path}",
-            hint=f"ls {folder}, or name the folder of the pictures with --root",
-        )
 
 
 def _read(file: Path) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
@@ -77,18 +70,6 @@ def _read(file: Path) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
     return rows, columns
 
 
-def read_text(file: Path) -> str:
-    """The text of a file in UTF-8, or an error that says what is wrong with it."""
-    if not file.is_file():
-        raise MarcError("there is no such file", got=file, hint=f"ls {file.parent}")
-    try:
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise MarcError(
-            "the file is not text in UTF-8", got=f"{file}: byte {problem.start}", allowed="UTF-8"
-        ) from None
-
-
 def _check_columns(file: Path, columns: list[str]) -> None:
     if "path" not in columns:
         raise MarcError(
@@ -116,3 +97,48 @@ def _refuse_repeats(file: Path, paths: list[str], places: list[str]) -> None:
                 "a picture is listed twice", got=f"{file}: {path} in {first[path]} and {place}"
             )
         first[path] = place
+
+
+def open_metadata(file: Path, name: str) -> ImageSet:
+    """The pictures of `metadata.csv` or `.jsonl`, in its order; folder names are no labels."""
+    rows = _csv_rows(file) if file.suffix == ".csv" else _json_rows(file)
+    if not rows:
+        raise MarcError("the table lists no pictures", got=file)
+    for place, row in rows:
+        if not isinstance(row.get("file_name"), str) or not row["file_name"]:
+            raise MarcError(
+                "a row names no picture", got=f"{file}: {place}", allowed="a field `file_name`"
+            )
+    paths = [str(row["file_name"]) for _, row in rows]
+    locations = FileBytes.listed(paths, file.parent, file)
+    known = None
+    if any(row.get("label") is not None for _, row in rows):
+        written = ["" if row.get("label") is None else str(row["label"]) for _, row in rows]
+        known = read_labels(written, [place for place, _ in rows], file)
+    labels, class_names = known or (None, ())
+    ids, repeated = made_distinct(printable(path) for path in paths)
+    notes = (f"{repeated} pictures are listed more than once",) if repeated else ()
+    return ImageSet(name, ids, locations, labels, class_names, notes=notes)
+
+
+def _csv_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(read_text(file), newline=""))
+    try:
+        return [(f"line {reader.line_num}", row) for row in reader]
+    except csv.Error as problem:
+        raise MarcError("the table cannot be read", got=f"{file}: {problem}") from None
+
+
+def _json_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
+    rows = []
+    for number, line in enumerate(read_text(file).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as problem:
+            raise MarcError("a line is not JSON", got=f"{file}: line {number}: {problem}") from None
+        if not isinstance(row, dict):
+            raise MarcError("a line is no JSON object", got=f"{file}: line {number}")
+        rows.append((f"line {number}", row))
+    return rows
