@@ -10,7 +10,8 @@ import pytest
 from helpers.commands import arrays_in, call, json_in
 
 import marc
-from marc.cli.run_summary import show, summarise
+from marc.cli.run import _show
+from marc.results.run import summarise
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_a_p_value_is_never_printed_as_zero():
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         config = {"method": {"method": "marc"}, "stream": "s", "n_images": 3000, "n_classes": 2}
-        show(Path("out"), config | {"n_views": 1, "transductive": False}, metrics, was_done=False)
+        _show(Path("out"), config | {"n_views": 1, "transductive": False}, metrics, was_done=False)
     assert "1.6e-903" in out.getvalue()
 
 

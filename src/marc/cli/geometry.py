@@ -9,9 +9,9 @@ import numpy as np
 import typer
 
 from marc.cli import console
-from marc.cli._options import describe, open_stream
+from marc.cli._options import check_spaces, open_stream
 from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
-from marc.cli.sweep import check_spaces
+from marc.results.folder import describe
 from marc.spaces.calibration import REPLICATES, check_replicates
 from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
 from marc.spaces.neighbors import check_kappas

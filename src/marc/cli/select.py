@@ -5,18 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 import typer
 
 from marc.cli import console
-from marc.cli._options import describe, open_stream
+from marc.cli._options import check_spaces, open_stream
 from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
-from marc.cli.sweep import check_spaces
 from marc.errors import one_of
-from marc.results.folder import read_sweep
+from marc.results.folder import describe
+from marc.results.sweep import load_sweep
 from marc.spaces.calibration import REPLICATES, error_size
 from marc.spaces.selection import (
     HINTED_NEIGHBORS,
@@ -56,7 +55,7 @@ def select(
     """
     one_of("test of a lead", test, TESTS)
     whole = replace(open_stream(source, 0), row_labels=None)
-    labelled = read_sweep(Path(settings_from)) if settings_from else None
+    labelled = load_sweep(settings_from) if settings_from else None
     spaces = check_spaces(whole, space)
     settings: _Settings = {}
     if labelled is not None:  # a sample would hide that the sweep is of the same images

@@ -1,13 +1,25 @@
 """`marc report`: one self-contained HTML page of a run or a sweep.
 
-`writing.py` is the way through: open the folders (`inputs.py`), decide what the page is about
-(`subject.py`), read the memory again (`reading.py`, `explorer.py`), tell it (`story.py`,
-`curves.py`, `figures.py`) and put it into one file (`page.py`).
+`build.py` is the way through: open the folders (`inputs.py`), decide what the page is about
+(`setting.py`), read the memory again (`memory_view.py`, `explorer.py`), put it into words
+(`story.py`, `curves.py`, `figures.py`) and into one file (`page.py`).
+
+The package is also the verb: `marc.report(folder, output="report.html")`.
 """
 
 from __future__ import annotations
 
-from marc.report.build import QUERIES, Report, write_report
+import sys
+from types import ModuleType
+
+from marc.report.build import QUERIES, Report, report
 from marc.report.thumbnails import Pictures, pictures_of
 
-__all__ = ["QUERIES", "Pictures", "Report", "pictures_of", "write_report"]
+__all__ = ["QUERIES", "Pictures", "Report", "pictures_of"]
+
+
+class _Verb(ModuleType):
+    __call__ = staticmethod(report)
+
+
+sys.modules[__name__].__class__ = _Verb

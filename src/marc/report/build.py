@@ -49,7 +49,7 @@ from marc.report.style import drawing, looks
 from marc.report.tables import weight_text
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
 from marc.report.vectors import inline_svg, save_figures
-from marc.results.folder import read_sweep
+from marc.results.sweep import load_sweep
 from marc.scores import Int
 from marc.types import order_name
 
@@ -71,10 +71,9 @@ class Report:
     """Files of the figures, where they were asked for."""
 
 
-def write_report(
-    folders: Sequence[str | Path],
-    output: str | Path,
-    *,
+def report(
+    *folders: str | Path,
+    output: str | Path = "report.html",
     against: str | None = None,
     figures: str | Path | None = None,
     n_queries: int = QUERIES,
@@ -100,7 +99,7 @@ def write_report(
     output = Path(output)
     progress("opening the stream again")
     inputs = read_inputs([Path(folder) for folder in folders])
-    others = [read_sweep(Path(folder)) for folder in held_out]
+    others = [load_sweep(folder) for folder in held_out]
     options = {
         "against": against,
         "queries": n_queries,

@@ -16,7 +16,7 @@ from marc.replay.replay import admit, history_of
 from marc.replay.sweep import SETTINGS, Sweep, plan_sweep
 from marc.report.inputs import Inputs, method_of_run, trajectory_of_run
 from marc.report.memory_view import Answers, Fusion, answer_all, fusion_of
-from marc.results.folder import sweep_of
+from marc.results.sweep import sweep_of
 from marc.scores import Int
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from marc.report.style import INK, LINE, MUTED
+from marc.results.files import whole_file
 
 _FORMATS = ("svg", "pdf", "png")
 _PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
@@ -46,10 +47,9 @@ def save_figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     for name, figure in figures.items():
         for kind in _FORMATS:
             path = folder / f"{name}.{kind}"
-            partial = path.with_name(path.name + ".new")
             date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
             background = {"facecolor": "white"} if kind == "png" else {}
-            figure.savefig(partial, format=kind, metadata=date, **background)
-            partial.replace(path)
+            with whole_file(path) as file:
+                figure.savefig(file, format=kind, metadata=date, **background)
             written.append(path)
     return written
