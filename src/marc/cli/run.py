@@ -170,7 +170,6 @@ def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
 
 
 def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_done: bool) -> None:
-    """The result for a person."""
     method = config["method"]
     name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
     head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
@@ -275,7 +274,6 @@ def _show_shared(every: AllMethods, names: list[str]) -> None:
 def _show_estimate_of_all(
     every: AllMethods, path: Path, names: list[str], refused: dict[str, str], *, json: bool
 ) -> None:
-    """What would be run, and what not."""
     if json:
         console.as_json({"folder": str(path), "would_run": names, "left_out": refused})
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -12,7 +12,7 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import check_spaces, open_stream
-from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
+from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_error
 from marc.errors import one_of
 from marc.results.folder import describe
 from marc.results.sweep import load_sweep
@@ -72,7 +72,6 @@ def select(
 
 
 def _next_command(source: str, space: str, settings: _Settings) -> str:
-    """What to type once a space is chosen."""
     words = ["marc", "run", source, "--space", space]
     if space in settings:
         capacity, weight = settings[space]
@@ -98,7 +97,6 @@ def choose(
 def _as_data(
     stream: Stream, selection: Selection, settings_from: str, settings: _Settings
 ) -> dict[str, Any]:
-    """A selection for JSON."""
     return {
         "space": selection.space,
         "tied": list(selection.tied),
@@ -107,7 +105,7 @@ def _as_data(
         "n_replicates": selection.n_replicates,
         "chance": selection.chance,
         "agreement": {str(size): value for size, value in selection.agreement.items()},
-        "predictors_own": list(own_spaces(stream.features, _names(selection))),
+        "predictors_own": list(_own_spaces(stream, selection)),
         "settings_from": settings_from or None,
         "ranking": [
             _candidate_as_data(each, selection, settings.get(each.space))
@@ -116,16 +114,16 @@ def _as_data(
     }
 
 
-def _names(selection: Selection) -> list[str]:
-    """The spaces of a ranking, best first."""
-    return [each.space for each in selection.ranking]
+def _own_spaces(stream: Stream, selection: Selection) -> Sequence[str]:
+    return own_spaces(stream.features, [each.space for each in selection.ranking])
 
 
 def _candidate_as_data(
     candidate: Candidate, selection: Selection, settings: tuple[int, float] | None
 ) -> dict[str, Any]:
-    """One space of the ranking for JSON."""
     lead = selection.leads.get(candidate.space)
+    hinted = selection.n_neighbors == HINTED_NEIGHBORS
+    capacity, weight = settings or (None, None)
     return {
         "space": candidate.space,
         "pseudo_purity": candidate.pseudo_purity,
@@ -139,11 +137,9 @@ def _candidate_as_data(
         "antihub_fraction": candidate.antihub_fraction,
         "n_duplicates": candidate.n_duplicates,
         "recall": candidate.recall,
-        "capacity_hint": list(candidate.capacity_hint)
-        if selection.n_neighbors == HINTED_NEIGHBORS
-        else None,
-        "capacity": None if settings is None else settings[0],
-        "weight": None if settings is None else settings[1],
+        "capacity_hint": list(candidate.capacity_hint) if hinted else None,
+        "capacity": capacity,
+        "weight": weight,
     }
 
 
@@ -176,18 +172,17 @@ def show(
         )
     console.table(columns, rows)
     _explain(selection, settings_from)
-    mind(
+    note_neighbors(
         {each.space: each.n_duplicates for each in selection.ranking},
         {each.space: each.recall for each in selection.ranking},
     )
-    own = own_spaces(stream.features, _names(selection))
+    own = _own_spaces(stream, selection)
     if own and len(selection.ranking) > 1:
         console.say(f"{', '.join(own)}: the predictor's own; shares its mistakes and ranks high")
     _conclude(selection)
 
 
 def _explain(selection: Selection, settings_from: str) -> None:
-    """What the columns are."""
     console.say(f"±: 95 %, for all spaces at once; by chance: {console.percent(selection.chance)}")
     console.say("pseudo-purity: neighbours that share the predictor's answer; not yet a gain")
     if len(selection.ranking) > 1:
@@ -202,14 +197,13 @@ def _explain(selection: Selection, settings_from: str) -> None:
 
 def _agreements(selection: Selection) -> str:
     """How often smaller batches agree; those behind the errors are shown if there is no other."""
-    shares = dict(selection.agreement)
-    if len(shares) > 1:
-        del shares[error_size(selection.n_images)]
-    return ", ".join(f"{size}: {100 * share:.0f} %" for size, share in shares.items())
+    agreement = dict(selection.agreement)
+    if len(agreement) > 1:
+        del agreement[error_size(selection.n_images)]
+    return ", ".join(f"{size}: {100 * part:.0f} %" for size, part in agreement.items())
 
 
 def _conclude(selection: Selection) -> None:
-    """The answer in words."""
     first = selection.ranking[0].space
     if len(selection.ranking) == 1:
         console.heading(f"choose {first}: there is no other")

@@ -129,7 +129,6 @@ def _summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
 
 
 def _as_data(score: Score) -> dict[str, Any]:
-    """A score for JSON."""
     spread = score.spread
     return {
         "selection": score.selection,
@@ -184,30 +183,27 @@ def _show(
 
 
 def _notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
-    """What the table cannot say."""
-    found = []
+    notes = []
     if any("/" in _setting(score) for row in scores.values() for score in row):
-        found.append("several w: an oracle chooses one for each order")
+        notes.append("several w: an oracle chooses one for each order")
     *_, last = next(iter(scores.values()))
     if last.selection == "held_out":
-        found.append(f"held-out: K and w chosen on {last.chosen_on}")
+        notes.append(f"held-out: K and w chosen on {last.chosen_on}")
     else:
-        found.append(
+        notes.append(
             f"95 % interval of the oracle at that K over images: {REPLICATES:,} draws of them,\n"
             "w chosen again in each"
         )
     if config["transductive"]:
-        found.append(f"transductive spaces: {', '.join(config['transductive'])}")
-    return found
+        notes.append(f"transductive spaces: {', '.join(config['transductive'])}")
+    return notes
 
 
 def _gain(score: Score) -> str:
-    """A gain with its spread over orders."""
     spread = "" if math.isnan(score.spread) else f" ({100 * score.spread:.2f})"
     return console.points(score.gain) + spread
 
 
 def _setting(score: Score) -> str:
-    """Capacity and the weights that were chosen."""
     weights = "/".join(f"{weight:.3g}" for weight in dict.fromkeys(score.weights))
     return f"{score.capacity}, {weights}"

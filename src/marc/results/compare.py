@@ -197,7 +197,6 @@ def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Every difference between two protocols, by name."""
     flat, other = flatten(first), flatten(second)
     ignored = ("versions.", "source", "stream", "kind")
     return [
@@ -208,7 +207,6 @@ def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[st
 
 
 def _row(run: Stored) -> dict[str, Any]:
-    """A run on its own."""
     names = ("accuracy", "base_accuracy", "gain", "selection")
     settings = run.config["method"]
     name = settings["method"]
@@ -245,7 +243,6 @@ def _published(card: MethodCard, config: Mapping[str, Any]) -> str | None:
 
 
 def _sees(card: MethodCard, settings: Mapping[str, Any]) -> str:
-    """What a method answers together."""
     if card.sees == "batch":
         return f"batches of {settings['batch_size']}"
     return {"image": "one image", "stream": "the whole stream"}[card.sees]

@@ -118,7 +118,6 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
 
 
 def _of_one_method(runs: Run | Sequence[Run]) -> list[Run]:
-    """Runs of one method over distinct orders."""
     runs = [runs] if isinstance(runs, Run) else list(runs)
     methods = [{**run.method, "seed": None} for run in runs]
     orders = {run.seed for run in runs}
