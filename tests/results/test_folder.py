@@ -34,7 +34,7 @@ def attempt(path, config=CONFIG, *, force=False):
             folder.keep_part(name, part)
         whole[name] = part["x"]
     if not folder.done:
-        folder.finish({"weight": config["weight"]}, {"whole.npz": whole})
+        folder.finish({"weight": config["weight"]}, whole)
     return computed
 
 
@@ -42,7 +42,7 @@ def assert_whole(path, config=CONFIG):
     stored, metrics = read_result(path, "run")
     assert {k: v for k, v in stored.items() if k != "versions"} == config
     assert metrics == {"weight": config["weight"]}
-    whole = arrays_in(path / "whole.npz")
+    whole = arrays_in(path / "predictions.npz")
     assert set(whole) == {"first", "second"}
     for part in whole.values():
         np.testing.assert_array_equal(part, np.arange(50) * config["weight"])
@@ -84,7 +84,7 @@ def test_a_finished_folder_holds_the_result_and_no_parts(tmp_path):
     assert attempt(tmp_path / "a") == ["first", "second"]
     assert_whole(tmp_path / "a")
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
-    names = {"config.json", "metrics.json", "log.jsonl", "whole.npz"}
+    names = {"config.json", "metrics.json", "log.jsonl", "predictions.npz"}
     assert {file.name for file in (tmp_path / "a").iterdir()} == names
     assert events(tmp_path / "a") == ["started", "part first", "part second", "finished"]
     assert {"python", "marc-clip", "numpy"} <= set(
@@ -280,7 +280,7 @@ def test_nothing_that_is_written_is_pickled(tmp_path):
     folder.keep_part("first", {"x": np.arange(50) * 10.0, "ids": np.array(["é", "b"])})
     assert set(arrays_in(tmp_path / "a.partial" / "first.part.npz")) == {"x", "ids"}
     attempt(tmp_path / "a")
-    assert set(arrays_in(tmp_path / "a" / "whole.npz")) == {"first", "second"}
+    assert set(arrays_in(tmp_path / "a" / "predictions.npz")) == {"first", "second"}
 
 
 def test_an_unfinished_result_is_refused_with_the_way_to_finish_it(tmp_path):

@@ -10,12 +10,7 @@ import typer
 
 from marc.cli import console
 from marc.errors import MarcError
-from marc.results.compare import (
-    Change,
-    Comparison,
-    check_changes_file,
-    write_changes,
-)
+from marc.results.compare import Change, Comparison
 from marc.results.compare import compare as compare_runs
 from marc.results.folder import CONFIG
 from marc.types import order_name
@@ -46,11 +41,8 @@ def compare(
 
     Which images were repaired and which regressed:  marc compare runs/A runs/B -o changed.csv
     """
-    if output is not None:
-        check_changes_file(output)
     comparison = compare_runs(*_finished(runs), against=against)
-    if output is not None:
-        write_changes(output, comparison)
+    n_changes = 0 if output is None else comparison.write_changes(output)
     if json:
         console.as_json(comparison.to_dict(images=images))
         return
@@ -62,7 +54,6 @@ def compare(
             console.say(line)
     _show_protocols(comparison)
     if output is not None:
-        n_changes = sum(map(len, comparison.changes))
         console.say(f"written: {output} ({n_changes} rows)")
 
 

@@ -16,8 +16,7 @@ from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.results.compare import compare
 from marc.results.folder import CONFIG, Folder, read_result, read_stored
-from marc.results.run import Watch, run_all_into, run_into
-from marc.results.run_plan import AllMethods, RunPlan, default_folder, only_space
+from marc.results.run_plan import AllMethods, RunPlan, Watch, only_space
 from marc.stats import mcnemar_log10
 from marc.stream import Stream
 from marc.types import Step, order_name
@@ -80,7 +79,7 @@ def run(
     settings |= _parse_settings(option)
     plan = RunPlan(stream, orders, method, settings, published, oracle)
     config = plan.config()
-    path = Path(output or default_folder(config))
+    path = Path(output or plan.default_folder(config))
     if dry_run:
         if json:
             console.as_json({"folder": str(path), "config": config, "would_run": [method]})
@@ -90,7 +89,7 @@ def run(
     folder = Folder.open(path, config, force=force)
     if not folder.done:
         with _watching() as watch:
-            run_into(folder, plan, watch)
+            plan.write(folder, watch)
     stored = read_stored(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
@@ -237,7 +236,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         _show_estimate_of_all(every, path, names, refused, json=json)
         return
     with _watching() as watch:
-        failed = run_all_into(path, every, names, watch, force=force)
+        failed = every.write(path, names, watch, force=force)
     done = [path / name for name in names if name not in failed]
     labelled = every.stream.row_labels is not None
     comparison = compare(*done) if labelled and len(done) > 1 else None

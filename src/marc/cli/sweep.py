@@ -14,14 +14,7 @@ from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
 from marc.results.folder import Folder, read_stored
-from marc.results.sweep import (
-    REPLICATES,
-    envelope,
-    load_sweep,
-    sweep_config,
-    sweep_into,
-    sweep_of,
-)
+from marc.results.sweep import envelope, load_sweep, sweep_config, sweep_into, sweep_of
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
@@ -70,8 +63,8 @@ def sweep(
     result, metrics = sweep_of(stored), stored.metrics
     scores = _summarise(result, sources)
     # a folder of an older version has no intervals
-    oracles = (metrics.get("envelope") or envelope(result))["spaces"]
-    intervals = {name: row["gain_interval"] for name, row in oracles.items()}
+    oracles = metrics.get("envelope") or envelope(result)
+    intervals = {name: row["gain_interval"] for name, row in oracles["spaces"].items()}
     if json:
         rows = {name: [_as_data(score) for score in row] for name, row in scores.items()}
         for name, ends in intervals.items():
@@ -79,6 +72,8 @@ def sweep(
         console.as_json({"folder": str(path), "config": config, "metrics": metrics, "scores": rows})
     else:
         _show(result, scores, intervals, config)
+        for note in _notes(scores, config, oracles["n_replicates"]):
+            console.say(note)
         console.say(f"{'already there' if folder.done else 'written'}: {path}")
 
 
@@ -178,11 +173,9 @@ def _show(
         rows.append(cells)
     console.say("gain in points over no memory, mean (sd over orders)")
     console.table(columns, rows)
-    for note in _notes(scores, config):
-        console.say(note)
 
 
-def _notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
+def _notes(scores: dict[str, list[Score]], config: dict[str, Any], n_draws: int) -> list[str]:
     notes = []
     if any("/" in _setting(score) for row in scores.values() for score in row):
         notes.append("several w: an oracle chooses one for each order")
@@ -191,7 +184,7 @@ def _notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
         notes.append(f"held-out: K and w chosen on {last.chosen_on}")
     else:
         notes.append(
-            f"95 % interval of the oracle at that K over images: {REPLICATES:,} draws of them,\n"
+            f"95 % interval of the oracle at that K over images: {n_draws:,} draws of them,\n"
             "w chosen again in each"
         )
     if config["transductive"]:

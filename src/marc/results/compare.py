@@ -95,6 +95,24 @@ class Comparison:
                 row["images"] = [asdict(change) for change in changes]
         return {"reference": self.reference, "runs": rows, **family}
 
+    def write_changes(self, path: Path) -> int:
+        """Write a .csv file with one row per changed image and order; gives how many they are.
+
+        Nothing but an earlier list of changed images is written over.
+        """
+        _refuse_foreign(path)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_HEADER)
+        for row, changes in zip(self.runs, self.changes, strict=True):
+            for change in changes:
+                order = "as stored" if change.order is None else change.order
+                writer.writerow([row["run"], *({**asdict(change), "order": order}).values()])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # an id that came from a file name of no encoding is written back as the bytes it was
+        write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
+        return sum(map(len, self.changes))
+
 
 def compare(
     *runs: str | Path | Run | Sequence[Run], against: str | Path | None = None
@@ -281,8 +299,7 @@ def _class_names(*runs: Stored) -> list[str]:
     return [str(number) for number in range(max(run.config["n_classes"] for run in runs))]
 
 
-def check_changes_file(path: Path) -> None:
-    """Refuse to write over anything but an earlier list of changed images."""
+def _refuse_foreign(path: Path) -> None:
     if not path.exists():
         return
     if path.is_file():
@@ -294,17 +311,3 @@ def check_changes_file(path: Path) -> None:
         got=path,
         hint="-o FILE.csv",
     )
-
-
-def write_changes(path: Path, comparison: Comparison) -> None:
-    """Write a .csv file with one row per changed image and order."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_HEADER)
-    for row, changes in zip(comparison.runs, comparison.changes, strict=True):
-        for change in changes:
-            order = "as stored" if change.order is None else change.order
-            writer.writerow([row["run"], *({**asdict(change), "order": order}).values()])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # an id that came from a file name of no encoding is written back as the bytes it was
-    write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))

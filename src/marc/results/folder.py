@@ -30,7 +30,7 @@ from marc.results.files import (
 from marc.stream import Stream
 
 CONFIG, _METRICS, LOG, _TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
-PREDICTIONS, INTERVALS = "predictions.npz", "intervals.npz"  # of a run, of a sweep
+_ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
 _KINDS = ("run", "sweep", "study")
 NOT_IDENTITY = ("versions", "source", "title")
@@ -97,12 +97,11 @@ class Folder:
     def finish(
         self,
         metrics: Mapping[str, Any],
-        files: Mapping[str, Arrays],
+        arrays: Arrays,
         timing: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the result, put the folder in its place and drop the parts."""
-        for name, arrays in files.items():
-            write_arrays(self.work / name, arrays, compressed=True)
+        write_arrays(self.work / _ARRAYS[self.config["kind"]], arrays, compressed=True)
         write_json(self.work / _METRICS, metrics)
         if timing is not None:  # apart: metrics are the same whenever they are computed again
             write_json(self.work / _TIMING, timing)
@@ -231,8 +230,7 @@ class Stored:
 def read_stored(path: Path, kind: str) -> Stored:
     """Everything about a finished result of one kind."""
     config, metrics = read_result(path, kind)
-    name = {"run": PREDICTIONS, "sweep": INTERVALS}[kind]
-    arrays = read_arrays(path / name, f"the arrays of a {kind}")
+    arrays = read_arrays(path / _ARRAYS[kind], f"the arrays of a {kind}")
     # no number depends on the time
     return Stored(path, config, metrics, arrays, damaged_is_none(path / _TIMING) or {})
 

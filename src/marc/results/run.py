@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.results.files import Arrays
-from marc.results.folder import PREDICTIONS, Folder, Stored, read_stored
-from marc.results.run_plan import AllMethods, RunPlan, in_a_line, run_config
+from marc.results.folder import Folder, Stored, describe, read_stored
 from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference
 from marc.stream import Stream, digest
-from marc.types import Run, Step, Trajectory
+from marc.types import Run, Trajectory
 
 _AS_STORED = -1
 """The order of the rows, among the stored seeds."""
-Watch = Callable[[str, Stream], Callable[[Step], None] | None]
-"""Called with a method's name and a stream in its order: what is called after each step of it."""
 
 
 def save_run(
@@ -49,12 +46,63 @@ def save_run(
     config = run_config(stream, seeds, runs[0].method, published, oracle=bool(chosen))
     folder = Folder.open(Path(path), config, force=force)
     if not folder.done:
-        folder.begin()
-        parts = [_arrays(run) for run in runs]
-        for seed, part in zip(seeds, parts, strict=True):
-            folder.keep_part(_part_name(seed), part)
-        _finish(folder, stream, parts, chosen)
+        write_runs(folder, stream, {run.seed: run for run in runs}.__getitem__, chosen)
     return folder.path
+
+
+def run_config(
+    stream: Stream,
+    orders: Sequence[int | None],
+    method: Mapping[str, Any],
+    published: str | None = None,
+    *,
+    oracle: bool = False,
+) -> dict[str, Any]:
+    """The configuration of a run; `method` is its name and settings."""
+    card = METHODS.get(method["method"])
+    sees_stream = card is not None and card.sees == "stream"
+    return {
+        **describe("run", stream.source or stream.name, stream),
+        "method": {name: value for name, value in method.items() if name != "seed"},
+        "seeds": list(orders),
+        "selection": "oracle" if oracle else "fixed",
+        "transductive": "+" in method.get("space", "") or sees_stream,
+        **({"published": published} if published else {}),
+    }
+
+
+def write_runs(
+    folder: Folder,
+    stream: Stream,
+    run_of: Callable[[int | None], Run],
+    chosen: Sequence[str] = (),
+) -> None:
+    """Write a run folder, resuming where an earlier call stopped.
+
+    Args:
+        folder: its configuration names the orders.
+        stream: what is run over.
+        run_of: the run of an order, asked for where the folder does not have it yet.
+        chosen: names of the weights that an oracle chooses.
+    """
+    folder.begin()
+    parts: list[Arrays] = []
+    for seed in folder.config["seeds"]:
+        name = "order-stored" if seed is None else f"order-{seed}"
+        part = folder.part(name)
+        if part is None or "seconds" not in part:  # as parts of older versions are
+            part = _arrays(run_of(seed))
+            folder.keep_part(name, part)
+        parts.append(part)
+    arrays, timing = _joined(parts)
+    arrays |= {
+        "ids": np.array(stream.features.ids),
+        "seeds": _seeds(folder.config["seeds"]),
+        "class_names": np.array(stream.features.class_names),
+    }
+    if stream.row_labels is not None:
+        arrays["label"] = stream.row_labels
+    folder.finish(_metrics(arrays, chosen), arrays, timing)
 
 
 def load_run(path: str | Path) -> list[Run]:
@@ -144,46 +192,6 @@ def _check_order(run: Run, stream: Stream) -> None:
         raise MarcError("this run is of another stream: its labels differ", got=stream.name)
 
 
-def run_into(folder: Folder, plan: RunPlan, watch: Watch = lambda *_: None) -> None:
-    """Run the orders that are not done yet, then write the result."""
-    plan.warm_up()  # a method that refuses these features does so before anything is written
-    folder.begin()
-    parts: list[Arrays] = []
-    for seed in plan.orders:
-        part = folder.part(_part_name(seed))
-        if part is None or "seconds" not in part:  # as parts of older versions are
-            part = _arrays(plan.run(seed, watch(plan.name, plan.stream.in_order(seed))))
-            folder.keep_part(_part_name(seed), part)
-        parts.append(part)
-    chosen = tuple(METHODS[plan.name].searched) if plan.oracle else ()
-    _finish(folder, plan.stream, parts, chosen)
-
-
-def run_all_into(
-    path: Path,
-    every: AllMethods,
-    names: Sequence[str],
-    watch: Watch = lambda *_: None,
-    *,
-    force: bool = False,
-) -> dict[str, str]:
-    """Run methods, each into a folder of its own; why it failed, of each that did."""
-    plans = {name: every.plan(name) for name in names}
-    folders = {n: Folder.open(path / n, plans[n].config(), force=force) for n in names}
-    failed = {}
-    for name, folder in folders.items():
-        try:
-            if not folder.done:
-                run_into(folder, plans[name], watch)
-        except MarcError as error:  # of this method or its folder: the others go on
-            failed[name] = in_a_line(error)
-    return failed
-
-
-def _part_name(seed: int | None) -> str:
-    return "order-stored" if seed is None else f"order-{seed}"
-
-
 def _arrays(run: Run) -> dict[str, NDArray[Any]]:
     """A run's arrays by stored row, so that runs can be paired."""
     answers, at = run.by_image(), run.positions
@@ -215,28 +223,15 @@ def _seeds(orders: Sequence[int | None]) -> NDArray[np.int64]:
     return np.array([_AS_STORED if seed is None else seed for seed in orders])
 
 
-def _finish(folder: Folder, stream: Stream, parts: Sequence[Arrays], chosen: Sequence[str]) -> None:
-    """Write the result; `chosen` names the weights that an oracle chose."""
-    arrays, timing = _joined(parts)
-    arrays |= {
-        "ids": np.array(stream.features.ids),
-        "seeds": _seeds(folder.config["seeds"]),
-        "class_names": np.array(stream.features.class_names),
-    }
-    if stream.row_labels is not None:
-        arrays["label"] = stream.row_labels
-    folder.finish(_metrics(arrays, chosen), {PREDICTIONS: arrays}, timing)
-
-
 def _metrics(arrays: Arrays, chosen: Sequence[str]) -> dict[str, Any]:
-    metrics = summarise(arrays)
+    metrics = _summarise(arrays)
     if chosen:
         weights = [dict(zip(chosen, row, strict=True)) for row in arrays["chosen"].tolist()]
         metrics |= {"selection": "oracle", "chosen": weights}
     return metrics
 
 
-def summarise(arrays: Arrays) -> dict[str, Any]:
+def _summarise(arrays: Arrays) -> dict[str, Any]:
     """The numbers of a run folder, from its arrays alone."""
     prediction, base = arrays["prediction"], arrays["base_prediction"]
     changed = [float(fraction) for fraction in (prediction != base).mean(axis=1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError, one_of
@@ -12,12 +13,14 @@ from marc.method import MARC
 from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
-from marc.results.folder import describe
+from marc.results.folder import Folder
+from marc.results.run import run_config, write_runs
 from marc.stream import Stream
 from marc.types import AnyMethod, Checking, Replayable, Run, Step
 
-_WARM = 4
-"""Images that a method answers before its time is taken."""
+_WARM = 4  # images that a method answers before its time is taken
+Watch = Callable[[str, Stream], Callable[[Step], None] | None]
+"""Called with a method's name and a stream in its order: what is called after each step of it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,17 @@ class RunPlan:
                 hint=f"--method {known[0]} --oracle" if known else None,
             )
 
+    def write(self, folder: Folder, watch: Watch = lambda *_: None) -> None:
+        """Run the orders that the folder does not have yet, then write the result."""
+        self.warm_up()  # a method that refuses these features does so before anything is written
+        chosen = tuple(METHODS[self.name].searched) if self.oracle else ()
+        write_runs(
+            folder,
+            self.stream,
+            lambda seed: self.run(seed, watch(self.name, self.stream.in_order(seed))),
+            chosen,
+        )
+
     def warm_up(self) -> None:
         """Answer the first images and forget them: libraries load and compile at their first use.
 
@@ -103,46 +117,25 @@ class RunPlan:
             if METHODS[self.name].sees == "image":
                 raise
 
-
-def run_config(
-    stream: Stream,
-    orders: Sequence[int | None],
-    method: Mapping[str, Any],
-    published: str | None = None,
-    *,
-    oracle: bool = False,
-) -> dict[str, Any]:
-    """The configuration of a run; `method` is its name and settings."""
-    card = METHODS.get(method["method"])
-    sees_stream = card is not None and card.sees == "stream"
-    return {
-        **describe("run", stream.source or stream.name, stream),
-        "method": {name: value for name, value in method.items() if name != "seed"},
-        "seeds": list(orders),
-        "selection": "oracle" if oracle else "fixed",
-        "transductive": "+" in method.get("space", "") or sees_stream,
-        **({"published": published} if published else {}),
-    }
-
-
-def default_folder(config: Mapping[str, Any]) -> str:
-    """A name that says what is inside: settings that are not the usual ones are named."""
-    settings = dict(config["method"])
-    name = settings.pop("method")
-    usual = METHODS[name].settings
-    parts = [config["stream"], f"m{config['n_views']}", name]
-    if name == "marc":
-        parts += [settings.pop("space")]
-        capacity, weight = settings.pop("capacity"), settings.pop("weight")
-        parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
-    parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
-    if config["selection"] == "oracle":
-        parts += ["oracle"]
-    if config["seeds"] == [None]:
-        parts += ["in-order"]
-    elif config["seeds"] != [0, 1, 2]:
-        parts += ["seeds", *map(str, config["seeds"])]
-    return "runs/" + "-".join(parts).replace("/", "_")
+    @staticmethod
+    def default_folder(config: Mapping[str, Any]) -> str:
+        """A name that says what is inside: settings that are not the usual ones are named."""
+        settings = dict(config["method"])
+        name = settings.pop("method")
+        usual = METHODS[name].settings
+        parts = [config["stream"], f"m{config['n_views']}", name]
+        if name == "marc":
+            parts += [settings.pop("space")]
+            capacity, weight = settings.pop("capacity"), settings.pop("weight")
+            parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
+        parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
+        if config["selection"] == "oracle":
+            parts += ["oracle"]
+        if config["seeds"] == [None]:
+            parts += ["in-order"]
+        elif config["seeds"] != [0, 1, 2]:
+            parts += ["seeds", *map(str, config["seeds"])]
+        return "runs/" + "-".join(parts).replace("/", "_")
 
 
 @dataclass(frozen=True)
@@ -197,13 +190,28 @@ class AllMethods:
         try:
             plan.warm_up()
         except MarcError as error:
-            return in_a_line(error).replace("--set ", f"--set {name}.")
+            return _in_a_line(error).replace("--set ", f"--set {name}.")
         return None
 
-
-def in_a_line(error: MarcError) -> str:
-    """What was wrong, and what to try."""
-    return "; try ".join(filter(None, (error.problem, error.hint)))
+    def write(
+        self,
+        path: Path,
+        names: Sequence[str],
+        watch: Watch = lambda *_: None,
+        *,
+        force: bool = False,
+    ) -> dict[str, str]:
+        """Run methods, each into a folder of its own; why it failed, of each that did."""
+        plans = {name: self.plan(name) for name in names}
+        folders = {n: Folder.open(path / n, plans[n].config(), force=force) for n in names}
+        failed = {}
+        for name, folder in folders.items():
+            try:
+                if not folder.done:
+                    plans[name].write(folder, watch)
+            except MarcError as error:  # of this method or its folder: the others go on
+                failed[name] = _in_a_line(error)
+        return failed
 
 
 def only_space(stream: Stream) -> str:
@@ -216,3 +224,7 @@ def only_space(stream: Stream) -> str:
         allowed=", ".join([*stream.spaces, "predictor"]),
         hint="marc select SOURCE to choose without labels, then --space NAME",
     )
+
+
+def _in_a_line(error: MarcError) -> str:
+    return "; try ".join(filter(None, (error.problem, error.hint)))

@@ -10,13 +10,12 @@ import numpy as np
 
 from marc.errors import MarcError
 from marc.replay.sweep import Sweep, SweepJob
-from marc.results.folder import INTERVALS, Folder, Stored, describe, read_stored
+from marc.results.folder import Folder, Stored, describe, read_stored
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.types import OnProgress
 
-REPLICATES = 2000
-"""Draws of the images for the interval of an oracle gain."""
+_REPLICATES = 2000  # draws of the images for the interval of an oracle gain
 
 
 def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = False) -> Path:
@@ -114,7 +113,7 @@ def _finish(folder: Folder, sweep: Sweep, stream: Stream) -> None:
         "base_accuracy": sweep.base_accuracy.tolist(),
         "envelope": envelope(sweep),
     }
-    folder.finish(metrics, {INTERVALS: arrays})
+    folder.finish(metrics, arrays)
 
 
 def envelope(sweep: Sweep) -> dict[str, Any]:
@@ -128,7 +127,7 @@ def envelope(sweep: Sweep) -> dict[str, Any]:
         index = sweep.capacities.index(best.capacity)
         lower, upper = (ends[:, index] for ends in sweep.intervals[space])
         gain, low, high = envelope_bootstrap(
-            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=REPLICATES
+            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=_REPLICATES
         )
         spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
-    return {"selection": "oracle", "n_replicates": REPLICATES, "seed": 0, "spaces": spaces}
+    return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
