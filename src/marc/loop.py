@@ -81,4 +81,5 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         labels=stream.labels,
         weights=weights,
         seconds=time.perf_counter() - started,
+        seed=stream.seed,
     )

@@ -41,6 +41,8 @@ class Stream:
     seed: int | None = None
     """The seed that drew `order`; None for any other order."""
     name: str = field(default="arrays")
+    source: str | None = None
+    """Where `marc.load_stream` opens it again; None for arrays at hand."""
 
     @classmethod
     def from_arrays(

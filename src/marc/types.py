@@ -200,8 +200,63 @@ class Trajectory:
         return {label: held[label] for label in sorted(held) if held[label]}
 
 
+class _Scored:
+    """How often answers are right, with memory and without."""
+
+    predictions: Int
+    base_predictions: Int
+    labels: Int | None
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether each answer with memory is right."""
+        return self.predictions == self._known_labels
+
+    @property
+    def base_correct(self) -> NDArray[np.bool_]:
+        """Whether each answer without memory is right."""
+        return self.base_predictions == self._known_labels
+
+    @property
+    def accuracy(self) -> float:
+        """Fraction of right answers, between 0 and 1."""
+        return float(self.correct.mean())
+
+    @property
+    def base_accuracy(self) -> float:
+        """The same images, views, prompts and order without memory."""
+        return float(self.base_correct.mean())
+
+    @property
+    def gain(self) -> float:
+        """`accuracy - base_accuracy`."""
+        return self.accuracy - self.base_accuracy
+
+    @property
+    def _known_labels(self) -> Int:
+        if self.labels is None:
+            raise MarcError(
+                "this stream has no labels, so accuracy cannot be measured",
+                hint="pass labels=... to Stream.from_arrays, or use run.predictions",
+            )
+        return self.labels
+
+
 @dataclass(frozen=True)
-class Run:
+class Answers(_Scored):
+    """A run's answers by stored row, (N,) each: so runs over several orders are paired."""
+
+    predictions: Int
+    base_predictions: Int
+    labels: Int | None
+    order: Int
+    """The row at each position of the stream."""
+    chosen: Mapping[str, float] = field(default_factory=dict)
+    """Weights that an oracle chose; empty where all were fixed in advance."""
+
+
+@dataclass(frozen=True)
+class Run(_Scored):
     """A method's answers over a stream, and the matched answers without memory.
 
     Arrays are in stream order: position t holds the image `trajectory.order[t]`.
@@ -218,6 +273,10 @@ class Run:
     """The weight w_t of the retrieval evidence in each answer; 0 for a method without one."""
     seconds: float = math.nan
     """Time from the first query to the last answer, the shared base scores not counted."""
+    seed: int | None = None
+    """The seed that drew the order; None for any other order."""
+    chosen: Mapping[str, float] = field(default_factory=dict)
+    """Weights that an oracle chose on the labels; empty where all were fixed in advance."""
 
     @property
     def order(self) -> Int:
@@ -225,29 +284,16 @@ class Run:
         return self.trajectory.order
 
     @property
-    def correct(self) -> NDArray[np.bool_]:
-        """Whether each answer with memory is right, (T,)."""
-        return self.predictions == self._known_labels
+    def positions(self) -> Int:
+        """When each image arrived, by stored row."""
+        return np.argsort(self.order)
 
-    @property
-    def base_correct(self) -> NDArray[np.bool_]:
-        """Whether each answer without memory is right, (T,)."""
-        return self.base_predictions == self._known_labels
-
-    @property
-    def accuracy(self) -> float:
-        """Fraction of right answers, between 0 and 1. The settings were fixed before the run."""
-        return float(self.correct.mean())
-
-    @property
-    def base_accuracy(self) -> float:
-        """The same images, views, prompts and order without memory."""
-        return float(self.base_correct.mean())
-
-    @property
-    def gain(self) -> float:
-        """`accuracy - base_accuracy`."""
-        return self.accuracy - self.base_accuracy
+    def by_image(self) -> Answers:
+        """The answers by stored row instead of by position."""
+        at = self.positions
+        labels = None if self.labels is None else self.labels[at]
+        answers = self.predictions[at], self.base_predictions[at]
+        return Answers(*answers, labels, self.order, self.chosen)
 
     @property
     def repairs(self) -> Int:
@@ -258,15 +304,6 @@ class Run:
     def regressions(self) -> Int:
         """Items that the memory got wrong and the predictor alone had right."""
         return self.order[~self.correct & self.base_correct]
-
-    @property
-    def _known_labels(self) -> Int:
-        if self.labels is None:
-            raise MarcError(
-                "this stream has no labels, so accuracy cannot be measured",
-                hint="pass labels=... to Stream.from_arrays, or use run.predictions",
-            )
-        return self.labels
 
 
 def order_name(seed: int | None) -> str:

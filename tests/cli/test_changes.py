@@ -143,7 +143,7 @@ def test_a_failed_write_leaves_the_old_list(runs, monkeypatch):
     def fail(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr("marc.cli.changes.csv.writer", fail)
+    monkeypatch.setattr("marc.results.compare.csv.writer", fail)
     assert call("compare", "a", "c", "-o", "changed.csv").status == 1
     assert (runs / "changed.csv").read_bytes() == before
 

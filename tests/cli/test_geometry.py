@@ -258,7 +258,7 @@ def test_neighbours_from_an_index_are_told_with_their_recall(sources, verb, monk
     monkeypatch.setattr(neighbors, "has_index", lambda: True)
     monkeypatch.setattr(neighbors, "_indexed", three_of_four)
     printed = call(verb, sources["single"], "--replicates", 5).out
-    assert "share of the true neighbours that were found: classes 0.7500" in printed
+    assert "fraction of the true neighbours that were found: classes 0.7500" in printed
 
 
 def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):

@@ -10,7 +10,8 @@ import pytest
 from helpers.commands import arrays_in, call, json_in
 
 import marc
-from marc.cli.run_summary import show, summarise
+from marc.cli.run import _show
+from marc.results.run import _summarise
 
 
 @pytest.fixture
@@ -41,13 +42,13 @@ def test_a_p_value_is_never_printed_as_zero():
         "order": np.arange(3000)[np.newaxis],
         "weight": np.full((1, 3000), 10.0),
     }
-    metrics = summarise(answers)
+    metrics = _summarise(answers)
     assert metrics["orders"][0]["mcnemar_p"] == 0
     assert metrics["orders"][0]["mcnemar_log10_p"] == pytest.approx(-2999 * np.log10(2))
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         config = {"method": {"method": "marc"}, "stream": "s", "n_images": 3000, "n_classes": 2}
-        show(Path("out"), config | {"n_views": 1, "transductive": False}, metrics, was_done=False)
+        _show(Path("out"), config | {"n_views": 1, "transductive": False}, metrics, was_done=False)
     assert "1.6e-903" in out.getvalue()
 
 

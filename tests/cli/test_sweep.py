@@ -5,7 +5,7 @@ import pytest
 from helpers.commands import arrays_in, call, call_json, call_outside, events, json_in
 
 import marc
-from marc.results.folder import read_sweep
+from marc.results.sweep import load_sweep
 from marc.stats import envelope_bootstrap
 
 CONFIG = {
@@ -81,7 +81,7 @@ def test_every_score_says_how_its_settings_were_chosen(sources, tmp_path):
 
 def test_every_oracle_gain_over_the_grid_has_an_interval(sweep, tmp_path):
     result = json.loads(sweep(*SMALL, "-o", "out", "--json").out)
-    found = read_sweep(tmp_path / "out")
+    found = load_sweep(tmp_path / "out")
     envelope = json_in(tmp_path / "out/metrics.json")["envelope"]
     assert envelope == result["metrics"]["envelope"]
     assert (envelope["selection"], envelope["n_replicates"]) == ("oracle", 2000)
@@ -228,7 +228,7 @@ def test_a_sweep_in_a_process_of_its_own_prints_plain_text(sources, tmp_path):
 
 def test_the_stored_order_can_be_swept(sweep, sources, tmp_path):
     assert sweep("--in-order", "-o", "out").status == 0
-    found = read_sweep(tmp_path / "out")
+    found = load_sweep(tmp_path / "out")
     assert found.seeds == (None,)
     expected = marc.sweep(marc.load_stream(sources["labelled"]), seeds=None)
     np.testing.assert_array_equal(found.accuracy, expected.accuracy)

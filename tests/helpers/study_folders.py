@@ -31,7 +31,7 @@ def entries(packs):
 
 
 def make(plan, path, experiments=BOTH, **options):
-    folder = StudyFolder(path, plan.as_data(), force=options.get("force", False))
+    folder = StudyFolder.open(path, plan.as_data(), force=options.get("force", False))
     return [each.status for each in study(plan, folder, experiments, experiments, **options)]
 
 

@@ -9,7 +9,6 @@ from PIL import Image
 import marc
 from marc import MarcError
 from marc.pictures.views import make_views
-from marc.report import write_report
 from marc_lab import embedding
 from marc_lab.streams import plan_stream
 
@@ -185,5 +184,5 @@ def test_a_run_on_drawn_views_has_a_report_on_those_views(tmp_path):
     words = ["--space", "vicreg", "--views", "3", "--seed", "0", "-o", tmp_path / "run"]
     assert call("run", f"lab/{NAME}", *words).status == 0
     assert json_in(tmp_path / "run/config.json")["n_views"] == 3
-    page = write_report([tmp_path / "run"], tmp_path / "page.html")
+    page = marc.report(tmp_path / "run", output=tmp_path / "page.html")
     assert "3 views an image" in page.path.read_text("utf-8")

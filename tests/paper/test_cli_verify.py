@@ -36,7 +36,7 @@ def call_json(*words):
 
 def write(path, plan, tables):
     """A folder as a study writes it, with these tables in it."""
-    folder = StudyFolder(path, plan.as_data())
+    folder = StudyFolder.open(path, plan.as_data())
     with folder.begin({}):
         for table in tables:
             name = _experiment_of(table.name, EXPERIMENTS)
@@ -155,7 +155,7 @@ def test_a_real_study_is_compared_and_differs(tmp_path):
         write_pack(named_stream(name, seed).with_views(1), tmp_path / f"{name}.npz")
         plan["streams"][name]["source"] = f"arrays/{tmp_path / name}.npz"
     made = plan_from(json.loads(json.dumps(plan)))
-    folder = StudyFolder(tmp_path / "study", made.as_data())
+    folder = StudyFolder.open(tmp_path / "study", made.as_data())
     study(made, folder, [spaces.EXPERIMENT], EXPERIMENTS)
     result = call(tmp_path / "study")
     assert result.exit_code == 1

@@ -156,13 +156,14 @@ def test_a_failed_save_leaves_the_old_snapshot_as_it_was(tmp_path, monkeypatch):
     path = saved(tmp_path / "memory")
     before = path.read_bytes()
 
-    def fail(arrays, filename, metadata):
+    def fail(descriptor):
         raise OSError("no space left")
 
-    monkeypatch.setattr("safetensors.numpy.save_file", fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
         saved(path, n_seen=50)
     assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_missing_snapshot_is_refused(tmp_path):

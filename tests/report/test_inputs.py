@@ -9,7 +9,6 @@ from helpers.report_pages import Page, make_stream
 
 import marc
 from marc import MarcError
-from marc.report import write_report
 
 
 def source_of(results):
@@ -30,8 +29,8 @@ def fixed_gain_in_the_table(page):
 
 def test_a_page_tells_of_the_orders_of_the_run_alone(results, tmp_path):
     single = run(results, tmp_path / "one", "1")
-    both = write_report([single, results["sweep"]], tmp_path / "both.html")
-    alone = write_report([single], tmp_path / "alone.html")
+    both = marc.report(single, results["sweep"], output=tmp_path / "both.html")
+    alone = marc.report(single, output=tmp_path / "alone.html")
     assert both.story.text == alone.story.text
     sweep = marc.sweep(marc.load_stream(source_of(results)), ["both"], seeds=(1,))
     gain = sweep.fixed("both", 4, 7.0).gain
@@ -42,23 +41,23 @@ def test_a_page_tells_of_the_orders_of_the_run_alone(results, tmp_path):
 def test_an_order_that_the_sweep_lacks_is_refused(results, tmp_path):
     other = run(results, tmp_path / "five", "5")
     with pytest.raises(MarcError, match="does not hold the run's seeds"):
-        write_report([other, results["sweep"]], tmp_path / "page.html")
+        marc.report(other, results["sweep"], output=tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 
 def test_a_run_alone_may_have_its_weight_chosen_elsewhere(results, tmp_path):
-    page = write_report([results["run"]], tmp_path / "page.html", held_out=[results["other"]])
+    page = marc.report(results["run"], output=tmp_path / "page.html", held_out=[results["other"]])
     assert "held-out" in page.story.text
 
 
 def test_another_held_out_sweep_makes_another_page(results, tmp_path):
     folders, page = [results["run"], results["sweep"]], tmp_path / "page.html"
-    first = write_report(folders, page, held_out=[results["other"]])
-    assert write_report(folders, page, held_out=[results["other"]]).was_there
+    first = marc.report(*folders, output=page, held_out=[results["other"]])
+    assert marc.report(*folders, output=page, held_out=[results["other"]]).was_there
     source = f"arrays/{results['run'].parent}/other.npz"
     assert call("sweep", source, "--seed", "7", "-o", tmp_path / "seven").status == 0
     with pytest.raises(MarcError, match="another report"):
-        write_report(folders, page, held_out=[tmp_path / "seven"])
+        marc.report(*folders, output=page, held_out=[tmp_path / "seven"])
     assert first.path.is_file()
 
 
@@ -71,12 +70,12 @@ def test_a_source_with_fewer_views_has_changed(results, tmp_path):
     fewer = replace(stream, features=replace(stream.features, views=stream.features.views[:, :1]))
     marc.write_pack(fewer, pack)
     with pytest.raises(MarcError, match="the source has changed"):
-        write_report([tmp_path / "run"], tmp_path / "page.html")
+        marc.report(tmp_path / "run", output=tmp_path / "page.html")
 
 
 def test_what_is_not_a_plain_file_is_left_alone(results):
     with pytest.raises(MarcError, match="plain file"):
-        write_report([results["run"]], "/dev/full")
+        marc.report(results["run"], output="/dev/full")
 
 
 def test_a_sweep_of_some_orders_is_that_sweep(results):
@@ -94,10 +93,10 @@ def test_a_file_that_is_not_a_report_is_left_alone(results, tmp_path, force):
     path = tmp_path / "thesis.html"
     path.write_text("mine")
     with pytest.raises(MarcError, match="left alone"):
-        write_report([results["run"]], path, force=force)
+        marc.report(results["run"], output=path, force=force)
     assert path.read_text() == "mine"
     with pytest.raises(MarcError, match="one file"):
-        write_report([results["run"]], tmp_path, force=force)
+        marc.report(results["run"], output=tmp_path, force=force)
 
 
 REFUSED = {
@@ -114,7 +113,7 @@ REFUSED = {
 def test_other_folders_are_refused(results, tmp_path, case):
     names, message = REFUSED[case]
     with pytest.raises(MarcError, match=message):
-        write_report([results.get(name, tmp_path) for name in names], tmp_path / "page.html")
+        marc.report(*(results.get(name, tmp_path) for name in names), output=tmp_path / "page.html")
     assert tree(tmp_path) == {}
 
 
@@ -125,10 +124,10 @@ def test_a_source_that_changed_is_refused(results, tmp_path, monkeypatch):
     labels = np.roll(make_stream().row_labels, 1)
     marc.write_pack(make_stream(row_labels=labels), "pack.npz")
     with pytest.raises(MarcError, match=r"has changed(.|\n)*other labels"):
-        write_report(["run"], "page.html")
+        marc.report("run", output="page.html")
     (tmp_path / "pack.npz").unlink()
     with pytest.raises(MarcError, match=r"cannot be opened(.|\n)*where marc run was called"):
-        write_report(["run"], "page.html")
+        marc.report("run", output="page.html")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_wrong_options_are_refused(results, tmp_path, options, message):
     if "held_out" in options:
         options = {"held_out": [results[name] for name in options["held_out"]]}
     with pytest.raises(MarcError, match=message):
-        write_report([results["run"]], tmp_path / "page.html", **options)
+        marc.report(results["run"], output=tmp_path / "page.html", **options)
     assert tree(tmp_path) == {}
 
 
@@ -153,8 +152,8 @@ def test_a_run_in_the_stored_order_has_a_page(results, tmp_path):
     words = ["--space", "both", "--capacity", "4", "--weight", "7", "--in-order"]
     assert call("run", source_of(results), *words, "-o", tmp_path / "run").status == 0
     assert call("sweep", source_of(results), "--in-order", "-o", tmp_path / "sweep").status == 0
-    both = write_report([tmp_path / "run", tmp_path / "sweep"], tmp_path / "both.html")
-    alone = write_report([tmp_path / "run"], tmp_path / "alone.html")
+    both = marc.report(tmp_path / "run", tmp_path / "sweep", output=tmp_path / "both.html")
+    alone = marc.report(tmp_path / "run", output=tmp_path / "alone.html")
     assert both.story.text == alone.story.text
     assert "first order (as stored)" in Page(both.path.read_text("utf-8")).words
-    assert write_report([tmp_path / "sweep"], tmp_path / "sweep.html").story is not None
+    assert marc.report(tmp_path / "sweep", output=tmp_path / "sweep.html").story is not None

@@ -9,7 +9,6 @@ import pytest
 from helpers.report_pages import NASTY, make_results, make_stream
 
 import marc
-from marc.report import write_report
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 QUIET = [
@@ -39,7 +38,7 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
     results = make_results(folder)
     return {
-        name: write_report([results[name]], folder / f"{name}.html", n_queries=80).path
+        name: marc.report(results[name], output=folder / f"{name}.html", n_queries=80).path
         for name in ("run", "unlabelled")
     }
 

@@ -4,27 +4,27 @@ import numpy as np
 import pytest
 from helpers.commands import tree
 
+import marc
 from marc import MarcError
-from marc.report import write_report
 from marc.report.build import _as_script_data
 
 
 def test_a_page_that_is_there_is_not_made_again(results, tmp_path):
     path = tmp_path / "page.html"
-    first = write_report([results["run"]], path, n_queries=5)
+    first = marc.report(results["run"], output=path, n_queries=5)
     stamp = path.stat().st_mtime_ns
-    again = write_report([results["run"]], path, n_queries=5)
+    again = marc.report(results["run"], output=path, n_queries=5)
     assert (first.was_there, again.was_there) == (False, True)
     assert path.stat().st_mtime_ns == stamp
     with pytest.raises(MarcError, match="another report"):
-        write_report([results["run"]], path, n_queries=6)
-    assert not write_report([results["run"]], path, n_queries=6, force=True).was_there
+        marc.report(results["run"], output=path, n_queries=6)
+    assert not marc.report(results["run"], output=path, n_queries=6, force=True).was_there
     assert set(tree(tmp_path)) == {"page.html"}
 
 
 def test_the_same_inputs_give_the_same_bytes(results, tmp_path):
     for name in ("a", "b"):
-        write_report([results["run"]], tmp_path / name, n_queries=5)
+        marc.report(results["run"], output=tmp_path / name, n_queries=5)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 import marc
 from marc import MarcError
 from marc.cli.report import report
-from marc.report import write_report
-from marc.results.folder import read_sweep
+from marc.results.sweep import load_sweep
 from marc.sources.pack import read_pack
 from marc.stats import paired_difference
 from marc_paper.analysis.interaction import warm_up
@@ -31,9 +30,8 @@ def pages(results, tmp_path_factory):
     made = {}
     for name, folders in wanted.items():
         others = [results["other"]] if name == "both" else []
-        made[name] = write_report(
-            [results[each] for each in folders], folder / f"{name}.html", held_out=others
-        )
+        paths = [results[each] for each in folders]
+        made[name] = marc.report(*paths, output=folder / f"{name}.html", held_out=others)
     return made
 
 
@@ -113,7 +111,7 @@ def test_the_sentence_is_the_result_of_the_run(pages, results):
 
 
 def test_the_held_out_choice_is_that_of_the_sweep(pages, results):
-    sweeps = [read_sweep(results[name]) for name in ("sweep", "other")]
+    sweeps = [load_sweep(results[name]) for name in ("sweep", "other")]
     score = sweeps[0].held_out("both", sweeps[1], 4)
     text = f"w = {score.weights[0]:g} gives {100 * score.gain:+.2f}.".replace("-", "−")
     assert (
@@ -132,7 +130,7 @@ def test_a_sweep_is_shown_at_the_fixed_setting_in_the_space_of_highest_pseudo_pu
     data = read(pages["sweep"]).data
     assert data["spaces"] == [best, worst]
     assert data["weight"] == 10
-    sweep = read_sweep(results["sweep"])
+    sweep = load_sweep(results["sweep"])
     right = [sweep.correct(best, 16, 10.0, seed) for seed in (0, 1)]
     gain = paired_difference(right, [sweep.base_correct] * 2)
     assert (
@@ -229,7 +227,9 @@ def test_the_size_of_the_page_is_stated(pages):
 
 
 def test_the_number_of_queries_is_bounded(results, tmp_path):
-    made = write_report([results["run"]], tmp_path / "few.html", n_queries=12, against="classes")
+    made = marc.report(
+        results["run"], output=tmp_path / "few.html", n_queries=12, against="classes"
+    )
     page = read(made)
     assert len(page.data["queries"]) == 12
     assert page.data["spaces"] == ["both", "classes"]
@@ -237,7 +237,7 @@ def test_the_number_of_queries_is_bounded(results, tmp_path):
 
 
 def test_figures_are_written_as_svg_pdf_and_png(results, tmp_path):
-    made = write_report([results["run"]], tmp_path / "page.html", figures=tmp_path / "figures")
+    made = marc.report(results["run"], output=tmp_path / "page.html", figures=tmp_path / "figures")
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     figures = ("by-weight", "by-purity", "by-capacity", "warm-up")
     assert names == {f"{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png")}
@@ -274,7 +274,7 @@ def test_the_smallest_streams_have_a_page_or_a_reason(tmp_path, monkeypatch, n_i
     assert call("run", "arrays/tiny.npz", "--seed", "0", "-o", "run").status == 0
     if n_images == 1:
         with pytest.raises(MarcError, match="neighbours"):
-            write_report(["run"], "page.html")
+            marc.report("run", output="page.html")
     else:
-        page = read(write_report(["run"], "page.html"))
+        page = read(marc.report("run", output="page.html"))
         assert len(page.data["queries"]) == n_images

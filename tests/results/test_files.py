@@ -1,8 +1,11 @@
+import os
+import stat
+
 import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.results.files import read_arrays, write_arrays
+from marc.results.files import read_arrays, whole_file, write_arrays, write_whole
 
 OBJECTS = {"objects": np.array([{}, []], dtype=object)}
 
@@ -40,3 +43,25 @@ def test_a_damaged_file_is_named_with_what_it_may_be(tmp_path, content):
         read_arrays(tmp_path / "a.npz", "a pack", "arrays")
     assert "a.npz" in str(refused.value)
     assert "allowed:  arrays" in str(refused.value)
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    path = tmp_path / "a.txt"
+    with whole_file(path) as first, whole_file(path) as second:
+        first.write(b"first")
+        second.write(b"second, and longer")
+        assert not path.exists()
+    assert path.read_bytes() == b"first"  # the last to end
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_and_its_name_are_on_the_disk_at_the_end(tmp_path, monkeypatch):
+    kinds, fsync = [], os.fsync
+
+    def noted(descriptor):
+        kinds.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_whole(tmp_path / "a.txt", b"content")
+    assert kinds == [False, True]

@@ -15,9 +15,17 @@ CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids":
 OTHER = {**CONFIG, "weight": 2.0}
 
 
+def begun(path, config=CONFIG):
+    folder = Folder.open(path, config)
+    folder.begin()
+    return folder
+
+
 def attempt(path, config=CONFIG, *, force=False):
     """What a command does with a folder: two parts, then the result. Gives the parts computed."""
-    folder, computed, whole = Folder(path, config, force=force), [], {}
+    folder, computed, whole = Folder.open(path, config, force=force), [], {}
+    if not folder.done:
+        folder.begin()
     for name in () if folder.done else ("first", "second"):
         part = folder.part(name)
         if part is None:
@@ -26,7 +34,7 @@ def attempt(path, config=CONFIG, *, force=False):
             folder.keep_part(name, part)
         whole[name] = part["x"]
     if not folder.done:
-        folder.finish({"weight": config["weight"]}, {"whole.npz": whole})
+        folder.finish({"weight": config["weight"]}, whole)
     return computed
 
 
@@ -34,7 +42,7 @@ def assert_whole(path, config=CONFIG):
     stored, metrics = read_result(path, "run")
     assert {k: v for k, v in stored.items() if k != "versions"} == config
     assert metrics == {"weight": config["weight"]}
-    whole = arrays_in(path / "whole.npz")
+    whole = arrays_in(path / "predictions.npz")
     assert set(whole) == {"first", "second"}
     for part in whole.values():
         np.testing.assert_array_equal(part, np.arange(50) * config["weight"])
@@ -76,7 +84,7 @@ def test_a_finished_folder_holds_the_result_and_no_parts(tmp_path):
     assert attempt(tmp_path / "a") == ["first", "second"]
     assert_whole(tmp_path / "a")
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
-    names = {"config.json", "metrics.json", "log.jsonl", "whole.npz"}
+    names = {"config.json", "metrics.json", "log.jsonl", "predictions.npz"}
     assert {file.name for file in (tmp_path / "a").iterdir()} == names
     assert events(tmp_path / "a") == ["started", "part first", "part second", "finished"]
     assert {"python", "marc-clip", "numpy"} <= set(
@@ -87,7 +95,7 @@ def test_a_finished_folder_holds_the_result_and_no_parts(tmp_path):
 def test_the_same_configuration_is_done_and_changes_nothing(tmp_path):
     attempt(tmp_path / "a")
     before = tree(tmp_path)
-    assert Folder(tmp_path / "a", CONFIG).done
+    assert Folder.open(tmp_path / "a", CONFIG).done
     assert tree(tmp_path) == before
 
 
@@ -150,14 +158,14 @@ def test_an_empty_folder_that_the_person_made_can_be_filled(tmp_path):
 
 
 def test_parts_survive_and_are_taken_up(tmp_path):
-    Folder(tmp_path / "a", CONFIG).keep_part("first", {"x": np.arange(50) * 10.0})
+    begun(tmp_path / "a", CONFIG).keep_part("first", {"x": np.arange(50) * 10.0})
     assert attempt(tmp_path / "a") == ["second"]
     assert_whole(tmp_path / "a")
     assert events(tmp_path / "a").count("part first") == 1
 
 
 def test_parts_of_another_configuration_are_thrown_away(tmp_path):
-    Folder(tmp_path / "a", OTHER).keep_part("first", {"x": np.zeros(3)})
+    begun(tmp_path / "a", OTHER).keep_part("first", {"x": np.zeros(3)})
     assert attempt(tmp_path / "a") == ["first", "second"]
     assert_whole(tmp_path / "a")
 
@@ -215,7 +223,7 @@ def config_first(path, scandir=os.scandir):
 
 
 def leave_parts(path, config):
-    folder = Folder(path, config)
+    folder = begun(path, config)
     for name in ("first", "second"):
         folder.keep_part(name, {"x": np.arange(50) * config["weight"]})
 
@@ -260,7 +268,7 @@ def test_json_with_nan_is_refused_and_leaves_no_file(tmp_path, value):
 
 
 def test_nan_in_the_metrics_leaves_no_result(tmp_path):
-    folder = Folder(tmp_path / "a", CONFIG)
+    folder = begun(tmp_path / "a", CONFIG)
     with pytest.raises(ValueError, match="JSON"):
         folder.finish({"accuracy": float("nan")}, {})
     with pytest.raises(MarcError, match="no finished run"):
@@ -268,15 +276,15 @@ def test_nan_in_the_metrics_leaves_no_result(tmp_path):
 
 
 def test_nothing_that_is_written_is_pickled(tmp_path):
-    folder = Folder(tmp_path / "a", CONFIG)
+    folder = begun(tmp_path / "a", CONFIG)
     folder.keep_part("first", {"x": np.arange(50) * 10.0, "ids": np.array(["é", "b"])})
     assert set(arrays_in(tmp_path / "a.partial" / "first.part.npz")) == {"x", "ids"}
     attempt(tmp_path / "a")
-    assert set(arrays_in(tmp_path / "a" / "whole.npz")) == {"first", "second"}
+    assert set(arrays_in(tmp_path / "a" / "predictions.npz")) == {"first", "second"}
 
 
 def test_an_unfinished_result_is_refused_with_the_way_to_finish_it(tmp_path):
-    Folder(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(3)})
+    begun(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(3)})
     for place in (tmp_path / "a", tmp_path / "a.partial"):
         with pytest.raises(MarcError, match="call marc run again to finish it"):
             read_result(place, "run")
@@ -291,18 +299,18 @@ def test_a_configuration_that_is_not_a_json_object_is_refused(tmp_path, text):
 
 
 def test_a_damaged_part_is_named(tmp_path):
-    folder = Folder(tmp_path / "a", CONFIG)
+    folder = begun(tmp_path / "a", CONFIG)
     (tmp_path / "a.partial/first.part.npz").write_bytes(b"PK\x03\x04 half")
     with pytest.raises(MarcError, match=r"first\.part\.npz"):
         folder.part("first")
 
 
 def test_parts_computed_by_other_libraries_are_computed_again(tmp_path, monkeypatch):
-    Folder(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(50)})
+    begun(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(50)})
     monkeypatch.setattr(folder, "versions", lambda: {"numpy": "9.9"})
     assert attempt(tmp_path / "a") == ["first", "second"]
 
 
 def test_the_path_of_a_pack_is_not_part_of_what_a_result_is(tmp_path):
     attempt(tmp_path / "a", {**CONFIG, "source": "arrays/a.npz"})
-    assert Folder(tmp_path / "a", {**CONFIG, "source": "arrays/./a.npz"}).done
+    assert Folder.open(tmp_path / "a", {**CONFIG, "source": "arrays/./a.npz"}).done

@@ -1,8 +1,6 @@
-"""What `run` and `sweep` ask of a stream before they start, and what they record of it."""
+"""What commands ask of a stream before they start."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import typer
 
@@ -29,20 +27,15 @@ def check_seeds(seeds: list[int], *, in_order: bool) -> list[int | None]:
     if in_order:
         return [None]
     if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise MarcError("seeds must be distinct whole numbers >= 0", got=seeds, hint="--seed 0 1 2")
+        raise MarcError("seeds must be distinct integers >= 0", got=seeds, hint="--seed 0 1 2")
     return [*seeds]
 
 
-def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:
-    """The part of a protocol that belongs to the stream; orders are recorded by their seeds."""
-    fingerprint = stream.fingerprint
-    del fingerprint["order"]
-    return {
-        "kind": kind,
-        "source": source,
-        "stream": stream.name,
-        "n_images": len(stream),
-        "n_classes": stream.n_classes,
-        "n_views": stream.n_views,
-        "fingerprint": fingerprint,
-    }
+def check_spaces(stream: Stream, given: list[str]) -> list[str]:
+    """Known and distinct names, all stored ones by default."""
+    spaces = given or list(stream.spaces)
+    if len(set(spaces)) < len(spaces):
+        raise MarcError("a space is named twice", got=" ".join(spaces), allowed="each name once")
+    for space in spaces:
+        stream.features.dim(space)
+    return spaces

@@ -1,4 +1,4 @@
-"""What `geometry` and `select` share: a sample of the images, progress, and what to mind."""
+"""What `geometry` and `select` share: a sample of the images, progress, and notes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ IMAGES = typer.Option(
     show_default=False,
     help="Images to look at, drawn at random; all by default.",
 )
-_SURE = 2.0  # seconds after which the rest can be foreseen
+_SURE = 2.0  # seconds after which the rest can be estimated
 _LONG = 90.0  # seconds for one space that are worth a word
-_ENOUGH = 20_000  # images of a sample: the error of a share is below one point
+_ENOUGH = 20_000  # images of a sample: the error of a fraction is below one point
 
 
 def sample(stream: Stream, n_images: int) -> Stream:
@@ -50,24 +50,24 @@ class _Watch:
 
     def __init__(self, report: OnProgress, n_images: int, n_spaces: int) -> None:
         self._report, self._n_images, self._n_spaces = report, n_images, n_spaces
-        self._number, self._start, self._told = 0, 0.0, False
+        self._number, self._start, self._announced = 0, 0.0, False
 
     def next(self, space: str) -> OnProgress:
         """For the next space."""
         self._number += 1
-        return partial(self._tell, f"{space} ({self._number} of {self._n_spaces})")
+        return partial(self._show, f"{space} ({self._number} of {self._n_spaces})")
 
-    def _tell(self, space: str, what: str, done: int, total: int) -> None:
+    def _show(self, space: str, what: str, done: int, total: int) -> None:
         self._report(f"{space} {what}", done, total)
         if done == 0:
             self._start = time.monotonic()
             return
         spent = time.monotonic() - self._start
-        if self._told or spent < _SURE:
+        if self._announced or spent < _SURE:
             return
         seconds = spent * total / done
         if seconds > _LONG:
-            self._told = True
+            self._announced = True
             note = _how_long(what, seconds, self._n_images, self._n_spaces)
             console.err.print(note, soft_wrap=True, markup=False)
 
@@ -89,30 +89,29 @@ def _how_long(what: str, seconds: float, n_images: int, n_spaces: int) -> str:
 
 
 def with_error(interval: Interval) -> str:
-    """A share in percent, with half of its interval if it has one.
+    """A fraction in percent, with half of its interval if it has one.
 
     >>> with_error(Interval(0.5, 0.48, 0.52)), with_error(Interval(0.5, np.nan, np.nan))
     ('50.00 ± 2.00', '50.00')
     """
     if np.isnan(interval.low):
         return console.percent(interval.estimate)
-    # a share near 0 or 1 has one end cut off
+    # a fraction near 0 or 1 has one end cut off
     half = max(interval.high - interval.estimate, interval.estimate - interval.low)
     return f"{console.percent(interval.estimate)} ± {console.percent(half)}"
 
 
-def mind(n_duplicates: Mapping[str, int], recalls: Mapping[str, float]) -> None:
+def note_neighbors(n_duplicates: Mapping[str, int], recalls: Mapping[str, float]) -> None:
     """Say what a reader of neighbours should know: copies of images, and missing neighbours."""
     copies = {space: str(count) for space, count in n_duplicates.items() if count}
     if copies:
         console.say(f"images whose features equal those of an earlier one: {_together(copies)}")
     approximate = {space: f"{recall:.4f}" for space, recall in recalls.items() if recall < 1}
     if approximate:
-        console.say(f"share of the true neighbours that were found: {_together(approximate)}")
+        console.say(f"fraction of the true neighbours that were found: {_together(approximate)}")
 
 
 def _together(values: Mapping[str, str]) -> str:
-    """Values by space, or the one that all have."""
     if len(values) > 1 and len(set(values.values())) == 1:
         return f"{next(iter(values.values()))} in each of {len(values)} spaces"
     return ", ".join(f"{space} {value}" for space, value in values.items())

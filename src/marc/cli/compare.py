@@ -9,22 +9,14 @@ from typing import Any
 import typer
 
 from marc.cli import console
-from marc.cli.changes import answers_of, as_data, changes, check_list, first_ids, write_list
-from marc.cli.compare_tables import row_of, show_orders, show_protocols, show_runs
 from marc.errors import MarcError
-from marc.results.files import flatten
-from marc.results.folder import CONFIG, Stored, read_stored
-from marc.stats import (
-    benjamini_hochberg_log10,
-    mcnemar_exact,
-    mcnemar_log10,
-    paired_difference,
-    seed_interval,
-)
+from marc.results.compare import Change, Comparison
+from marc.results.compare import compare as compare_runs
+from marc.results.folder import CONFIG
 from marc.types import order_name
 
-_FEW = 3
-"""So many comparisons are also told order by order without being asked."""
+_FEW = 3  # so many comparisons are also shown order by order without being asked
+_SHOWN = 10  # ids of each kind on the terminal
 
 
 def compare(
@@ -49,40 +41,24 @@ def compare(
 
     Which images were repaired and which regressed:  marc compare runs/A runs/B -o changed.csv
     """
-    if output is not None:
-        check_list(output)
-    runs = _finished(runs)
-    stored = [read_run(path) for path in runs]
-    if len(stored) < 2:
-        raise MarcError("a comparison needs two runs", got=len(stored), hint="marc compare A B")
-    reference, others = _choose_reference(stored, against)
-    rows = table_of(reference, others)
-    family = _adjust(rows) if len(rows) > 1 else {}
-    changed = [
-        (row["run"], changes(reference, other, row["orders"]) if images or output else [])
-        for other, row in zip(others, rows, strict=True)
-    ]
-    if output is not None:
-        write_list(output, changed)
+    comparison = compare_runs(*_finished(runs), against=against)
+    n_changes = 0 if output is None else comparison.write_changes(output)
     if json:
-        for row, (_, found) in zip(rows, changed, strict=True):
-            row |= {"images": [as_data(change) for change in found]} if images else {}
-        console.as_json({"reference": row_of(reference), "runs": rows, **family})
+        console.as_json(comparison.to_dict(images=images))
         return
-    show_runs(reference, rows)
-    if orders or len(rows) <= _FEW:
-        show_orders(reference, rows)
-    for row, (run, found) in zip(rows, changed, strict=True):
-        for line in first_ids(run, found, row["orders"]) if images else []:
+    show_runs(comparison)
+    if orders or len(comparison.runs) <= _FEW:
+        _show_orders(comparison)
+    for row, changes in zip(comparison.runs, comparison.changes if images else [], strict=False):
+        for line in _first_ids(row, changes):
             console.say(line)
-    show_protocols(reference, rows)
+    _show_protocols(comparison)
     if output is not None:
-        n_changes = sum(len(found) for _, found in changed)
         console.say(f"written: {output} ({n_changes} rows)")
 
 
 def _finished(runs: list[Path]) -> list[Path]:
-    """The runs, less what a glob found of unfinished ones where enough others are left."""
+    """The runs, less what a glob gave of unfinished ones where enough others are left."""
     for path in runs:
         if not (path / CONFIG).exists() and any(path.glob(f"*/{CONFIG}")):
             raise MarcError(
@@ -97,102 +73,130 @@ def _finished(runs: list[Path]) -> list[Path]:
     return whole
 
 
-def read_run(path: Path) -> Stored:
-    """A finished, labelled run."""
-    stored = read_stored(path, "run")
-    if "label" not in stored.arrays:
-        raise MarcError("this run has no labels, so right answers are not known", got=path)
-    return stored
+def show_runs(comparison: Comparison) -> None:
+    """The comparison in one table."""
+    rows = [comparison.reference, *comparison.runs]
+    names = _names_of(rows)
+    lines = []
+    for name, row in zip(names, rows, strict=True):
+        pair = ["", "", ""]
+        if "difference" in row:
+            p_value = console.p_value(max(row["mcnemar_log10_p"]))
+            pair = [console.points(row["difference"]), console.interval(row["interval"]), p_value]
+        results = [console.percent(row[value]) for value in ("base_accuracy", "accuracy")]
+        lines.append([name, *results, console.points(row["gain"]), *pair, *_protocol(row)])
+    columns = ["run", "no memory", "accuracy", "gain", f"vs {names[0]}", "95 % interval"]
+    protocol = ["images/s", "order", "views", "uses", "settings"]
+    console.table([*columns, "McNemar p", *protocol], lines)
+    console.say(
+        "accuracy in percent, over the orders of each run; no memory: the same pipeline without\n"
+        f"one; vs {names[0]}: accuracy minus its accuracy in points, paired by image over the\n"
+        "orders that both have; McNemar p: exact, two-sided, the largest over these orders;\n"
+        "images/s: of the method from features; encoders are not counted, nor the base scores\n"
+        "that all share, which MARC, no-memory and TDA with one view need not compute again"
+    )
+    n_orders = len(comparison.stored[0].config["seeds"])
+    for name, row in zip(names[1:], comparison.runs, strict=True):
+        if len(row["orders"]) < n_orders:
+            orders = ", ".join(map(order_name, row["orders"]))
+            console.say(f"paired with {names[0]} over fewer orders: {name} ({orders})")
+    for row in {row["method"]: row for row in rows}.values():
+        if row["tuned"] and not row["tuned"].startswith("nothing"):
+            console.say(f"tuned by its authors, {row['method']}: {row['tuned']}")
 
 
-def _choose_reference(stored: list[Stored], against: Path | None) -> tuple[Stored, list[Stored]]:
-    """The run that the others are paired with, and the others.
-
-    Of many it is the only one of MARC, so that RUNS/* says how every method stands to it.
-    """
-    wanted = [run for run in stored if against in (run.path, Path(run.path.name))]
-    if against is not None and len(wanted) != 1:
-        known = ", ".join(str(run.path) for run in stored)
-        raise MarcError(
-            "--against names one of the runs",
-            got=against,
-            allowed=known,
-            hint=f"--against {stored[0].path}",
-        )
-    if against is None:
-        ours = [run for run in stored if run.config["method"]["method"] == "marc"]
-        wanted = ours if len(ours) == 1 and len(stored) > 2 else stored[:1]
-    return wanted[0], [run for run in stored if run is not wanted[0]]
-
-
-def table_of(reference: Stored, others: Sequence[Stored]) -> list[dict[str, Any]]:
-    """Each of the others against the reference."""
-    return [_against_reference(reference, other) for other in others]
-
-
-def _against_reference(reference: Stored, other: Stored) -> dict[str, Any]:
-    """One run against the reference, over the orders that both have."""
-    seeds = _common_orders(reference, other)
-    label = reference.arrays["label"]
-    right, before = answers_of(other, seeds) == label, answers_of(reference, seeds) == label
-    interval = paired_difference(right, before)
-    by_order = [float(difference) for difference in right.mean(axis=1) - before.mean(axis=1)]
-    repairs = [int(count) for count in (right & ~before).sum(axis=1)]
-    regressions = [int(count) for count in (~right & before).sum(axis=1)]
-    counts = list(zip(repairs, regressions, strict=True))
-    return {
-        **row_of(other),
-        "orders": seeds,
-        "difference": interval.estimate,
-        "interval": [interval.low, interval.high],
-        "difference_by_order": by_order,
-        "interval_over_orders": [*seed_interval(by_order)[1:]] if len(seeds) > 1 else None,
-        "repairs": repairs,
-        "regressions": regressions,
-        "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
-        "mcnemar_log10_p": [mcnemar_log10(*pair) for pair in counts],
-        "protocol_differences": _differences(reference.config, other.config),
-    }
-
-
-def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
-    """The orders that both runs have; runs over other images are refused."""
-    for what in ("ids", "labels", "class_names"):
-        if reference.config["fingerprint"][what] != other.config["fingerprint"][what]:
-            raise MarcError(
-                f"the runs cannot be paired: their {what} differ",
-                got=f"{reference.path} ({reference.config['stream']}, "
-                f"{reference.config['n_images']} images), {other.path} "
-                f"({other.config['stream']}, {other.config['n_images']} images)",
-                hint="compare runs over the same images",
-            )
-    seeds = [seed for seed in reference.config["seeds"] if seed in other.config["seeds"]]
-    if not seeds:
-        raise MarcError(
-            "the runs have no stream order in common",
-            got=" / ".join(
-                ", ".join(map(order_name, run.config["seeds"])) for run in (reference, other)
-            ),
-            hint="marc run ... --seed 0 1 2 for both, or --in-order for both",
-        )
-    return seeds
-
-
-def _adjust(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add adjusted p-values to the rows: every run and order is one test of one family."""
-    tests = [log10 for row in rows for log10 in row["mcnemar_log10_p"]]
-    adjusted = iter(benjamini_hochberg_log10(tests).tolist())
-    for row in rows:
-        row["adjusted_log10_p"] = [next(adjusted) for _ in row["orders"]]
-    return {"family": {"adjustment": "benjamini-hochberg", "n_tests": len(tests)}}
-
-
-def _differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
-    """Every difference between two protocols, by name."""
-    flat, other = flatten(first), flatten(second)
-    ignored = ("versions.", "source", "stream", "kind")
+def _names_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The runs by their folders, and by their methods where the folder does not say."""
+    methods = [row["method"] for row in rows]
     return [
-        f"{name}: {flat.get(name, 'none')} / {other.get(name, 'none')}"
-        for name in dict.fromkeys([*flat, *other])
-        if flat.get(name) != other.get(name) and not name.startswith(ignored)
+        name if method in name or len(set(methods)) == 1 else f"{name} ({method})"
+        for name, method in zip(_short_names(rows), methods, strict=True)
     ]
+
+
+def _short_names(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Runs without the folder that all of them are in.
+
+    >>> _short_names([{"run": "all/marc"}, {"run": "all/tda"}])
+    ['marc', 'tda']
+    >>> _short_names([{"run": "a/marc"}, {"run": "b/marc"}])
+    ['a/marc', 'b/marc']
+    """
+    paths = [Path(row["run"]) for row in rows]
+    names = [path.name for path in paths]
+    in_one = len({path.parent for path in paths}) == 1 and len(set(names)) == len(rows)
+    return names if in_one else [row["run"] for row in rows]
+
+
+def _protocol(row: dict[str, Any]) -> list[str]:
+    """What must be known to read the numbers: speed, order, views, and how settings were chosen."""
+    speed = row["images_per_second"]
+    order = {None: "stores nothing", True: "reads first", False: "writes first"}
+    words = [order[row["reads_before_writes"]]]
+    if row["sees"] not in (None, "one image"):
+        words = [row["sees"], *(words if row["reads_before_writes"] is not None else [])]
+    settings = row["selection"] + (f", {row['published']}" if row["published"] else "")
+    settings += ", reconstruction" if row["reconstruction"] else ""
+    return [
+        "" if speed is None else f"{speed:,.0f}",
+        ", ".join(words),
+        str(row["views_used"]),
+        ", ".join(row["uses"]) or "-",
+        settings,
+    ]
+
+
+def _show_orders(comparison: Comparison) -> None:
+    """What each order says, and how far the orders agree."""
+    ours, *names = _short_names([comparison.reference, *comparison.runs])
+    adjusted = comparison.adjusted
+    columns = ["run", "order", "repairs", "regressions", f"vs {ours}", "McNemar p"]
+    lines = []
+    for number, (name, row) in enumerate(zip(names, comparison.runs, strict=True)):
+        for index, seed in enumerate(row["orders"]):
+            counts = [str(row[what][index]) for what in ("repairs", "regressions")]
+            tests = [row["mcnemar_log10_p"], *([adjusted[number]] if adjusted else [])]
+            difference = console.points(row["difference_by_order"][index])
+            p_values = [console.p_value(test[index]) for test in tests]
+            lines.append([name, order_name(seed), *counts, difference, *p_values])
+    console.say(f"\nrepairs and regressions against {ours}, order by order")
+    console.table([*columns, *(["adjusted p"] if adjusted else [])], lines)
+    if adjusted:
+        console.say(f"adjusted p: Benjamini-Hochberg over the {len(lines)} tests of this table")
+    for name, row in zip(names, comparison.runs, strict=True):
+        if row["interval_over_orders"] is not None:
+            interval = console.interval(row["interval_over_orders"])
+            console.say(
+                f"{name}: {console.points(row['difference'])} points, "
+                f"95 % over {len(row['orders'])} orders {interval} (t)"
+            )
+
+
+def _first_ids(row: dict[str, Any], changes: Sequence[Change]) -> list[str]:
+    """The first changed images of each kind and order."""
+    lines = []
+    for seed in row["orders"]:
+        for kind in ("repair", "regression"):
+            ids = [each.id for each in changes if (each.order, each.change) == (seed, kind)]
+            more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+            shown = ", ".join(ids[:_SHOWN]) or "none"
+            lines.append(f"{row['run']}, {order_name(seed)}, {kind}s: {shown}{more}")
+    return lines
+
+
+def _show_protocols(comparison: Comparison) -> None:
+    """Name every difference in protocol; that another method has other settings is none."""
+    ours, *names = _short_names([comparison.reference, *comparison.runs])
+    alike = []
+    for name, row in zip(names, comparison.runs, strict=True):
+        differences = row["protocol_differences"]
+        if row["method"] != comparison.reference["method"]:
+            differences = [line for line in differences if not line.startswith("method.")]
+            if not differences:
+                alike.append(name)
+        if differences:
+            console.say(f"the protocols of {ours} and {name} differ in:")
+            for line in differences:
+                console.say(f"  {line}")
+    if alike:
+        console.say(f"other methods on the same features and orders: {', '.join(alike)}")

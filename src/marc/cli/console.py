@@ -76,12 +76,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: boo
     for row in rows:
         grid.add_row(*(escape(cell) for cell in row))
     # half a number is worse than a long line, so a narrow terminal does not cut the table
-    wanted = Measurement.get(_out, _out.options.update(max_width=400), grid).maximum
-    Console(highlight=False, emoji=False, width=max(wanted, _out.width)).print(grid)
+    needed = Measurement.get(_out, _out.options.update(max_width=400), grid).maximum
+    Console(highlight=False, emoji=False, width=max(needed, _out.width)).print(grid)
 
 
 def tally(words: Iterable[str]) -> str:
-    """How often each was said, the most frequent first.
+    """How often each occurs, the most frequent first.
 
     >>> tally(["empty", "damaged", "empty"])
     '2 empty, 1 damaged'
@@ -112,10 +112,10 @@ def complain(error: MarcError) -> None:
 @contextmanager
 def notes() -> Iterator[None]:
     """Print what the library warns of as notes, each once, when the work is done."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for text in dict.fromkeys(str(each.message) for each in told):
+    for text in dict.fromkeys(str(each.message) for each in caught):
         err.print(f"note: {text}", soft_wrap=True, markup=False)
 
 

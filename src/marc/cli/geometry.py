@@ -9,9 +9,9 @@ import numpy as np
 import typer
 
 from marc.cli import console
-from marc.cli._options import describe, open_stream
-from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
-from marc.cli.sweep import check_spaces
+from marc.cli._options import check_spaces, open_stream
+from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_error
+from marc.results.folder import describe
 from marc.spaces.calibration import REPLICATES, check_replicates
 from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
 from marc.spaces.neighbors import check_kappas
@@ -46,24 +46,25 @@ def geometry(
     def work(name: str, on_progress: OnProgress) -> Geometry:
         return measure(plain, name, kappas, n_replicates=replicates, on_progress=on_progress)
 
-    found = for_each(spaces, len(stream), work)
+    measured = for_each(spaces, len(stream), work)
     if json:
         data = {
             **describe("geometry", source, stream),
             "n_replicates": replicates,
             "chance": _chances(plain),
-            "spaces": {each.space: _as_data(each, stream) for each in found},
+            "spaces": {each.space: _as_data(each, stream) for each in measured},
         }
         console.as_json(data)
     else:
-        found = sorted(found, key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate)
-        _show(plain, found)
+        measured = sorted(
+            measured, key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate
+        )
+        _show(plain, measured)
         if details:
-            _show_details(plain, found)
+            _show_details(plain, measured)
 
 
 def _chances(stream: Stream) -> dict[str, float | None]:
-    """What neighbours drawn at random would have."""
     labels = stream.row_labels
     return {
         "purity": None if labels is None else chance(labels),
@@ -72,7 +73,6 @@ def _chances(stream: Stream) -> dict[str, float | None]:
 
 
 def _as_data(geometry: Geometry, stream: Stream) -> dict[str, Any]:
-    """A geometry for JSON."""
     by_class = geometry.per_class_purity
     return {
         "n_duplicates": geometry.n_duplicates,
@@ -106,12 +106,10 @@ def _measures_as_data(measures: Measures) -> dict[str, Any]:
 
 
 def _ends(interval: Interval) -> list[float] | None:
-    """Low and high; None if the interval was left out."""
     return None if math.isnan(interval.low) else [interval.low, interval.high]
 
 
-def _show(stream: Stream, found: list[Geometry]) -> None:
-    """The geometry for a person."""
+def _show(stream: Stream, measured: list[Geometry]) -> None:
     console.say(f"{stream.name}: {len(stream)} images, {stream.n_classes} classes")
     labelled = stream.row_labels is not None
     columns = ["space", "kappa", *(["purity %"] if labelled else []), "pseudo-purity %"]
@@ -124,37 +122,39 @@ def _show(stream: Stream, found: list[Geometry]) -> None:
             console.percent(measures.antihub_fraction),
             f"{measures.hub_skewness:.2f}",
         ]
-        for each in found
+        for each in measured
         for kappa, measures in each.measures.items()
     ]
     console.table([*columns, "anti-hubs %", "skewness"], rows)
-    if any(math.isnan(each.pseudo_purity.low) for each in found[0].measures.values()):
+    if any(math.isnan(each.pseudo_purity.low) for each in measured[0].measures.values()):
         console.say("no intervals: none were asked for, or there are too few images")
     else:
         console.say("±: 95 %, over batches of the images")
-    by_chance = [f"{name} {100 * share:.2f}" for name, share in _chances(stream).items() if share]
+    by_chance = [
+        f"{name} {100 * fraction:.2f}" for name, fraction in _chances(stream).items() if fraction
+    ]
     console.say(f"by chance: {', '.join(by_chance).replace('_', '-')}")
     if labelled:
         console.say("purity: neighbours of the same class")
     console.say("pseudo-purity: neighbours that share the predictor's answer")
     console.say("anti-hubs: images that are nobody's neighbour")
-    mind(
-        {each.space: each.n_duplicates for each in found},
-        {each.space: each.recall for each in found},
+    note_neighbors(
+        {each.space: each.n_duplicates for each in measured},
+        {each.space: each.recall for each in measured},
     )
 
 
-def _show_details(stream: Stream, found: list[Geometry]) -> None:
+def _show_details(stream: Stream, measured: list[Geometry]) -> None:
     """The images that are neighbours of most others, and the classes of lowest purity."""
-    for each in found:
+    for each in measured:
         console.heading(f"{each.space}, {max(each.measures)} neighbours")
         hubs = [f"{stream.features.ids[hub.item]} ({hub.in_degree})" for hub in each.hubs[:_SHOWN]]
         console.say(f"  hubs (neighbour of so many): {', '.join(hubs)}")
         if each.per_class_purity is not None:
             lowest = np.argsort(each.per_class_purity, kind="stable")  # not a number comes last
             names = [
-                f"{stream.features.class_names[place]} {100 * each.per_class_purity[place]:.1f}"
-                for place in lowest[:_SHOWN]
-                if not np.isnan(each.per_class_purity[place])
+                f"{stream.features.class_names[index]} {100 * each.per_class_purity[index]:.1f}"
+                for index in lowest[:_SHOWN]
+                if not np.isnan(each.per_class_purity[index])
             ]
             console.say(f"  least pure classes (%): {', '.join(names)}")

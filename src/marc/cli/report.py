@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from marc.cli import console
-from marc.report import QUERIES, write_report
+from marc.report.build import QUERIES
+from marc.report.build import report as write_report
 
 
 def report(
@@ -31,8 +32,8 @@ def report(
     with console.notes(), console.progress() as bar:
         task = bar.add_task("report", total=None, note="")
         written = write_report(
-            folders,
-            output,
+            *folders,
+            output=output,
             against=against,
             figures=figures,
             n_queries=queries,

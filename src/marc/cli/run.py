@@ -1,7 +1,9 @@
-"""`marc run`: one method over a stream, image by image, once per order."""
+"""`marc run`: one method, or all of them, over a stream, image by image, once per order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,15 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, open_stream
-from marc.cli.run_all import EveryMethod, only_space, run_all
-from marc.cli.run_summary import show
-from marc.cli.running import Wanted, default_folder, execute
+from marc.cli.compare import show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
-from marc.results.folder import Folder, read_stored
+from marc.results.compare import compare
+from marc.results.folder import CONFIG, Folder, read_result, read_stored
+from marc.results.run_plan import AllMethods, RunPlan, Watch, only_space
+from marc.stats import mcnemar_log10
 from marc.stream import Stream
+from marc.types import Step, order_name
 
 
 def run(
@@ -60,36 +64,38 @@ def run(
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     orders = check_seeds(seed, in_order=in_order)
     if method == "all":
-        chosen = _parse_settings(option, qualified=True)
-        every = EveryMethod(source, stream, orders, settings, chosen, published)
+        more = _parse_settings(option, qualified=True)
+        every = AllMethods(stream, orders, settings, more, published)
         if oracle:
             raise MarcError(
                 "--oracle is of one method", got="--method all", hint="--method cosmic --oracle"
             )
-        run_all(
-            every, Path(output or every.default_folder), force=force, dry_run=dry_run, json=json
-        )
+        name = f"{stream.name}-m{stream.n_views}-all".replace("/", "_")
+        path = Path(output or f"runs/{name}")
+        _run_all(every, path, force=force, dry_run=dry_run, json=json)
         return
     if space is None and method in METHODS and "space" in METHODS[method].needs:
         settings["space"] = only_space(stream)
     settings |= _parse_settings(option)
-    wanted = Wanted(source, stream, orders, method, settings, published, oracle)
-    config = wanted.protocol()
-    path = Path(output or default_folder(config))
+    plan = RunPlan(stream, orders, method, settings, published, oracle)
+    config = plan.config()
+    path = Path(output or plan.default_folder(config))
     if dry_run:
         if json:
             console.as_json({"folder": str(path), "config": config, "would_run": [method]})
         else:
-            _foresee(path, stream, config)
+            _show_estimate(path, stream, config)
         return
-    was_done = execute(wanted, path, force=force)
+    folder = Folder.open(path, config, force=force)
+    if not folder.done:
+        with _watching() as watch:
+            plan.write(folder, watch)
     stored = read_stored(path, "run")
-    metrics = stored.metrics
     if json:
-        told = {"config": config, "metrics": metrics, "timing": stored.timing}
-        console.as_json({"folder": str(path), **told})
+        result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
+        console.as_json({"folder": str(path), **result})
     else:
-        show(path, config, metrics, was_done=was_done)
+        _show(path, config, stored.metrics, was_done=folder.done)
 
 
 def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
@@ -112,7 +118,6 @@ def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, A
 
 
 def _number_or_text(text: str) -> int | float | str:
-    """The text as a number where it is one."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -121,7 +126,34 @@ def _number_or_text(text: str) -> int | float | str:
     return text
 
 
-def _foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+@contextmanager
+def _watching() -> Iterator[Watch]:
+    """A progress bar for each order, with running accuracy and gain where labels are known."""
+    with console.progress() as bar:
+        task = bar.add_task("", visible=False, note="")
+
+        def watch(name: str, stream: Stream) -> Callable[[Step], None] | None:
+            bar.reset(task, total=len(stream), visible=True, note="")
+            bar.update(task, description=f"{name} {order_name(stream.seed)}")
+            labels, seen, right, base_right = stream.labels, 0, 0, 0
+
+            def advance(step: Step) -> None:
+                nonlocal seen, right, base_right
+                if labels is not None:
+                    right += step.prediction == labels[seen]
+                    base_right += step.base_prediction == labels[seen]
+                seen += 1
+                if seen % 50 == 0:
+                    gain = console.points((right - base_right) / seen)
+                    note = "" if labels is None else f"{100 * right / seen:.1f} % ({gain})"
+                    bar.update(task, completed=seen, note=note)
+
+            return None if bar.disable else advance
+
+        yield watch
+
+
+def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
     """What a run would do, and how much memory its memories may take."""
     console.say(f"{len(stream)} steps for each of {len(config['seeds'])} order(s), into {path}")
     if path.exists():
@@ -134,3 +166,117 @@ def _foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         floats += method["admission_capacity"] * stream.features.views.shape[2]
         size = 4 * stream.n_classes * floats / 2**20
         console.say(f"the memories hold at most {size:.1f} MiB of keys")
+
+
+def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_done: bool) -> None:
+    method = config["method"]
+    name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
+    head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
+    console.say(f"{name} on {head}, {config['n_views']} view(s)")
+    if "orders" not in metrics:
+        console.say(
+            f"no labels: {_changed(metrics)} % of the answers differ from those without memory"
+        )
+    else:
+        _show_orders(config, metrics)
+    if method.get("weight") == "auto":
+        weights = ", ".join(f"{weight:.3g}" for weight in metrics["final_weight"])
+        console.say(f"weight learned without labels; at the end of each order: {weights}")
+    if "+" in method.get("space", ""):
+        console.say("the space was transformed with statistics of the whole stream: transductive")
+    elif config["transductive"]:
+        console.say("the method sees the whole stream before it answers: transductive")
+    console.say(f"{'already there' if was_done else 'written'}: {path}")
+
+
+def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
+    console.table(
+        ["order", "no memory %", "accuracy %", "gain", "repairs", "regressions", "McNemar p"],
+        [
+            [
+                order_name(row["seed"]),
+                console.percent(row["base_accuracy"]),
+                console.percent(row["accuracy"]),
+                console.points(row["gain"]),
+                str(row["repairs"]),
+                str(row["regressions"]),
+                # from the counts: a folder of an older version has no logarithm
+                console.p_value(mcnemar_log10(row["repairs"], row["regressions"])),
+            ]
+            for row in metrics["orders"]
+        ],
+    )
+    chosen = "weights chosen on these labels: oracle"
+    fixed = "settings fixed in advance"
+    fixed += f", published for {config['published']}" if config.get("published") else ""
+    console.say(
+        f"gain {console.points(metrics['gain'])} points, 95 % over images "
+        f"{console.interval(metrics['gain_interval'])}, "
+        f"{chosen if 'chosen' in metrics else fixed}"
+    )
+    for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
+        words = ", ".join(f"{name} {value:g}" for name, value in weights.items())
+        console.say(f"chosen in the order {order_name(row['seed'])}: {words}")
+
+
+def _changed(metrics: dict[str, Any]) -> str:
+    return ", ".join(console.percent(fraction) for fraction in metrics["changed"])
+
+
+def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json: bool) -> None:
+    """Run what can be run, each into a folder of its own, and say why for the rest."""
+    if (path / CONFIG).exists():
+        raise MarcError(
+            "this folder is one result, not a place for several", got=path, hint="-o ANOTHER"
+        )
+    every.check()
+    refused = {name: reason for name in METHODS if (reason := every.refusal(name)) is not None}
+    names = [name for name in METHODS if name not in refused]
+    if dry_run:
+        _show_estimate_of_all(every, path, names, refused, json=json)
+        return
+    with _watching() as watch:
+        failed = every.write(path, names, watch, force=force)
+    done = [path / name for name in names if name not in failed]
+    labelled = every.stream.row_labels is not None
+    comparison = compare(*done) if labelled and len(done) > 1 else None
+    if json:
+        runs = {each.name: read_result(each, "run")[1] for each in done}
+        result = {"folder": str(path), "runs": runs, "left_out": refused, "failed": failed}
+        if comparison is not None:
+            result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
+        console.as_json(result)
+    else:
+        if comparison is not None:
+            show_runs(comparison)
+        for each in [] if labelled else done:
+            changed = _changed(read_result(each, "run")[1])
+            console.say(f"{each.name}: {changed} % of its answers differ from those without memory")
+        _show_shared(every, [each.name for each in done])
+        again = f"; compare again: marc compare {path}/*" if labelled else ""
+        console.say(f"written: {path}{again}")
+        for name, reason in refused.items():
+            console.say(f"left out: {name}: {reason}")
+    if failed:
+        reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
+
+
+def _show_shared(every: AllMethods, names: list[str]) -> None:
+    """Which methods took a setting that names none."""
+    for key, value in every.settings.items():
+        if "." not in key:
+            takers = [name for name in names if name != "marc" and key in METHODS[name].settings]
+            console.say(f"{key}={value} went to {', '.join(takers)}")
+
+
+def _show_estimate_of_all(
+    every: AllMethods, path: Path, names: list[str], refused: dict[str, str], *, json: bool
+) -> None:
+    if json:
+        console.as_json({"folder": str(path), "would_run": names, "left_out": refused})
+        return
+    console.say(f"{len(every.stream)} images in {len(every.orders)} order(s), into {path}/")
+    console.say(f"would run: {', '.join(names)}")
+    for name, reason in refused.items():
+        console.say(f"left out: {name}: {reason}")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import typer
 
 from marc.cli import console
-from marc.cli._options import describe, open_stream
-from marc.cli._spaces import IMAGES, for_each, mind, sample, with_error
-from marc.cli.sweep import check_spaces
+from marc.cli._options import check_spaces, open_stream
+from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_error
 from marc.errors import one_of
-from marc.results.folder import read_sweep
+from marc.results.folder import describe
+from marc.results.sweep import load_sweep
 from marc.spaces.calibration import REPLICATES, error_size
 from marc.spaces.selection import (
     HINTED_NEIGHBORS,
@@ -54,7 +53,7 @@ def select(
     """
     one_of("test of a lead", test, TESTS)
     whole = replace(open_stream(source, 0), row_labels=None)
-    labelled = read_sweep(Path(settings_from)) if settings_from else None
+    labelled = load_sweep(settings_from) if settings_from else None
     spaces = check_spaces(whole, space)
     settings: _Settings = {}
     if labelled is not None:  # a sample would hide that the sweep is of the same images
@@ -71,7 +70,6 @@ def select(
 
 
 def _next_command(source: str, space: str, settings: _Settings) -> str:
-    """What to type once a space is chosen."""
     words = ["marc", "run", source, "--space", space]
     if space in settings:
         capacity, weight = settings[space]
@@ -97,7 +95,6 @@ def choose(
 def _as_data(
     stream: Stream, selection: Selection, settings_from: str, settings: _Settings
 ) -> dict[str, Any]:
-    """A selection for JSON."""
     return {
         "space": selection.space,
         "tied": list(selection.tied),
@@ -106,7 +103,7 @@ def _as_data(
         "n_replicates": selection.n_replicates,
         "chance": selection.chance,
         "agreement": {str(size): value for size, value in selection.agreement.items()},
-        "predictors_own": list(own_spaces(stream.features, _names(selection))),
+        "predictors_own": list(_own_spaces(stream, selection)),
         "settings_from": settings_from or None,
         "ranking": [
             _candidate_as_data(each, selection, settings.get(each.space))
@@ -115,16 +112,16 @@ def _as_data(
     }
 
 
-def _names(selection: Selection) -> list[str]:
-    """The spaces of a ranking, best first."""
-    return [each.space for each in selection.ranking]
+def _own_spaces(stream: Stream, selection: Selection) -> Sequence[str]:
+    return own_spaces(stream.features, [each.space for each in selection.ranking])
 
 
 def _candidate_as_data(
     candidate: Candidate, selection: Selection, settings: tuple[int, float] | None
 ) -> dict[str, Any]:
-    """One space of the ranking for JSON."""
     lead = selection.leads.get(candidate.space)
+    hinted = selection.n_neighbors == HINTED_NEIGHBORS
+    capacity, weight = settings or (None, None)
     return {
         "space": candidate.space,
         "pseudo_purity": candidate.pseudo_purity,
@@ -138,11 +135,9 @@ def _candidate_as_data(
         "antihub_fraction": candidate.antihub_fraction,
         "n_duplicates": candidate.n_duplicates,
         "recall": candidate.recall,
-        "capacity_hint": list(candidate.capacity_hint)
-        if selection.n_neighbors == HINTED_NEIGHBORS
-        else None,
-        "capacity": None if settings is None else settings[0],
-        "weight": None if settings is None else settings[1],
+        "capacity_hint": list(candidate.capacity_hint) if hinted else None,
+        "capacity": capacity,
+        "weight": weight,
     }
 
 
@@ -175,18 +170,17 @@ def show(
         )
     console.table(columns, rows)
     _explain(selection, settings_from)
-    mind(
+    note_neighbors(
         {each.space: each.n_duplicates for each in selection.ranking},
         {each.space: each.recall for each in selection.ranking},
     )
-    own = own_spaces(stream.features, _names(selection))
+    own = _own_spaces(stream, selection)
     if own and len(selection.ranking) > 1:
         console.say(f"{', '.join(own)}: the predictor's own; shares its mistakes and ranks high")
     _conclude(selection)
 
 
 def _explain(selection: Selection, settings_from: str) -> None:
-    """What the columns are."""
     console.say(f"±: 95 %, for all spaces at once; by chance: {console.percent(selection.chance)}")
     console.say("pseudo-purity: neighbours that share the predictor's answer; not yet a gain")
     if len(selection.ranking) > 1:
@@ -201,14 +195,13 @@ def _explain(selection: Selection, settings_from: str) -> None:
 
 def _agreements(selection: Selection) -> str:
     """How often smaller batches agree; those behind the errors are shown if there is no other."""
-    shares = dict(selection.agreement)
-    if len(shares) > 1:
-        del shares[error_size(selection.n_images)]
-    return ", ".join(f"{size}: {100 * share:.0f} %" for size, share in shares.items())
+    agreement = dict(selection.agreement)
+    if len(agreement) > 1:
+        del agreement[error_size(selection.n_images)]
+    return ", ".join(f"{size}: {100 * part:.0f} %" for size, part in agreement.items())
 
 
 def _conclude(selection: Selection) -> None:
-    """The answer in words."""
     first = selection.ranking[0].space
     if len(selection.ranking) == 1:
         console.heading(f"choose {first}: there is no other")

@@ -11,16 +11,14 @@ import numpy as np
 import typer
 
 from marc.cli import console
-from marc.cli._options import IN_ORDER, check_seeds, describe, open_stream
-from marc.errors import MarcError
+from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
-from marc.results.folder import INTERVALS, Folder, read_result, read_sweep
-from marc.stats import envelope_bootstrap
+from marc.results.folder import Folder, read_stored
+from marc.results.sweep import envelope, load_sweep, sweep_config, sweep_into, sweep_of
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
-_REPLICATES = 2000  # draws of the images for the interval of an oracle gain
-_GRID = 1  # the place of the oracle over the grid among the scores of a space
+_GRID = 1  # the index of the oracle over the grid among the scores of a space
 
 
 def sweep(
@@ -48,22 +46,25 @@ def sweep(
     """
     stream = open_stream(source, views)
     job = plan_sweep(stream, capacity, weight, check_seeds(seed, in_order=in_order), policy)
-    config = _protocol(source, job, check_spaces(stream, space))
-    sources = [read_sweep(Path(path)) for path in held_out]
+    config = sweep_config(job, check_spaces(stream, space), stream)
+    sources = [load_sweep(path) for path in held_out]
     if sources:
         images = stream.features.images
         check_sources(sources, images, job.capacities, job.weights, config["spaces"])
     path = Path(output or _default_folder(job, config))
     if dry_run:
-        _foresee(path, stream, config)
+        _show_estimate(path, stream, config)
         return
-    folder = Folder(path, config, force=force)
+    folder = Folder.open(path, config, force=force)
     if not folder.done:
-        _finish(folder, job, config["spaces"])
-    result = read_sweep(path)
+        with console.progress() as bar:
+            sweep_into(folder, job, console.reporter(bar))
+    stored = read_stored(path, "sweep")
+    result, metrics = sweep_of(stored), stored.metrics
     scores = _summarise(result, sources)
-    _, metrics = read_result(path, "sweep")
-    intervals = _oracle_intervals(metrics, result)
+    # a folder of an older version has no intervals
+    oracles = metrics.get("envelope") or envelope(result)
+    intervals = {name: row["gain_interval"] for name, row in oracles["spaces"].items()}
     if json:
         rows = {name: [_as_data(score) for score in row] for name, row in scores.items()}
         for name, ends in intervals.items():
@@ -71,17 +72,9 @@ def sweep(
         console.as_json({"folder": str(path), "config": config, "metrics": metrics, "scores": rows})
     else:
         _show(result, scores, intervals, config)
+        for note in _notes(scores, config, oracles["n_replicates"]):
+            console.say(note)
         console.say(f"{'already there' if folder.done else 'written'}: {path}")
-
-
-def check_spaces(stream: Stream, given: list[str]) -> list[str]:
-    """Known and distinct names, before anything is written."""
-    spaces = given or list(stream.spaces)
-    if len(set(spaces)) < len(spaces):
-        raise MarcError("a space is named twice", got=" ".join(spaces), allowed="each name once")
-    for space in spaces:
-        stream.features.dim(space)
-    return spaces
 
 
 def _default_folder(job: SweepJob, config: dict[str, Any]) -> str:
@@ -99,21 +92,7 @@ def _default_folder(job: SweepJob, config: dict[str, Any]) -> str:
     return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
-def _protocol(source: str, job: SweepJob, spaces: list[str]) -> dict[str, Any]:
-    """Everything that decides the result, as data."""
-    return {
-        **describe("sweep", source, job.stream),
-        "images": sorted(job.stream.features.images),
-        "spaces": spaces,
-        "capacities": list(job.capacities),
-        "weights": list(job.weights),
-        "seeds": list(job.seeds),
-        "settings": job.settings,
-        "transductive": [space for space in spaces if "+" in space],
-    }
-
-
-def _foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
     """What a sweep would do, and the arithmetic it takes at most."""
     spaces, size = config["spaces"], len(stream)
     cells = len(config["capacities"]) * len(config["weights"]) * len(config["seeds"])
@@ -126,62 +105,6 @@ def _foresee(path: Path, stream: Stream, config: dict[str, Any]) -> None:
         products = f"at most {work:.1f} billion operations"
         note = "done already" if f"space-{number}" in done else products
         console.say(f"  {space}: {note}")
-
-
-def _finish(folder: Folder, job: SweepJob, spaces: list[str]) -> None:
-    """Sweep the spaces that are not done yet, then write the result."""
-    intervals = {}
-    with console.progress() as bar:
-        task = bar.add_task("trajectories", total=len(spaces), note="")
-        _ = job.histories
-        for number, space in enumerate(spaces):
-            bar.update(task, description=space, completed=number)
-            done = folder.part(f"space-{number}")
-            if done is None:
-                lower, upper = job.space(space)
-                done = {"lower": lower, "upper": upper}
-                folder.keep_part(f"space-{number}", done)
-            intervals[space] = (done["lower"], done["upper"])
-        bar.update(task, description="interval of each oracle gain", completed=len(spaces))
-        result = job.result(intervals)
-        envelopes = _envelope(result)
-    arrays = {
-        "ids": np.array(job.stream.features.ids),
-        "base_correct": result.base_correct,
-        **{f"lower/{name}": ends[0] for name, ends in intervals.items()},
-        **{f"upper/{name}": ends[1] for name, ends in intervals.items()},
-    }
-    metrics = {
-        "selection": "fixed",
-        "axes": ["space", "capacity", "weight", "seed"],
-        "accuracy": result.accuracy.tolist(),
-        "base_accuracy": result.base_accuracy.tolist(),
-        "envelope": envelopes,
-    }
-    folder.finish(metrics, {INTERVALS: arrays})
-
-
-def _envelope(sweep: Sweep) -> dict[str, Any]:
-    """The oracle gain of each space over the grid, with its interval over images.
-
-    The capacity is the one that is best on all images; the weight is chosen anew in each draw.
-    """
-    spaces = {}
-    for space in sweep.spaces:
-        best = sweep.oracle(space)
-        place = sweep.capacities.index(best.capacity)
-        lower, upper = (ends[:, place] for ends in sweep.intervals[space])
-        gain, low, high = envelope_bootstrap(
-            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=_REPLICATES
-        )
-        spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
-    return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
-
-
-def _oracle_intervals(metrics: dict[str, Any], sweep: Sweep) -> dict[str, list[float]]:
-    """The interval of each oracle gain; a folder of an older version has none stored."""
-    stored = metrics.get("envelope") or _envelope(sweep)
-    return {space: row["gain_interval"] for space, row in stored["spaces"].items()}
 
 
 def _summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
@@ -201,7 +124,6 @@ def _summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:
 
 
 def _as_data(score: Score) -> dict[str, Any]:
-    """A score for JSON."""
     spread = score.spread
     return {
         "selection": score.selection,
@@ -251,35 +173,30 @@ def _show(
         rows.append(cells)
     console.say("gain in points over no memory, mean (sd over orders)")
     console.table(columns, rows)
-    for note in _notes(scores, config):
-        console.say(note)
 
 
-def _notes(scores: dict[str, list[Score]], config: dict[str, Any]) -> list[str]:
-    """What the table cannot say."""
-    found = []
+def _notes(scores: dict[str, list[Score]], config: dict[str, Any], n_draws: int) -> list[str]:
+    notes = []
     if any("/" in _setting(score) for row in scores.values() for score in row):
-        found.append("several w: an oracle chooses one for each order")
+        notes.append("several w: an oracle chooses one for each order")
     *_, last = next(iter(scores.values()))
     if last.selection == "held_out":
-        found.append(f"held-out: K and w chosen on {last.chosen_on}")
+        notes.append(f"held-out: K and w chosen on {last.chosen_on}")
     else:
-        found.append(
-            f"95 % interval of the oracle at that K over images: {_REPLICATES:,} draws of them,\n"
-            "w chosen anew in each"
+        notes.append(
+            f"95 % interval of the oracle at that K over images: {n_draws:,} draws of them,\n"
+            "w chosen again in each"
         )
     if config["transductive"]:
-        found.append(f"transductive spaces: {', '.join(config['transductive'])}")
-    return found
+        notes.append(f"transductive spaces: {', '.join(config['transductive'])}")
+    return notes
 
 
 def _gain(score: Score) -> str:
-    """A gain with its spread over orders."""
     spread = "" if math.isnan(score.spread) else f" ({100 * score.spread:.2f})"
     return console.points(score.gain) + spread
 
 
 def _setting(score: Score) -> str:
-    """Capacity and the weights that were chosen."""
     weights = "/".join(f"{weight:.3g}" for weight in dict.fromkeys(score.weights))
     return f"{score.capacity}, {weights}"

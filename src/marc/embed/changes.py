@@ -17,7 +17,7 @@ from marc.embed.workers import content_of
 from marc.encoders.prompts import Prototypes, embed_prompts
 from marc.errors import MarcError, integer
 from marc.pictures.image_set import ImageSet
-from marc.results.files import differences
+from marc.results.files import PARTIAL, differences
 from marc.results.locks import LOCK, locked
 from marc.types import OnProgress
 
@@ -199,7 +199,7 @@ def writing(path: Path) -> Iterator[None]:
     _refuse_foreign(path)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path, "another marc embed is filling this store"):
-        for left in path.rglob("*.partial"):
+        for left in (*path.rglob("*.partial"), *path.rglob(f"*{PARTIAL}")):
             left.unlink()
         try:
             yield

@@ -24,6 +24,7 @@ from marc.embed.workers import Prepared, Workers
 from marc.errors import MarcError
 from marc.pictures.decoding import REASONS
 from marc.pictures.image_set import ImageSet
+from marc.results.files import write_whole
 from marc.types import OnProgress
 
 _PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views
@@ -219,7 +220,5 @@ def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
     rows = [(str(ids[row]), REASONS[int(status[row])]) for row in np.flatnonzero(status)]
     text = io.StringIO()
     csv.writer(text).writerows([("id", "reason"), *rows])
-    partial = store.path / f"{QUARANTINE}.partial"
-    partial.write_text(text.getvalue())
-    partial.replace(store.path / QUARANTINE)
+    write_whole(store.path / QUARANTINE, text.getvalue().encode())
     return tuple(rows)

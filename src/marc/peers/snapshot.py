@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
+from marc.results.files import write_whole
 from marc.stream import digest, end_digest
 from marc.types import AnyMethod
 
@@ -20,16 +21,14 @@ _FORMAT = "marc-memory"
 
 def save_snapshot(method: AnyMethod, path: str | Path) -> None:
     """Write what a method remembers; a killed write leaves the old file as it was."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     path = Path(path)
     state = method.state()
     told = {name: value for name, value in state.items() if name != "arrays"}
     header = {"format": _FORMAT, "digest": _digest(state["arrays"]), **told}
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    save_file(state["arrays"], partial, metadata={"marc": json.dumps(header)})
-    partial.replace(path)
+    write_whole(path, save(state["arrays"], metadata={"marc": json.dumps(header)}))
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -47,6 +47,7 @@ def replay_tda(method: TDA, stream: Stream) -> Run:
         trajectory=trajectory,
         labels=stream.labels,
         weights=np.zeros(len(order)),
+        seed=stream.seed,
     )
 
 

@@ -170,6 +170,7 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
         trajectory=admitted.trajectory,
         labels=stream.labels,
         weights=weights[stream.order],
+        seed=stream.seed,
     )
 
 

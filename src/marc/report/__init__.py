@@ -3,11 +3,23 @@
 `build.py` is the way through: open the folders (`inputs.py`), decide what the page is about
 (`setting.py`), say it (`story.py`), draw it (`figures.py`, `style.py`), read the memory again for
 single images (`explorer.py`, `thumbnails.py`), and put it all into one file.
+
+The package is also the verb: `marc.report(folder, output="report.html")`.
 """
 
 from __future__ import annotations
 
-from marc.report.build import QUERIES, Report, write_report
+import sys
+from types import ModuleType
+
+from marc.report.build import QUERIES, Report, report
 from marc.report.thumbnails import Pictures, pictures_of
 
-__all__ = ["QUERIES", "Pictures", "Report", "pictures_of", "write_report"]
+__all__ = ["QUERIES", "Pictures", "Report", "pictures_of"]
+
+
+class _Verb(ModuleType):
+    __call__ = staticmethod(report)
+
+
+sys.modules[__name__].__class__ = _Verb

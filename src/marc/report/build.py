@@ -26,8 +26,8 @@ from marc.report.story import Story, class_table, tell
 from marc.report.style import INK, LINE, MUTED, drawing
 from marc.report.text import weight_text
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
-from marc.results.files import write_whole
-from marc.results.folder import read_sweep
+from marc.results.files import whole_file, write_whole
+from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 QUERIES = 200
@@ -55,10 +55,9 @@ class Report:
     """Files of the figures, where they were asked for."""
 
 
-def write_report(
-    folders: Sequence[str | Path],
-    output: str | Path,
-    *,
+def report(
+    *folders: str | Path,
+    output: str | Path = "report.html",
     against: str | None = None,
     figures: str | Path | None = None,
     n_queries: int = QUERIES,
@@ -84,7 +83,7 @@ def write_report(
     output = Path(output)
     progress("opening the stream again")
     inputs = read_inputs([Path(folder) for folder in folders])
-    others = [read_sweep(Path(folder)) for folder in held_out]
+    others = [load_sweep(folder) for folder in held_out]
     options = {
         "against": against,
         "queries": n_queries,
@@ -288,10 +287,9 @@ def _save_figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:
     for name, figure in figures.items():
         for kind in _FORMATS:
             path = folder / f"{name}.{kind}"
-            partial = path.with_name(path.name + ".new")
             date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
             background = {"facecolor": "white"} if kind == "png" else {}
-            figure.savefig(partial, format=kind, metadata=date, **background)
-            partial.replace(path)
+            with whole_file(path) as file:
+                figure.savefig(file, format=kind, metadata=date, **background)
             written.append(path)
     return written

@@ -18,7 +18,7 @@ from marc.replay.lifetimes import History
 from marc.replay.replay import admit
 from marc.replay.sweep import SETTINGS, Score, Sweep, plan_sweep
 from marc.report.inputs import Inputs
-from marc.results.folder import sweep_of
+from marc.results.sweep import sweep_of
 from marc.scores import Int, fuse
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory

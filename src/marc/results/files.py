@@ -7,12 +7,13 @@ import json
 import os
 import platform
 import time
+import uuid
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from marc.errors import MarcError
 
 ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
 """Libraries that features of pictures come through."""
+PARTIAL = ".new"
+"""How the name of a file ends while it is written."""
 
 
 def versions(*more: str) -> dict[str, str]:
@@ -89,10 +92,39 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one piece: under its name there is the old one, or the whole new one."""
-    partial = path.with_name(path.name + ".new")
-    partial.write_bytes(content)
-    partial.replace(path)
+    """Write a file in one piece, see `whole_file`."""
+    with whole_file(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write in one piece: under its name there is the old one, or the whole new one.
+
+    Each writer has a temporary name of its own, and a crash of the system after the end leaves the
+    new file.
+    """
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
+    try:
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def add_to_log(path: Path, event: str, **details: Any) -> None:
@@ -131,11 +163,9 @@ def read_arrays(path: Path, what: str, allowed: str | None = None) -> dict[str, 
 
 def write_arrays(path: Path, arrays: Arrays, *, compressed: bool = False) -> None:
     """Write arrays; a killed or failed write leaves the old file, or none, under this name."""
-    partial = path.with_name(path.name + ".new")
     save = np.savez_compressed if compressed else np.savez
-    with partial.open("wb") as file:
+    with whole_file(path) as file:
         save(file, allow_pickle=False, **arrays)
-    partial.replace(path)
 
 
 def cache_folder() -> Path:

@@ -8,7 +8,7 @@ that is not a result of ours is never touched.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,53 +16,69 @@ from typing import Any
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.replay.sweep import Sweep
 from marc.results.files import (
+    PARTIAL,
     Arrays,
     add_to_log,
     read_arrays,
     read_json,
+    sync_folder,
     versions,
     write_arrays,
     write_json,
 )
+from marc.stream import Stream
 
 CONFIG, _METRICS, LOG, _TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
-PREDICTIONS, INTERVALS = "predictions.npz", "intervals.npz"  # of a run, of a sweep
+_ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
-_NOT_IDENTITY = ("versions", "source")  # a pack is known by its digests, not by its path
+_KINDS = ("run", "sweep", "study")
+NOT_IDENTITY = ("versions", "source", "title")
+"""Settings that do not decide a result: a pack is known by its digests, not by its path."""
 
 
+@dataclass(frozen=True)
 class Folder:
     """One result in the making: finished parts, a log, and at the end the result itself."""
 
-    def __init__(
-        self, path: Path, config: Mapping[str, Any], *, force: bool = False, begin: bool = True
-    ) -> None:
-        if not path.name:
-            raise MarcError("a result needs a folder of its own", got=path, hint="-o FOLDER")
-        self.path = path
-        self.config = json.loads(json.dumps(config))
-        self.work, self._old = (path.with_name(path.name + end) for end in (".partial", ".old"))
-        for place in (path, self.work, self._old):
-            _refuse_foreign(place)
-        refuse_inside_another(path)
-        self.done = not force and (path / CONFIG).exists() and self._holds_this()
+    path: Path
+    config: dict[str, Any]
+    done: bool
+    """Whether the result is there already."""
+    force: bool = False
+    """Whether everything is computed again."""
+
+    @classmethod
+    def open(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> Folder:
+        """Look at a path, and refuse it where it holds something else; nothing is written."""
+        refuse_foreign(path)
+        for beside in _beside(path):
+            refuse_foreign(beside)
         if force:
             _refuse_strangers(path)
-        if self.done or not begin:
-            return
-        if force or not self._same(self.work) or self._made_with(self.work) != versions():
-            _remove(self.work)  # parts of one result are computed by one set of libraries
+        data = json.loads(json.dumps(config))
+        return cls(path, data, not force and _holds(path, data), force)
+
+    def begin(self) -> None:
+        """Start, or go on with the parts that are there: one set of libraries computes them all."""
+        stored = read_json(self.work / CONFIG) if (self.work / CONFIG).is_file() else {}
+        same = not differing(stored, self.config) and stored.get("versions") == versions()
+        if self.force or not same:
+            _remove(self.work)
         self.work.mkdir(parents=True, exist_ok=True)
         write_json(self.work / CONFIG, {**self.config, "versions": versions()})
         self.log("started")
 
+    @property
+    def work(self) -> Path:
+        """Where the parts are kept."""
+        return _beside(self.path)[0]
+
     @staticmethod
     def parts_done(path: Path) -> list[str]:
         """Names of the parts that an unfinished result already has."""
-        work = path.with_name(path.name + ".partial")
-        return sorted(part.name.removesuffix(_PART) for part in work.glob(f"*{_PART}"))
+        parts = _beside(path)[0].glob(f"*{_PART}")
+        return sorted(part.name.removesuffix(_PART) for part in parts)
 
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
         """A part that an earlier call finished, if there is one."""
@@ -81,80 +97,106 @@ class Folder:
     def finish(
         self,
         metrics: Mapping[str, Any],
-        files: Mapping[str, Arrays],
+        arrays: Arrays,
         timing: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the result, put the folder in its place and drop the parts."""
-        for name, arrays in files.items():
-            write_arrays(self.work / name, arrays, compressed=True)
+        write_arrays(self.work / _ARRAYS[self.config["kind"]], arrays, compressed=True)
         write_json(self.work / _METRICS, metrics)
         if timing is not None:  # apart: metrics are the same whenever they are computed again
             write_json(self.work / _TIMING, timing)
         self.log("finished")
-        _remove(self._old)
+        work, old = _beside(self.path)
+        _remove(old)
         if self.path.exists():
-            self.path.rename(self._old)
-        self.work.rename(self.path)
-        _remove(self._old)
-        for part in self.path.glob(f"*{_PART}"):
-            part.unlink()
-
-    def _holds_this(self) -> bool:
-        if self._same(self.path) and (self.path / _METRICS).is_file():
-            return True
-        stored = read_json(self.path / CONFIG)
-        names = [n for n in {**stored, **self.config} if stored.get(n) != self.config.get(n)]
-        names = [name for name in names if name not in _NOT_IDENTITY]
-        raise MarcError(
-            "this folder holds another result",
-            got=f"{self.path}: it differs in {', '.join(names)}",
-            hint="another -o FOLDER, or --force to replace it",
-        )
-
-    def _same(self, place: Path) -> bool:
-        stored = read_json(place / CONFIG) if (place / CONFIG).is_file() else {}
-        return all(
-            stored.get(name) == self.config.get(name)
-            for name in {**stored, **self.config}
-            if name not in _NOT_IDENTITY
-        )
-
-    @staticmethod
-    def _made_with(place: Path) -> object:
-        return read_json(place / CONFIG).get("versions") if (place / CONFIG).is_file() else None
+            self.path.rename(old)
+        work.rename(self.path)
+        sync_folder(self.path.parent)
+        _remove(old)
+        for left in (*self.path.glob(f"*{_PART}"), *self.path.glob(f"*{PARTIAL}")):
+            left.unlink()
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Never touch what is not ours: a result has a configuration that says its kind.
+def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:
+    """What a configuration says of the stream; orders are recorded by their seeds."""
+    fingerprint = stream.fingerprint
+    del fingerprint["order"]
+    return {
+        "kind": kind,
+        "source": source,
+        "stream": stream.name,
+        "n_images": len(stream),
+        "n_classes": stream.n_classes,
+        "n_views": stream.n_views,
+        "fingerprint": fingerprint,
+    }
 
-    An empty folder may be filled, and so may one in which only the writing of the configuration
-    was begun.
+
+def differing(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Names of what decides a result and is not the same in two configurations."""
+    names = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
+    return [name for name in names if name not in NOT_IDENTITY]
+
+
+def refuse_foreign(
+    path: Path, kinds: Collection[str] = _KINDS, own: Collection[str] = (), mark: str = CONFIG
+) -> None:
+    """Never touch what is not ours: a result has a configuration that names its kind.
+
+    A folder may be filled that holds nothing but what is in `own`, or a configuration that was
+    begun to be written. A result cannot be inside the folder of another.
+
+    Args:
+        path: where the result is to be.
+        kinds: kinds of results that may be there.
+        own: names of files that are there before the configuration.
+        mark: a file by which a folder is known even where its configuration is damaged.
     """
-    if not path.exists():
-        return
-    if path.is_dir():
-        if {file.name for file in path.iterdir()} <= {f"{CONFIG}.new"}:
-            return
-        if (path / CONFIG).is_file() and "kind" in read_json(path / CONFIG):
-            return
-    raise MarcError(
-        "this path is not a result of marc, so it is left alone", got=path, hint="-o FOLDER"
-    )
-
-
-def refuse_inside_another(path: Path) -> None:
-    """A result of its own cannot lie in the folder of another."""
+    noun = "result" if len(kinds) > 1 else next(iter(kinds))
+    if not path.name:
+        raise MarcError(f"a {noun} needs a folder of its own", got=path, hint="-o FOLDER")
     for parent in path.parents:
         if (parent / CONFIG).is_file() and (parent / LOG).is_file():
             raise MarcError(
                 "a result cannot lie inside another", got=path, hint=f"-o {parent}-{path.name}"
             )
+    if not path.exists():
+        return
+    if path.is_dir():
+        names = {file.name for file in path.iterdir()}
+        begun = {name for name in names if name.startswith(CONFIG) and name.endswith(PARTIAL)}
+        if names <= {*own, *begun} or (mark != CONFIG and mark in names):
+            return
+        if (damaged_is_none(path / CONFIG) or {}).get("kind") in kinds:
+            return
+    raise MarcError(
+        f"this path is not a {noun} of marc, so it is left alone", got=path, hint="-o FOLDER"
+    )
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Where a folder is made, and where the one before it goes."""
+    return path.with_name(path.name + ".partial"), path.with_name(path.name + ".old")
+
+
+def _holds(path: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a folder is the result of this configuration; that of another is refused."""
+    if not (path / CONFIG).exists():
+        return False
+    names = differing(read_json(path / CONFIG), config)
+    if names or not (path / _METRICS).is_file():
+        raise MarcError(
+            "this folder holds another result",
+            got=f"{path}: it differs in {', '.join(names)}",
+            hint="another -o FOLDER, or --force to replace it",
+        )
+    return True
 
 
 def _refuse_strangers(path: Path) -> None:
     """Never replace a folder into which somebody has put files of their own."""
     files = sorted(path.iterdir()) if path.is_dir() else []
-    written = (".json", ".jsonl", ".npz", ".new")
+    written = (".json", ".jsonl", ".npz", PARTIAL)
     others = [file.name for file in files if file.is_dir() or file.suffix not in written]
     if others:
         raise MarcError(
@@ -173,25 +215,9 @@ def _remove(path: Path) -> None:
     path.rmdir()
 
 
-def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
-    partial = path.name.endswith(".partial")
-    if partial or not (path / CONFIG).is_file() or not (path / _METRICS).is_file():
-        begun = partial or path.with_name(path.name + ".partial").exists()
-        raise MarcError(
-            f"there is no finished {kind} here",
-            got=path,
-            hint=f"call marc {kind} again to finish it" if begun else f"marc {kind} ... -o {path}",
-        )
-    config = read_json(path / CONFIG)
-    if config.get("kind") != kind:
-        raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
-    return config, read_json(path / _METRICS)
-
-
 @dataclass(frozen=True)
 class Stored:
-    """A finished result as it lies on disk."""
+    """A finished result as it is on disk."""
 
     path: Path
     config: dict[str, Any]
@@ -204,36 +230,30 @@ class Stored:
 def read_stored(path: Path, kind: str) -> Stored:
     """Everything about a finished result of one kind."""
     config, metrics = read_result(path, kind)
-    name = {"run": PREDICTIONS, "sweep": INTERVALS}[kind]
-    arrays = read_arrays(path / name, f"the arrays of a {kind}")
-    return Stored(path, config, metrics, arrays, _read_timing(path / _TIMING))
+    arrays = read_arrays(path / _ARRAYS[kind], f"the arrays of a {kind}")
+    # no number depends on the time
+    return Stored(path, config, metrics, arrays, damaged_is_none(path / _TIMING) or {})
 
 
-def _read_timing(path: Path) -> dict[str, Any]:
-    """How long a result took; a damaged file is as none, since no number depends on it."""
+def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
+    partial = path.name.endswith(".partial")
+    if partial or not (path / CONFIG).is_file() or not (path / _METRICS).is_file():
+        begun = partial or _beside(path)[0].exists()
+        raise MarcError(
+            f"there is no finished {kind} here",
+            got=path,
+            hint=f"call marc {kind} again to finish it" if begun else f"marc {kind} ... -o {path}",
+        )
+    config = read_json(path / CONFIG)
+    if config.get("kind") != kind:
+        raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
+    return config, read_json(path / _METRICS)
+
+
+def damaged_is_none(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None where there is none, or it is damaged."""
     try:
-        return read_json(path) if path.is_file() else {}
+        return read_json(path) if path.is_file() else None
     except MarcError:
-        return {}
-
-
-def read_sweep(path: Path) -> Sweep:
-    """The sweep of a finished folder."""
-    return sweep_of(read_stored(path, "sweep"))
-
-
-def sweep_of(stored: Stored) -> Sweep:
-    """A sweep from its configuration and its intervals."""
-    config, arrays = stored.config, stored.arrays
-    return Sweep(
-        capacities=tuple(config["capacities"]),
-        weights=tuple(float(weight) for weight in config["weights"]),
-        seeds=tuple(config["seeds"]),
-        intervals={
-            name: (arrays[f"lower/{name}"], arrays[f"upper/{name}"]) for name in config["spaces"]
-        },
-        base_correct=arrays["base_correct"],
-        stream=config["stream"],
-        images=frozenset(config["images"]),
-        settings=config["settings"],
-    )
+        return None

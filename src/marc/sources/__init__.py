@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -95,7 +95,8 @@ def load_stream(
         n_views: M, the first views. By default all that are stored, and of the lab the plain
             picture alone; the lab draws as many as are asked for.
     """
-    stream = _open(os.fspath(source), on_progress, n_views)
+    text = os.fspath(source)
+    stream = replace(_open(text, on_progress, n_views), source=text)
     return stream if n_views is None else stream.with_views(n_views)
 
 

@@ -219,6 +219,35 @@ def measure(
     )
 
 
+def geometry_of(
+    stream: Stream,
+    spaces: Sequence[str] | None = None,
+    *,
+    n_neighbors: Sequence[int] = (5, 10),
+    n_replicates: int = REPLICATES,
+    seed: int = 0,
+) -> dict[str, Geometry]:
+    """Measure several spaces of a stream, as `marc geometry` does; see `measure`.
+
+    Args:
+        stream: any stream; without labels there is no purity.
+        spaces: names, all stored ones by default; see `Features.keys` for transforms.
+        n_neighbors: kappa.
+        n_replicates: batches behind the intervals; 0 for no intervals.
+        seed: of the batches.
+
+    >>> import marc
+    >>> spaces = marc.geometry_of(marc.synthetic_stream(n_images=100), n_replicates=0)
+    >>> [name for name in spaces if spaces[name].measures[10].pseudo_purity.estimate > 0.5]
+    ['classes', 'both']
+    """
+    plain = stream.with_views(1)  # pseudo-labels are of plain images, and are computed once
+    return {
+        name: measure(plain, name, n_neighbors, n_replicates=n_replicates, seed=seed)
+        for name in (stream.spaces if spaces is None else spaces)
+    }
+
+
 def pseudo_labels(stream: Stream) -> Int:
     """The predictor's answers to the plain images, by stored row (N,): labels for those without."""
     features = stream.features

@@ -44,7 +44,7 @@ def study_as_asked(options: Asked) -> int:
     read = read_plan(path)
     asked = _chosen_experiments(options.only)
     place = Path(options.output or f"studies/{path.stem}")
-    folder = StudyFolder(place, read.as_data(), force=options.force)
+    folder = StudyFolder.open(place, read.as_data(), force=options.force)
     if options.dry_run:
         names = [each.name for each in asked if folder.record(each.name)]
         with console.notes():

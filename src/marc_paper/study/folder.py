@@ -18,9 +18,10 @@ from typing import Any, final
 
 from marc.errors import MarcError
 from marc.results.files import (
+    PARTIAL,
     Arrays,
     add_to_log,
-    changed,
+    flatten,
     read_arrays,
     read_json,
     versions,
@@ -28,7 +29,14 @@ from marc.results.files import (
     write_json,
     write_whole,
 )
-from marc.results.folder import CONFIG, LOG, refuse_inside_another
+from marc.results.folder import (
+    CONFIG,
+    LOG,
+    NOT_IDENTITY,
+    damaged_is_none,
+    differing,
+    refuse_foreign,
+)
 from marc.results.locks import LOCK, locked
 from marc_paper.study.formats import Files
 
@@ -36,26 +44,32 @@ INDEX = "index.html"
 _STREAMS = "streams.json"
 _RECORDS, _WORK = "records", "work"
 _PARTS = ("tables", "figures", _RECORDS, _WORK)
-_NOT_IDENTITY = ("title",)  # a name may change
 
 
 @final
+@dataclass(frozen=True)
 class StudyFolder:
     """A study on disk, finished or not. Nothing is written before `begin`."""
 
-    def __init__(self, path: Path, plan: Mapping[str, Any], *, force: bool = False) -> None:
-        _refuse_foreign(path)
-        refuse_inside_another(path)
-        self.path = path
-        self._config = json.loads(json.dumps({"kind": "study", "plan": plan}))
-        self._force = force
-        names = _differences(path, self._config["plan"])
+    path: Path
+    plan: dict[str, Any]
+    force: bool = False
+
+    @classmethod
+    def open(cls, path: Path, plan: Mapping[str, Any], *, force: bool = False) -> StudyFolder:
+        """Look at a path, and refuse it where it holds something else; nothing is written."""
+        refuse_foreign(path, ("study",), {LOCK, *_PARTS}, _STREAMS)
+        data = json.loads(json.dumps(plan))
+        # a damaged configuration differs in nothing
+        stored = (damaged_is_none(path / CONFIG) or {}).get("plan", data)
+        names = differing(flatten(stored), flatten(data))
         if names and not force:
             raise MarcError(
                 "this folder holds the study of another plan",
                 got=f"{path}: it differs in {', '.join(names[:6])}",
-                hint="another -o FOLDER, or --force to make it anew; work that holds is kept",
+                hint="another -o FOLDER, or --force to make it again; work that holds is kept",
             )
+        return cls(path, data, force)
 
     @contextmanager
     def begin(self, streams: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
@@ -65,17 +79,20 @@ class StudyFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path, "another marc study is writing into this folder"):
+            for left in self.path.rglob(f"*{PARTIAL}"):  # of a writer that was killed
+                left.unlink()
             known = self.streams
             other = [n for n, s in streams.items() if known.get(n, s)["digest"] != s["digest"]]
-            if other and not self._force:
+            if other and not self.force:
                 raise MarcError(
                     "the study in this folder was made of other features",
                     got=f"{self.path}: changed since: {', '.join(f'streams.{n}' for n in other)}",
-                    hint="another -o FOLDER, or --force to make it anew",
+                    hint="another -o FOLDER, or --force to make it again",
                 )
             for part in _PARTS:
                 (self.path / part).mkdir(exist_ok=True)
-            write_json(self.path / CONFIG, {**self._config, "versions": versions("matplotlib")})
+            config = {"kind": "study", "plan": self.plan, "versions": versions("matplotlib")}
+            write_json(self.path / CONFIG, config)
             write_json(self.path / _STREAMS, {**known, **streams})
             yield
 
@@ -99,20 +116,19 @@ class StudyFolder:
 
     def record(self, experiment: str) -> dict[str, Any] | None:
         """What is recorded of an experiment that this plan has finished, if it still counts."""
-        plan = _plan_digest(self._config["plan"])
-        return _record(self.path, experiment, plan, self.streams)
+        return _record(self.path, experiment, _plan_digest(self.plan), self.streams)
 
     def finish(
         self, experiment: str, files: Files, streams: Sequence[str], record: Mapping[str, Any]
     ) -> None:
         """Write the files of an experiment over some streams, then its record."""
         path = self.path / _RECORDS / f"{experiment}.json"
-        before = _damaged_is_none(path) or {}
+        before = damaged_is_none(path) or {}
         for name, content in files.items():
             write_whole(self.path / name, content)
         known = self.streams
         of = {
-            "plan": _plan_digest(self._config["plan"]),
+            "plan": _plan_digest(self.plan),
             "streams": {name: known[name]["digest"] for name in streams},
             "files": {name: _digest(content) for name, content in sorted(files.items())},
         }
@@ -131,7 +147,7 @@ class StudyFolder:
 
 def _plan_digest(plan: Mapping[str, Any]) -> str:
     """By which a record knows the plan it was made for."""
-    decisive = {name: value for name, value in plan.items() if name not in _NOT_IDENTITY}
+    decisive = {name: value for name, value in plan.items() if name not in NOT_IDENTITY}
     return _digest(json.dumps(decisive, sort_keys=True).encode())
 
 
@@ -150,7 +166,7 @@ class StoredStudy:
 
 def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
     """The finished experiments of a study, with their tables."""
-    config = _damaged_is_none(path / CONFIG) or {}
+    config = damaged_is_none(path / CONFIG) or {}
     if config.get("kind") != "study" or "plan" not in config:
         raise MarcError("there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}")
     plan, streams = _plan_digest(config["plan"]), _read_streams(path)
@@ -165,37 +181,14 @@ def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
     return StoredStudy(path, config, records, tables, streams)
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Refuse a path that holds something else than a study of ours."""
-    if not path.name:
-        raise MarcError("a study needs a folder of its own", got=path, hint="-o FOLDER")
-    if not path.exists():
-        return
-    if path.is_dir():
-        names = {file.name for file in path.iterdir()}
-        if names <= {LOCK, f"{CONFIG}.new", *_PARTS} or _STREAMS in names:
-            return
-        if (_damaged_is_none(path / CONFIG) or {}).get("kind") == "study":
-            return
-    raise MarcError(
-        "this path is not a study of marc, so it is left alone", got=path, hint="-o FOLDER"
-    )
-
-
-def _differences(path: Path, plan: Mapping[str, Any]) -> list[str]:
-    """What of a plan is not as in the folder; a damaged configuration differs in nothing."""
-    stored = (_damaged_is_none(path / CONFIG) or {}).get("plan", plan)
-    return [name for name, *_ in changed(stored, plan) if name not in _NOT_IDENTITY]
-
-
 def _read_streams(path: Path) -> dict[str, Any]:
-    return _damaged_is_none(path / _STREAMS) or {}
+    return damaged_is_none(path / _STREAMS) or {}
 
 
 def _record(
     path: Path, experiment: str, plan: str, streams: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    record = _damaged_is_none(path / _RECORDS / f"{experiment}.json")
+    record = damaged_is_none(path / _RECORDS / f"{experiment}.json")
     if record is None or record.get("plan") != plan:
         return None
     if any(streams.get(n, {}).get("digest") != each for n, each in record["streams"].items()):
@@ -205,14 +198,6 @@ def _record(
         for name, digest in record["files"].items()
     )
     return record if whole else None
-
-
-def _damaged_is_none(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None where there is none, or no whole one."""
-    try:
-        return read_json(path) if path.is_file() else None
-    except MarcError:
-        return None
 
 
 def _digest(content: bytes) -> str:

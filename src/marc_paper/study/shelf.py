@@ -1,4 +1,4 @@
-"""Geometry as arrays, for the shelf of a study, and back."""
+"""Geometry and answers as arrays, for the shelf of a study, and back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,29 @@ from typing import Any
 import numpy as np
 
 from marc.results.files import Arrays
+from marc.scores import Int
 from marc.spaces.geometry import Geometry, Hub, Measures
 from marc.stats import Interval
+from marc.types import Answers
+
+
+def answers_to(answers: Answers) -> Arrays:
+    """Arrays of the answers of one run; labels belong to the stream."""
+    return {
+        "predictions": answers.predictions,
+        "base_predictions": answers.base_predictions,
+        "order": answers.order,
+        "chosen_names": np.array(list(answers.chosen), dtype=str),
+        "chosen": np.array(list(answers.chosen.values()), dtype=np.float64),
+    }
+
+
+def answers_from(arrays: Mapping[str, Any], labels: Int) -> Answers:
+    """The answers that `answers_to` was given."""
+    names, values = arrays["chosen_names"].tolist(), arrays["chosen"].tolist()
+    chosen = dict(zip(names, values, strict=True))
+    answers = arrays["predictions"], arrays["base_predictions"]
+    return Answers(*answers, labels, arrays["order"], chosen)
 
 
 def geometry_to(geometry: Geometry) -> Arrays:

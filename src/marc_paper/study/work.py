@@ -15,17 +15,17 @@ from typing import Any, Protocol
 
 from marc.replay.sweep import Sweep, SweepJob, plan_sweep
 from marc.results.files import Arrays, versions
+from marc.results.run_plan import RunPlan
 from marc.scores import Int
 from marc.spaces.calibration import usable_sizes
 from marc.spaces.geometry import Geometry, measure
 from marc.stream import Stream
-from marc.types import OnProgress
+from marc.types import Answers, OnProgress
 from marc_paper.analysis.batch_regrets import BatchValues, batch_values
 from marc_paper.analysis.regrets import parse_rule
-from marc_paper.study.answers import Answers, answer
 from marc_paper.study.pieces import Piece, ordered
 from marc_paper.study.plan import Plan
-from marc_paper.study.shelf import geometry_from, geometry_to
+from marc_paper.study.shelf import answers_from, answers_to, geometry_from, geometry_to
 from marc_paper.study.streams import OpenStreams
 
 _RULES = (
@@ -121,14 +121,14 @@ class Work:
         return BatchValues.joined(parts)
 
     def run(self, name: str, method: str, seed: int, views: int = 1, **settings: Any) -> Answers:
-        """The answers of a method over one order; see `marc_paper.study.answers.answer`."""
+        """The answers of a method over one order, see `answer`."""
         chosen = ordered({"method": method, "seed": seed, **settings})
         stream = self.stream(name, views)
         found = self._piece(
             Piece("run", name, "", views, chosen),
-            lambda: answer(stream, method, seed, settings).as_arrays(),
+            lambda: answers_to(answer(stream, method, seed, settings)),
         )
-        return Answers.from_arrays(found, self.labels(name))
+        return answers_from(found, self.labels(name))
 
     def labels(self, name: str) -> Int:
         """True labels by stored row, (N,)."""
@@ -209,6 +209,18 @@ class Work:
             self.plan.seeds.orders,
             **dict(settings),
         )
+
+
+def answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any]) -> Answers:
+    """Run a method over the order that a seed draws; whole streams at once where that is exact.
+
+    Beside the method's own settings there may be `published`, a data set, and `oracle`, which
+    chooses the weights that the authors chose on labels, on the labels of this stream.
+    """
+    given = dict(settings)
+    published, oracle = given.pop("published", None), given.pop("oracle", False)
+    plan = RunPlan(stream, [seed], method, given, published, oracle)
+    return plan.run(seed, at_once=True).by_image()
 
 
 def _ends(job: SweepJob, space: str) -> Arrays:

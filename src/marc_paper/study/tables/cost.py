@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from marc.stats import ratio_interval
-from marc_paper.study.answers import Answers
+from marc.types import Answers
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures import pareto as figure

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from marc.stats import mcnemar_log10
-from marc_paper.study.answers import Answers
+from marc.types import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces

@@ -14,7 +14,7 @@ from marc.errors import one_of
 from marc.peers.cards import PLAIN_IMAGE, MethodCard
 from marc.peers.registry import METHODS
 from marc.stats import paired_difference
-from marc_paper.study.answers import Answers
+from marc.types import Answers
 from marc_paper.study.artifacts import Estimate
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work

@@ -1,0 +1,133 @@
+"""Sweeps on disk: one folder for every space, capacity, weight and order of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marc.errors import MarcError
+from marc.replay.sweep import Sweep, SweepJob
+from marc.results.folder import Folder, Stored, describe, read_stored
+from marc.stats import envelope_bootstrap
+from marc.stream import Stream
+from marc.types import OnProgress
+
+_REPLICATES = 2000  # draws of the images for the interval of an oracle gain
+
+
+def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = False) -> Path:
+    """Write the folder that `marc sweep` writes.
+
+    Args:
+        sweep: what `marc.sweep` gave.
+        path: the folder; one that holds this sweep already is left as it is.
+        stream: what was swept.
+        force: replace another sweep that is there.
+    """
+    same = np.array_equal(sweep.base_correct, stream.features.base.label == stream.row_labels)
+    if sweep.images != stream.features.images or not same:
+        raise MarcError("this sweep is of another stream", got=f"{sweep.stream}, {stream.name}")
+    if None in sweep.seeds and np.any(np.diff(stream.order) != 1):
+        raise MarcError(
+            "a folder records an order by its seed, or the stored one",
+            got="an order of another kind",
+            hint="marc.sweep(stream, seeds=(0, 1, 2))",
+        )
+    folder = Folder.open(Path(path), sweep_config(sweep, sweep.spaces, stream), force=force)
+    if not folder.done:
+        folder.begin()
+        for number, (lower, upper) in enumerate(sweep.intervals.values()):
+            folder.keep_part(f"space-{number}", {"lower": lower, "upper": upper})
+        _finish(folder, sweep, stream)
+    return folder.path
+
+
+def load_sweep(path: str | Path) -> Sweep:
+    """The sweep of a finished folder."""
+    return sweep_of(read_stored(Path(path), "sweep"))
+
+
+def sweep_of(stored: Stored) -> Sweep:
+    """A sweep from its configuration and its intervals."""
+    config, arrays = stored.config, stored.arrays
+    return Sweep(
+        capacities=tuple(config["capacities"]),
+        weights=tuple(float(weight) for weight in config["weights"]),
+        seeds=tuple(config["seeds"]),
+        intervals={
+            name: (arrays[f"lower/{name}"], arrays[f"upper/{name}"]) for name in config["spaces"]
+        },
+        base_correct=arrays["base_correct"],
+        stream=config["stream"],
+        images=frozenset(config["images"]),
+        settings=config["settings"],
+    )
+
+
+def sweep_config(sweep: Sweep | SweepJob, spaces: Sequence[str], stream: Stream) -> dict[str, Any]:
+    """Everything that decides the result, as data."""
+    return {
+        **describe("sweep", stream.source or stream.name, stream),
+        "images": sorted(stream.features.images),
+        "spaces": list(spaces),
+        "capacities": list(sweep.capacities),
+        "weights": list(sweep.weights),
+        "seeds": list(sweep.seeds),
+        "settings": dict(sweep.settings),
+        "transductive": [space for space in spaces if "+" in space],
+    }
+
+
+def sweep_into(folder: Folder, job: SweepJob, on_progress: OnProgress = lambda *_: None) -> None:
+    """Sweep the spaces that are not done yet, then write the result."""
+    folder.begin()
+    spaces = folder.config["spaces"]
+    on_progress("trajectories", 0, len(spaces))
+    _ = job.histories
+    intervals = {}
+    for number, space in enumerate(spaces):
+        on_progress(space, number, len(spaces))
+        part = folder.part(f"space-{number}")
+        if part is None:
+            part = dict(zip(("lower", "upper"), job.space(space), strict=True))
+            folder.keep_part(f"space-{number}", part)
+        intervals[space] = (part["lower"], part["upper"])
+    on_progress("interval of each oracle gain", len(spaces), len(spaces))
+    _finish(folder, job.result(intervals), job.stream)
+
+
+def _finish(folder: Folder, sweep: Sweep, stream: Stream) -> None:
+    arrays = {
+        "ids": np.array(stream.features.ids),
+        "base_correct": sweep.base_correct,
+        **{f"lower/{name}": ends[0] for name, ends in sweep.intervals.items()},
+        **{f"upper/{name}": ends[1] for name, ends in sweep.intervals.items()},
+    }
+    metrics = {
+        "selection": "fixed",
+        "axes": ["space", "capacity", "weight", "seed"],
+        "accuracy": sweep.accuracy.tolist(),
+        "base_accuracy": sweep.base_accuracy.tolist(),
+        "envelope": envelope(sweep),
+    }
+    folder.finish(metrics, arrays)
+
+
+def envelope(sweep: Sweep) -> dict[str, Any]:
+    """The oracle gain of each space over the grid, with its interval over images.
+
+    The capacity is the one that is best on all images; the weight is chosen again in each draw.
+    """
+    spaces = {}
+    for space in sweep.spaces:
+        best = sweep.oracle(space)
+        index = sweep.capacities.index(best.capacity)
+        lower, upper = (ends[:, index] for ends in sweep.intervals[space])
+        gain, low, high = envelope_bootstrap(
+            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=_REPLICATES
+        )
+        spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
+    return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
