@@ -3,7 +3,6 @@ import math
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
 from helpers.making import make_stream
@@ -18,6 +17,7 @@ from marc.peers.affinities import (
     affinity_of,
     spread,
 )
+from marc.peers.contract import check_method
 from marc.peers.lame import LAME
 from marc.scores import softmax
 from marc.stream import Stream

@@ -8,7 +8,7 @@ import typer
 
 from marc.cli import console
 from marc.errors import MarcError
-from marc.sources import load_stream
+from marc.sources import load_stream, resolve_source
 from marc.stream import Stream
 
 
@@ -18,7 +18,7 @@ def open_stream(source: str, views: int) -> Stream:
     0 takes all that are stored; of the lab, which draws views when asked, the plain one alone.
     """
     with console.notes(), console.progress() as bar:
-        return load_stream(source, console.reporter(bar), views or None)
+        return load_stream(resolve_source(source), console.reporter(bar), views or None)
 
 
 IN_ORDER = typer.Option(False, "--in-order", help="The stored order alone, instead of --seed.")

@@ -15,7 +15,7 @@ import typer
 
 from marc.cli import console
 from marc.cli.check_data import Finding, Level, check_data, open_data
-from marc.cli.embed import weights_of
+from marc.embed.verb import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.golden import Verdict, check_golden
 from marc.errors import MarcError

@@ -54,7 +54,7 @@ def _published(card: MethodCard, config: dict[str, Any]) -> str | None:
 def _sees(card: MethodCard, settings: dict[str, Any]) -> str:
     """What a method answers together."""
     if card.sees == "batch":
-        return f"batches of {settings['batch_size']}"
+        return f"batches of {settings.get('batch_size', 'several')}"
     return {"image": "one image", "stream": "the whole stream"}[card.sees]
 
 

@@ -11,6 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
+from marc.cli.run_all import reason_of
 from marc.encoders import encoder_card, list_encoders
 from marc.encoders.prompts import list_prompt_sets, read_prompt_set
 from marc.errors import MarcError, Registry, one_of
@@ -53,18 +54,19 @@ def list_names(
 
 def _list_method_cards(pattern: str, card: str, json: bool) -> None:
     """Methods, or the card of one."""
-    names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
+    names = [METHODS.resolve(card)] if card else list_methods(pattern)
     refuse_none("method", names, pattern, METHODS)
-    cards = {name: METHODS[name] for name in names}
+    usable, broken = METHODS.load_all()
+    cards = {name: METHODS[name] for name in names if name in usable or card}
     if json:
         console.as_json({name: _as_data(each) for name, each in cards.items()})
     elif card:
-        _show_card(cards[card])
+        _show_card(cards[names[0]])
     else:
         rows = [
             [name, _order(each), ", ".join(each.needs) or "-", each.summary]
             for name, each in cards.items()
-        ]
+        ] + [[name, "-", "-", reason_of(broken[name])] for name in names if name in broken]
         console.table(["method", "order", "needs", "what it is"], rows, numbers=False)
 
 
@@ -114,7 +116,7 @@ def _list_datasets(pattern: str, card: str, json: bool) -> None:
     refuse_card("data sets", card)
     ours = {
         f"{kind}/{name}": size
-        for kind, source in SOURCES.items()
+        for kind, source in SOURCES.load_all()[0].items()
         for name, size in source.names().items()
     }
     known = [*ours, *NAMED_SETS]
@@ -163,7 +165,8 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
 def _list_policies(pattern: str, card: str, json: bool) -> None:
     """Admission policies and what they keep."""
     refuse_card("policies", card)
-    found = {p.name: p.summary for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)}
+    usable, _ = POLICIES.load_all()
+    found = {p.name: p.summary for p in usable.values() if fnmatch.fnmatch(p.name, pattern)}
     refuse_none("policy", found, pattern, POLICIES)
     if json:
         console.as_json(found)

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, open_stream
 from marc.cli.run_all import EveryMethod, only_space, run_all
@@ -16,11 +17,14 @@ from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.results.folder import Folder, read_stored
 from marc.stream import Stream
+from marc.transforms import resolve
 
 
 def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
-    method: str = typer.Option("marc", help="A name that `marc list methods` shows, or all."),
+    method: str = typer.Option(
+        "marc", help="A name of `marc list methods`, package.module:Name, or all."
+    ),
     space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
     capacity: int | None = typer.Option(
         None, help="Items per pseudo-class, K (16 in marc); with --method all of marc alone."
@@ -56,6 +60,8 @@ def run(
     """
     stream = open_stream(source, views)
     w = None if weight is None else _number_or_text(weight)
+    space = None if space is None else resolve(space)
+    policy = None if policy is None else POLICIES.resolve(policy)
     given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     orders = check_seeds(seed, in_order=in_order)
@@ -70,7 +76,8 @@ def run(
             every, Path(output or every.default_folder), force=force, dry_run=dry_run, json=json
         )
         return
-    if space is None and method in METHODS and "space" in METHODS[method].needs:
+    method = METHODS.resolve(method)
+    if space is None and "space" in METHODS[method].needs:
         settings["space"] = only_space(stream)
     settings |= _parse_settings(option)
     wanted = Wanted(source, stream, orders, method, settings, published, oracle)

@@ -31,16 +31,17 @@ class EveryMethod:
     published: str | None
 
     def __post_init__(self) -> None:
+        cards = METHODS.load_all()[0].values()
         for key in self.settings:
             name, dot, setting = key.rpartition(".")
             if dot:
-                card = METHODS[one_of("method", name, METHODS, "marc list methods")]
+                card = METHODS.known(name)
                 one_of(f"setting of {name}", setting, card.settings)
             else:
-                known = {each for card in METHODS.values() for each in card.settings}
+                known = {each for card in cards for each in card.settings}
                 one_of("setting of any method", setting, known, "marc list methods --card NAME")
         if self.published is not None:
-            known = {name for card in METHODS.values() for name in card.published}
+            known = {name for card in cards for name in card.published}
             one_of("data set with published settings", self.published, known)
 
     @property
@@ -63,7 +64,18 @@ class EveryMethod:
         return Wanted(self.source, self.stream, self.orders, name, mine, published)
 
     def refusal(self, name: str) -> str | None:
-        """Why a method cannot run on these features; None if it can. Bad settings are an error."""
+        """Why a method cannot run on these features; None if it can. Bad settings are an error.
+
+        Whatever goes wrong in a method that another package brings is a reason to leave it out.
+        """
+        try:
+            return self._refusal(name)
+        except Exception as error:
+            if name in METHODS.own and name not in METHODS.load_all()[1]:
+                raise
+            return reason_of(error)
+
+    def _refusal(self, name: str) -> str | None:
         card = METHODS[name]
         if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
             return "needs the embedding of every prompt; a store has them, a pack may have them"
@@ -74,13 +86,16 @@ class EveryMethod:
         try:
             warm_up(wanted)
         except MarcError as error:
-            return _in_a_line(error).replace("--set ", f"--set {name}.")
+            return reason_of(error).replace("--set ", f"--set {name}.")
         return None
 
 
-def _in_a_line(error: MarcError) -> str:
-    """What was wrong, and what to try."""
-    return "; try ".join(filter(None, (error.problem, error.hint)))
+def reason_of(error: Exception) -> str:
+    """What was wrong, and what to try, in a line."""
+    if not isinstance(error, MarcError):
+        return f"{type(error).__name__}: {error}"
+    problem = f"{error.problem} ({error.got})" if "cannot be" in error.problem else error.problem
+    return "; try ".join(filter(None, (problem, error.hint)))
 
 
 def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, json: bool) -> None:
@@ -97,12 +112,7 @@ def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, jso
         return
     for name in names:
         Folder(folder / name, every.one(name).protocol(), force=force, begin=False)  # may refuse
-    failed = {}
-    for name in names:
-        try:
-            execute(every.one(name), folder / name, force=force)
-        except MarcError as error:  # of this method or its folder: the others go on
-            failed[name] = _in_a_line(error)
+    failed = _execute_each(every, folder, names, force=force)
     done = [name for name in names if name not in failed]
     if json:
         found = {name: read_result(folder / name, "run")[1] for name in done}
@@ -119,6 +129,21 @@ def run_all(every: EveryMethod, folder: Path, *, force: bool, dry_run: bool, jso
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
+
+
+def _execute_each(
+    every: EveryMethod, folder: Path, names: list[str], *, force: bool
+) -> dict[str, str]:
+    """Run the methods, and give the reasons of those that did not finish."""
+    failed = {}
+    for name in names:
+        try:
+            execute(every.one(name), folder / name, force=force)
+        except Exception as error:  # of this method or its folder: the others go on
+            if name in METHODS.own and not isinstance(error, MarcError):
+                raise
+            failed[name] = reason_of(error)
+    return failed
 
 
 def _foresee(

@@ -72,7 +72,7 @@ class Wanted:
                 hint="leave --oracle out, or add labels to the source",
             )
         if not METHODS[self.name].searched:
-            known = [name for name, card in METHODS.items() if card.searched]
+            known = [name for name in METHODS.own if METHODS[name].searched]
             raise MarcError(
                 f"{self.name} has no weights that were chosen on labels",
                 got="--oracle",

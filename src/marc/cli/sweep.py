@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, describe, open_stream
 from marc.errors import MarcError
@@ -17,6 +18,7 @@ from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
 from marc.results.folder import INTERVALS, Folder, read_result, read_sweep
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
+from marc.transforms import resolve
 from marc.types import CAPACITIES, WEIGHTS
 
 _REPLICATES = 2000  # draws of the images for the interval of an oracle gain
@@ -47,7 +49,9 @@ def sweep(
     K and w chosen elsewhere:  marc sweep arrays/photos.npz --held-out sweeps/other -o sweeps/photos
     """
     stream = open_stream(source, views)
-    job = plan_sweep(stream, capacity, weight, check_seeds(seed, in_order=in_order), policy)
+    job = plan_sweep(
+        stream, capacity, weight, check_seeds(seed, in_order=in_order), POLICIES.resolve(policy)
+    )
     config = _protocol(source, job, check_spaces(stream, space))
     sources = [read_sweep(Path(path)) for path in held_out]
     if sources:
@@ -76,7 +80,7 @@ def sweep(
 
 def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     """Known and distinct names, before anything is written."""
-    spaces = given or list(stream.spaces)
+    spaces = [resolve(each) for each in given] or list(stream.spaces)
     if len(set(spaces)) < len(spaces):
         raise MarcError("a space is named twice", got=" ".join(spaces), allowed="each name once")
     for space in spaces:

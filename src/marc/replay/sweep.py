@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marc.admission import Policy
 from marc.errors import MarcError, integer, one_of
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
@@ -279,7 +280,7 @@ def sweep(
     capacities: Sequence[int] = CAPACITIES,
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str = "entropy",
+    policy: str | Policy = "entropy",
     **settings: Any,
 ) -> Sweep:
     """Score MARC at every space x capacity x weight x order, as if each had been run online.
@@ -306,7 +307,7 @@ def plan_sweep(
     capacities: Sequence[int] = CAPACITIES,
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str = "entropy",
+    policy: str | Policy = "entropy",
     **settings: Any,
 ) -> SweepJob:
     """Check everything about a sweep; nothing is computed yet."""
@@ -355,7 +356,7 @@ class SweepJob:
     def settings(self) -> dict[str, Any]:
         """What decides the trajectories and the kernel, by name."""
         config = self.method.config()
-        return {"policy": self.method.policy, **{name: config[name] for name in SETTINGS}}
+        return {"policy": config["policy"], **{name: config[name] for name in SETTINGS}}
 
     def space(self, space: str) -> _Intervals:
         """The right weights of every image, for every capacity and order, in one space."""

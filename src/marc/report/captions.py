@@ -85,9 +85,9 @@ def notes(subject: Subject) -> list[str]:
     told = []
     if subject.sweep is None:
         told.append(
-            f"What the policy {subject.method.policy} stores depends on its answers, so other "
-            "weights, capacities and spaces would be other memories: their figures are left out, "
-            "and the second space reads what this run stored."
+            f"What the policy {subject.method.admission.name} stores depends on its answers, so "
+            "other weights, capacities and spaces would be other memories: their figures are left "
+            "out, and the second space reads what this run stored."
         )
     elif not subject.plain:
         told.append(
