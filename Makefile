@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # what to install beside the program: `make test EXTRAS=dev,encoders,hf,index,ray` tests everything;
 # tests of what is not installed are skipped, and said to be
 EXTRAS ?= dev
+# processes that divide the test files among them, at most 8; each computes on one thread, because
+# the threads of several would wait for each other
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 READY := $(VENV)/.ready-$(EXTRAS)
 
 .PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results peers-benchmark study-results replication-benchmark clean
@@ -13,7 +16,7 @@ demo: $(READY)
 	$(BIN)/marc demo
 
 test: $(READY) lint
-	$(BIN)/pytest -q -rs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -rs -n $(JOBS) --maxprocesses 8 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,14 +1,17 @@
-"""Names, imports and layering of the package as a whole."""
+"""Names, sizes, imports and layering of the packages as a whole."""
 
-import pkgutil
+import ast
 import subprocess
 import sys
 
 import pytest
+from helpers.repository import ROOT
 
 import marc
 
 HEAVY = ("torch", "timm", "open_clip", "onnxruntime", "matplotlib", "fastapi", "numba", "scipy")
+PAPER_ALONE = {"margins", "repair_sets", "stability", "substitution", "warm_up"}
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
 def python(code):
@@ -33,12 +36,17 @@ def test_every_public_name_is_there(name):
     assert name in dir(marc)
 
 
+def test_public_names_are_few_and_none_is_for_the_paper_alone():
+    assert len(marc.__all__) <= 45
+    assert not PAPER_ALONE & set(marc.__all__)
+
+
 def test_importing_every_module_hides_no_public_name():
     code = """import importlib, pkgutil, marc
+before = {n: getattr(marc, n) for n in marc.__all__}
 for module in pkgutil.walk_packages(marc.__path__, 'marc.'):
     importlib.import_module(module.name)
-print([n for n in marc.__all__ if n not in ('geometry', 'stats', 'transforms')
-       and type(getattr(marc, n)).__name__ == 'module'])"""
+print([n for n in marc.__all__ if getattr(marc, n) is not before[n]])"""
     assert python(code).stdout.strip() == "[]"
 
 
@@ -47,8 +55,38 @@ def test_an_unknown_name_is_an_attribute_error():
         marc.nothing  # noqa: B018
 
 
+def lines(folder=""):
+    """Lines of Python by file."""
+    chosen = [path for path in SOURCES if path.is_relative_to(ROOT / "src" / folder)]
+    return {path: path.read_text(encoding="utf-8").count("\n") for path in chosen}
+
+
 def test_no_module_is_longer_than_a_reader_likes():
-    for module in pkgutil.walk_packages(marc.__path__, "marc."):
-        spec = module.module_finder.find_spec(module.name)
-        with open(spec.origin) as file:  # noqa: PTH123
-            assert sum(1 for _ in file) <= 300, module.name
+    assert {path: n for path, n in lines().items() if n > 400} == {}
+
+
+def test_the_packages_stay_small():
+    assert sum(lines("marc").values()) <= 22_000
+    assert sum(lines().values()) <= 37_500
+
+
+def test_the_top_level_is_what_a_reader_sees_first():
+    entries = [each for each in (ROOT / "src" / "marc").iterdir() if each.name != "__pycache__"]
+    assert sum(each.suffix == ".py" for each in entries) <= 12
+    assert sum(each.is_dir() for each in entries) <= 11
+
+
+def test_a_name_without_an_underscore_is_one_that_others_need():
+    assert sum(len(public_names(path)) for path in SOURCES) < 600
+
+
+def public_names(path):
+    """Functions, classes and constants of a module that begin without an underscore."""
+    names = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    return [name for name in names if not name.startswith("_")]

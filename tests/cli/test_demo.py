@@ -1,31 +1,31 @@
 """The demo from end to end, as `make demo` runs it, and the page that it leaves."""
 
 import json
+import os
 import re
 import shlex
-import time
 
 import pytest
 from helpers.commands import call, call_outside
 
 from marc_lab.demo import _another
 
-LONGEST = 120  # seconds, on two cores
+LONGEST = 120  # seconds of computing: on a busy machine the clock says nothing
 FIRST = "demo/sketch-12/first"
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    started = time.monotonic()
+    before = os.times()
     outcome = call_outside("demo", cwd=folder)
-    return folder, outcome, time.monotonic() - started
+    after = os.times()
+    spent = after.children_user - before.children_user
+    return folder, outcome, spent + after.children_system - before.children_system
 
 
-def test_the_demo_ends_in_time(demo, capsys):
+def test_the_demo_ends_in_time(demo):
     folder, outcome, seconds = demo
-    with capsys.disabled():
-        print(f"\nmarc demo took {seconds:.0f} s")
     assert outcome.status == 0, outcome.err
     assert seconds < LONGEST
     assert (folder / "demo/sketch-12/report.html").is_file()

@@ -12,7 +12,7 @@ from helpers.embedding_trees import draw_lab_folder
 
 import marc
 
-KILLS, N_IMAGES = 20, 160
+KILLS, N_IMAGES = 20, 96
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def pictures(tmp_path_factory):
 
 def words(pictures, store):
     encoders = ["--predictor", "mini:captions", "--encoder", "mini:pairs-small", "mini:pixels"]
-    views = ["--views", "24", "--recipe", "vc", "--chunk", "4", "--workers", "0"]
+    views = ["--views", "12", "--recipe", "vc", "--chunk", "4", "--workers", "0"]
     return ["embed", f"folder/{pictures}", *encoders, *views, "-o", str(store)]
 
 

@@ -224,6 +224,20 @@ def test_a_small_array_says_what_made_it_last(store, monkeypatch):
     assert not store.holds("predictor/prototypes", {"prompts": "t2"})
 
 
+def test_the_attributes_of_a_small_array_are_written_together(store, monkeypatch):
+    """Killed between two writes, an array would name what made it and have no digest."""
+    seen, write = [], zarr.Array.update_attributes
+
+    def written(array, attributes):
+        seen.append(set(attributes))
+        return write(array, attributes)
+
+    monkeypatch.setattr(zarr.Array, "update_attributes", written)
+    store.put("predictor/prototypes", np.eye(3, dtype=np.float32), {"prompts": "t1"})
+    assert seen == [{"made", "features", "versions"}]
+    assert set(store.attributes("predictor/prototypes")) == seen[0]
+
+
 @pytest.mark.parametrize("name", [IDS, LABELS, STATUS, "spaces/x"])
 @pytest.mark.parametrize("harm", ["cut", "altered", "lost", "no array"])
 def test_a_damaged_store_says_what_and_what_to_do(store, name, harm):

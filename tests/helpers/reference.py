@@ -67,11 +67,9 @@ def softmax(logits) -> np.ndarray:
 
 def entropy(probabilities) -> float:
     """Shannon entropy h(p) in nats, below equation 2, with 0 log 0 = 0."""
-    total = 0.0
-    for probability in probabilities:
-        if probability > 0.0:
-            total -= float(probability) * math.log(probability)
-    return total
+    probabilities = np.asarray(probabilities, dtype=np.float64)
+    positive = probabilities[probabilities > 0.0]
+    return float(np.sum(-positive * np.log(positive)))
 
 
 def kernel(similarity, alpha: float, beta: float):
@@ -93,9 +91,8 @@ def view_logits(views, prototypes, logit_scale: float) -> np.ndarray:
     views, prototypes = unit(views), unit(prototypes)
     logits = np.zeros((len(views), len(prototypes)))
     for j, view in enumerate(views):
-        for c, prototype in enumerate(prototypes):
-            # One product per pair: equal prototypes then give exactly equal logits.
-            logits[j, c] = logit_scale * np.dot(view, prototype)
+        # A sum along each row, not a matrix product: equal prototypes give exactly equal logits.
+        logits[j] = logit_scale * np.sum(prototypes * view, axis=-1)
     return logits
 
 

@@ -165,9 +165,9 @@ def test_damage_gives_a_picture_or_a_reason_and_nothing_else(kind, places):
 
 
 def test_a_bomb_is_refused_by_its_header():
-    start = time.perf_counter()
+    start = time.process_time()
     assert code(trees.bomb()) == 5
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert code(trees.bomb(2**14, 2**13 + 1)) == 5
     assert code(trees.bomb(2**13, 2**13)) == 4  # allowed size, but the pixels are not there
 
@@ -185,9 +185,9 @@ def test_a_very_long_picture_is_refused_before_its_rows_are_read():
     data = bytearray(trees.moving("WEBP"))
     canvas = data.index(b"VP8X") + 12
     data[canvas : canvas + 3] = (2**24 - 1).to_bytes(3, "little")
-    start = time.perf_counter()
+    start = time.process_time()
     assert code(bytes(data)) == 5
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_the_limit_is_ours_and_pil_is_left_as_it_was(monkeypatch):

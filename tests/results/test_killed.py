@@ -32,7 +32,7 @@ def source(tmp_path_factory):
     return f"arrays/{pack}"
 
 
-def kill_when_kept(words, log, line, patience=30):
+def kill_when_kept(words, log, line, patience=120):
     """Start a command and kill it as soon as its log has a line that holds `line`."""
     process = subprocess.Popen([MARC, *words], stdout=subprocess.DEVNULL)
     try:

@@ -38,6 +38,13 @@ def without(*names):
     return {name: array for name, array in whole_pack().items() if name not in names}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _only_what_these_tests_make_is_collected():
+    gc.freeze()  # else every refusal walks through all that earlier tests have imported
+    yield
+    gc.unfreeze()
+
+
 def refusal(function, *args):
     with pytest.raises(MarcError) as refused:
         function(*args)

@@ -1,18 +1,22 @@
-"""From pictures to a feature store: `marc.embed(source, encoders=["dinov2-b"])` gives its stream.
+"""From pictures to a feature store.
 
-The arguments are those of `marc embed`; `help(marc.embed.verb.embed)` lists them.
+`marc.embed(source, encoders=[...])` is the verb of this room, with the arguments of `marc embed`:
+the package itself can be called. It gives the stream of the store.
 """
+
+from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marc.stream import Stream
 
 
 class _Verb(ModuleType):
-    """This package, which can be called: a verb and what belongs to it have one name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        from marc.embed.verb import embed  # deferred: its modules are in this package
+    def __call__(self, *args: Any, **options: Any) -> Stream:
+        from marc.embed.verb import embed
 
         return embed(*args, **options)
 

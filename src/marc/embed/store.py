@@ -194,7 +194,8 @@ class FeatureStore:
         )
         array[...] = values
         facts: dict[str, Any] = {"made": dict(made), "features": _digest_small(values)}
-        array.attrs.update({**facts, "versions": versions(*ENCODING)})
+        # in one write: attrs.update would write each key, and a kill between two keep only `made`
+        array.update_attributes({**facts, "versions": versions(*ENCODING)})
 
     def get(self, name: str) -> NDArray[Any]:
         """A small array, whole, if it is what was written."""

@@ -86,8 +86,8 @@ def _fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
             model = build_tower(card, pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as error:  # translating the file of another model fails in many ways
         raise misfit(card, path, error) from error
-    model.pretrained_cfg = None  # type: ignore[assignment]  # it holds a second copy of the weights
-    model.default_cfg = None  # type: ignore[assignment]
+    model.pretrained_cfg = None  # it holds a second copy of the weights
+    model.default_cfg = None
     return model, digest
 
 

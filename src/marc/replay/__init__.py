@@ -1,1 +1,24 @@
-"""Whole streams at once: every space, capacity, weight and order, without a loop over time."""
+"""Whole streams at once: every space, capacity, weight and order, without a loop over time.
+
+`marc.replay(method, stream)` is the verb of this room: the package itself can be called.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from marc.stream import Stream
+    from marc.types import AnyMethod, Run
+
+
+class _Verb(ModuleType):
+    def __call__(self, method: AnyMethod, stream: Stream) -> Run:
+        from marc.replay.replay import replay
+
+        return replay(method, stream)
+
+
+sys.modules[__name__].__class__ = _Verb

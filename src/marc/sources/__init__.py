@@ -110,7 +110,7 @@ def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Str
     if is_pictures(text):
         return _open_embedded(text)
     if not name or kind not in SOURCES:
-        known = [each.spelling for each in SOURCES.load_all()[0].values()]
+        known = sorted(each.spelling for each in SOURCES.load_all()[0].values())
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
