@@ -119,7 +119,8 @@ def create_encoder(
     kind = name.partition(":")[0] if ":" in name else card.library
     if kind not in LIBRARIES:
         return _imported(name)
-    return LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
+    loaded = LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
+    return loaded if kind in LIBRARIES.own else check_encoder(loaded)
 
 
 def create_predictor(
