@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec
+from typing import ParamSpec, cast
 
 from marc.embed.estimate import Foreseen, foresee
 from marc.embed.fill import Embedded
@@ -102,12 +102,13 @@ def embed_pictures(
     store = Path(output).expanduser() if output else default_store(source)
     integer("views", views, 1)
     for_predictor = [views > 1, recipe != RECIPE, view_seed, prompts, class_names]
+    encoders = [each if isinstance(each, str) else check_encoder(each) for each in encoders]
     chosen = _choose_predictor(store, predictor, needed=any(for_predictor))
     names = [_name(each) for each in (*([chosen] if chosen else []), *encoders)]
 
     def spec(encoder: str | Encoder) -> EncoderSpec:
         if not isinstance(encoder, str):
-            return EncoderSpec(_name(encoder), given=check_encoder(encoder))
+            return EncoderSpec(_name(encoder), given=encoder)
         found = weights_of(encoder, [*weights], names)
         return EncoderSpec(encoder, found, offline, device, precision, batch)
 
@@ -162,6 +163,8 @@ def _choose_predictor(
     """
     has_one = is_store(store) and FeatureStore(store).is_complete(VIEWS)
     chosen = predictor or ("none" if has_one else PREDICTOR)
+    if not isinstance(chosen, str):
+        return cast(TextEncoder, check_encoder(chosen))
     if chosen != "none":
         return chosen
     if needed:
