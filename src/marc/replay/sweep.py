@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -23,20 +24,14 @@ from marc.replay.replay import admit, history_of, refuse_unless_replayable
 from marc.replay.weights import WeightPath, accuracy_at, check_weights, weight_path
 from marc.scores import Int
 from marc.stream import Stream
-from marc.types import CAPACITIES, WEIGHTS
+from marc.types import CAPACITIES, WEIGHTS, Shown
 
 _Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Lower and upper ends of the right weights, each (seeds, capacities, N), by stored row."""
 
 
 def _exact(means: ArrayLike) -> NDArray[np.float64]:
-    """Means of shares without their last bits, so that means of equal counts are equal.
-
-    >>> bool(np.mean([69 / 90, 70 / 90, 68 / 90]) == np.mean([69 / 90] * 3))
-    False
-    >>> bool(_exact(np.mean([69 / 90, 70 / 90, 68 / 90])) == exact(np.mean([69 / 90] * 3)))
-    True
-    """
+    """Means of fractions without their last bits, so that means of equal counts are equal."""
     return np.asarray(means, dtype=np.float64).round(12) + 0.0  # and no minus zero
 
 
@@ -82,8 +77,8 @@ class Score:
         )
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(Shown):
     """Accuracy over space x capacity x weight x order, from per-image intervals of weights."""
 
     capacities: tuple[int, ...]
@@ -109,6 +104,19 @@ class Sweep:
         """Accuracy [space, capacity, weight, seed], every cell fixed in advance."""
         cells = [accuracy_at(*ends, self.weights) for ends in self.intervals.values()]
         return np.stack(cells).transpose(0, 2, 3, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was swept, and the best of each space with the labels of the stream."""
+        axes = {n: list(getattr(self, n)) for n in ("capacities", "weights", "seeds")}
+        best = {space: self.oracle(space).gain for space in self.spaces}
+        base = float(self.base_correct.mean())
+        return {"stream": self.stream, **axes, "base_accuracy": base, "oracle_gain": best}
+
+    def _columns(self) -> dict[str, Any]:
+        cells = product(self.spaces, self.capacities, self.weights, self.seeds)
+        names = ("space", "capacity", "weight", "seed")
+        columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
+        return {**columns, "accuracy": self.accuracy.ravel()}
 
     def of_orders(self, seeds: Sequence[int | None]) -> Sweep:
         """The same sweep with some of its orders."""
@@ -175,7 +183,7 @@ class Sweep:
 
     def curve(self, space: str) -> NDArray[np.float64]:
         """Gain over capacity x weight, mean over orders."""
-        self._known(space)
+        one_of("space of this sweep", space, self.intervals)
         mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
         return _exact(mean - self.base_correct.mean())
 
@@ -203,7 +211,7 @@ class Sweep:
     def _ends(
         self, space: str, capacity: int, seed: int | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        self._known(space)
+        one_of("space of this sweep", space, self.intervals)
         if seed not in self.seeds:
             raise MarcError("this sweep has no such order", got=f"seed {seed}", allowed=self.seeds)
         place = self.seeds.index(seed), self._place(capacity)
@@ -216,9 +224,6 @@ class Sweep:
                 "this sweep has no such capacity", got=capacity, allowed=self.capacities
             )
         return self.capacities.index(capacity)
-
-    def _known(self, space: str) -> None:
-        one_of("space of this sweep", space, self.intervals)
 
 
 def best_setting(
@@ -323,12 +328,13 @@ def plan_sweep(
     refuse_unless_replayable(method)
     if seeds is not None and not len(seeds):
         raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
+    orders = (None,) if seeds is None else seeds
     return SweepJob(
         stream=stream,
         method=method,
         capacities=check_capacities(capacities),
         weights=check_weights(tuple(weights)),
-        seeds=(None,) if seeds is None else tuple(map(_checked_seed, seeds)),
+        seeds=tuple(s if s is None else integer("seed", s, 0) for s in orders),
     )
 
 
@@ -391,7 +397,3 @@ class SweepJob:
             images=features.images,
             settings=self.settings,
         )
-
-
-def _checked_seed(seed: int | None) -> int | None:
-    return None if seed is None else integer("seed", seed, 0)
