@@ -1,9 +1,9 @@
 import numpy as np
-from helpers.contract import check_method
 from helpers.making import make_stream
 
 from marc.loop import iter_steps, run
 from marc.method import MARC
+from marc.peers.contract import check_method
 from marc.peers.zero_shot import NoMemory
 
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.making import make_stream
 
 from marc.admission import POLICIES
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.method import MARC
+from marc.peers.contract import check_method
 from marc.scores import VIEW_ENTROPIES
 from marc.types import Query
 

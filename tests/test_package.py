@@ -1,6 +1,8 @@
 """Names, sizes, imports and layering of the packages as a whole."""
 
 import ast
+import os
+import re
 import subprocess
 import sys
 
@@ -48,6 +50,26 @@ for module in pkgutil.walk_packages(marc.__path__, 'marc.'):
     importlib.import_module(module.name)
 print([n for n in marc.__all__ if getattr(marc, n) is not before[n]])"""
     assert python(code).stdout.strip() == "[]"
+
+
+TYPES = {
+    'marc.load_stream("lab/sketch-12")': "marc.stream.Stream",
+    'marc.embed("folder/photos", encoders=["dinov2-b"])': "marc.stream.Stream",
+    'marc.run(marc.MARC("good"), marc.synthetic_stream())': "marc.types.Run",
+    'marc.replay(marc.MARC("good"), marc.synthetic_stream())': "marc.types.Run",
+    "marc.sweep(marc.synthetic_stream())": "marc.replay.sweep.Sweep",
+    "marc.select(marc.synthetic_stream())": "marc.spaces.selection.Selection",
+}
+
+
+def test_a_type_checker_sees_the_types_of_the_top_level(tmp_path):
+    lines = [*(f"reveal_type({call})" for call in TYPES), *(f"marc.{n}" for n in marc.__all__)]
+    (tmp_path / "theirs.py").write_text("\n".join(["import marc", *lines]))
+    command = [sys.executable, "-m", "mypy", "--config-file=", "theirs.py"]
+    path = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert re.findall('Revealed type is "(.*)"', done.stdout) == list(TYPES.values())
 
 
 def test_an_unknown_name_is_an_attribute_error():

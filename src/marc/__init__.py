@@ -8,23 +8,65 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the same names as below, for type checkers and editors
+    from marc import stats as stats
+    from marc import transforms as transforms
+    from marc.admission import Policy as Policy
+    from marc.embed.verb import embed as embed
+    from marc.encoders import Encoder as Encoder
+    from marc.encoders import create_encoder as create_encoder
+    from marc.encoders import list_encoders as list_encoders
+    from marc.errors import MarcError as MarcError
+    from marc.loop import iter_steps as iter_steps
+    from marc.loop import run as run
+    from marc.memory import Memory as Memory
+    from marc.method import MARC as MARC
+    from marc.peers.cards import MethodCard as MethodCard
+    from marc.peers.registry import create_method as create_method
+    from marc.peers.registry import list_methods as list_methods
+    from marc.peers.registry import register_method as register_method
+    from marc.peers.snapshot import load_snapshot as load_snapshot
+    from marc.peers.snapshot import save_snapshot as save_snapshot
+    from marc.replay.replay import replay as replay
+    from marc.replay.sweep import Sweep as Sweep
+    from marc.replay.sweep import sweep as sweep
     from marc.report.build import report as report
     from marc.results.compare import compare as compare
     from marc.results.run import load_run as load_run
     from marc.results.run import save_run as save_run
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
+    from marc.sources import load_stream as load_stream
+    from marc.sources import register_source as register_source
+    from marc.sources.pack import write_pack as write_pack
+    from marc.sources.synthetic import synthetic_stream as synthetic_stream
+    from marc.spaces import geometry as geometry
     from marc.spaces.geometry import geometry_of as geometry_of
+    from marc.spaces.selection import Selection as Selection
+    from marc.spaces.selection import select as select
+    from marc.stream import Stream as Stream
+    from marc.types import CAPACITIES as CAPACITIES
+    from marc.types import WEIGHTS as WEIGHTS
+    from marc.types import Method as Method
+    from marc.types import Predictor as Predictor
+    from marc.types import Query as Query
+    from marc.types import Run as Run
+    from marc.types import Step as Step
+    from marc.types import Trajectory as Trajectory
 
 _WHERE = {
     "CAPACITIES": "types",
+    "Encoder": "encoders",
     "MARC": "method",
     "MarcError": "errors",
     "Memory": "memory",
+    "Method": "types",
+    "MethodCard": "peers.cards",
+    "Policy": "admission",
     "Predictor": "types",
     "Query": "types",
     "Run": "types",
+    "Selection": "spaces.selection",
     "Step": "types",
     "Stream": "stream",
     "Sweep": "replay.sweep",
@@ -41,6 +83,8 @@ _WHERE = {
     "load_snapshot": "peers.snapshot",
     "load_stream": "sources",
     "load_sweep": "results.sweep",
+    "register_method": "peers.registry",
+    "register_source": "sources",
     "run": "loop",
     "save_run": "results.run",
     "save_snapshot": "peers.snapshot",
@@ -51,6 +95,7 @@ _WHERE = {
     "write_pack": "sources.pack",
 }
 _MODULES = {
+    "embed": "embed",
     "geometry": "spaces.geometry",
     "replay": "replay",
     "report": "report",  # a package that can be called

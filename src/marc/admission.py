@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.errors import MarcError, Registry
 from marc.scores import Float, Int, fuse, softmax, softmax_entropy
 
 
@@ -71,7 +73,13 @@ def _retrieval_aware(arrivals: Arrivals) -> NDArray[np.float64]:
     return -softmax_entropy(arrivals.fused)
 
 
-POLICIES: dict[str, Policy] = {
+def _policy(name: str, thing: Any) -> Policy:
+    if not isinstance(thing, Policy):
+        raise MarcError(f"{name} is no admission policy", got=type(thing).__name__, hint="a Policy")
+    return thing
+
+
+_OWN: dict[str, Policy | str] = {
     policy.name: policy
     for policy in (
         Policy("entropy", "low entropy of CLIP with its memory (the paper's)", _entropy, True),
@@ -86,3 +94,5 @@ POLICIES: dict[str, Policy] = {
         ),
     )
 }
+POLICIES = Registry("admission policy", "marc.policies", _OWN, _policy, "marc list policies")
+"""Policies by name: ours, registered ones, and those that installed packages bring."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import operator
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.scores import Int, unit
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -279,8 +284,10 @@ def check_same_shape(found: tuple[int, ...], remembered: tuple[int, ...]) -> Non
 class Registry(Mapping[str, T]):
     """What has a name: ours, what a program registered, and what installed packages bring.
 
-    A thing may be given as `package.module:Name`; it is imported when it is first asked for.
-    Packages bring things by entry points of `group`, and `accept` turns what they bring into a T.
+    Packages bring things by entry points of `group`; `accept(name, thing)` makes a T of them.
+    Nothing is imported before it is asked for, and a name that may come from a file imports no
+    more than an installed package says: only `resolve`, which is for what a person types, imports
+    `package.module:Name`.
     """
 
     def __init__(
@@ -292,50 +299,126 @@ class Registry(Mapping[str, T]):
         hint: str | None = None,
     ) -> None:
         self.what, self.group, self.hint = what, group, hint
+        self.own = tuple(own)
+        """Names of ours."""
         self._accept = accept
         self._things: dict[str, T | str] = dict(own)
+        self._brought: dict[str, T] = {}
 
-    def register(self, name: str, thing: T) -> None:
-        """Add a thing under a name that is free."""
-        if name in self:
-            raise MarcError(f"there is a {self.what} of this name", got=name, hint="another name")
+    def register(self, name: str, thing: Any, *, replace: bool = False) -> None:
+        """Add a thing under a name that is free; `replace` one that a program registered."""
+        if name in self.own or name in self._points or (name in self._things and not replace):
+            raise MarcError(
+                f"there is a {self.what} of this name",
+                got=f"{name}, of {' and '.join(self._owners(name))}",
+                hint="another name",
+            )
         self._things[name] = self._accept(name, thing)
 
-    def find(self, name: str) -> T:
-        """A thing by its name, or by `package.module:Name`, which is imported."""
-        if name not in self and ":" in name:
-            self._things[name] = self._accept(name, self._imported(name, name))
-        one_of(
-            self.what, name, self, self.hint or f"package.module:Name for a {self.what} of yours"
-        )
+    def known(self, name: str) -> T:
+        """A thing by its name, else an error that lists the names. Nothing new is imported."""
+        if not isinstance(name, str) or name not in self:
+            one_of(self.what, name, self, self.hint)
         return self[name]
 
+    def resolve(self, text: str) -> str:
+        """The name of what a person typed: a known one, or `package.module:Name`, imported."""
+        if text in self or not is_reference(text):
+            self.known(text)
+            return text
+        thing = self._loaded(text, imported(self.what, text))
+        name = str(getattr(thing, "name", text))
+        if name not in self:
+            self._things[name] = thing
+        elif self[name] != thing:
+            raise MarcError(
+                f"two have the name of one {self.what}",
+                got=f"{name}: {text} and that of {' and '.join(self._owners(name))}",
+                hint="another name",
+            )
+        return name
+
+    def load_all(self) -> tuple[dict[str, T], dict[str, MarcError]]:
+        """All that can be loaded, and why the others cannot."""
+        things: dict[str, T] = {}
+        errors: dict[str, MarcError] = {}
+        for name in self:
+            try:
+                things[name] = self[name]
+            except MarcError as error:
+                errors[name] = error
+        return things, errors
+
     def __getitem__(self, name: str) -> T:
-        thing = self._things[name] if name in self._things else self._brought[name]
+        points = self._points.get(name, [])
+        if len(points) + (name in self._things) > 1:
+            raise MarcError(
+                f"two have the name of one {self.what}",
+                got=f"{name}: that of {' and '.join(self._owners(name))}",
+                hint="uninstall one of the packages, or ask its authors for another name",
+            )
+        if name in self._brought:
+            return self._brought[name]
+        thing = self._things[name] if not points else points[0].value  # or KeyError
         if isinstance(thing, str):
-            thing = self._things[name] = self._accept(name, self._imported(name, thing))
+            owner = self._owners(name)[0]
+            thing = self._loaded(name, imported(self.what, thing, owner), owner)
+            self._brought[name] = thing
         return thing
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things or name in self._brought  # nothing is imported
+        return name in self._things or name in self._points  # nothing is imported
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._things, **self._brought})
+        return iter({**self._things, **self._points})
 
     def __len__(self) -> int:
-        return len({**self._things, **self._brought})
+        return len({**self._things, **self._points})
 
     @cached_property
-    def _brought(self) -> dict[str, str]:
+    def _points(self) -> dict[str, list[EntryPoint]]:
         from importlib.metadata import entry_points
 
-        return {point.name: point.value for point in entry_points(group=self.group)}
+        points: dict[str, list[EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            points.setdefault(point.name, []).append(point)
+        return points
 
-    def _imported(self, name: str, where: str) -> Any:
-        module, _, attribute = where.partition(":")
+    def _owners(self, name: str) -> list[str]:
+        ours = "marc" if name in self.own else "this program"
+        packages = [point.dist.name if point.dist else "?" for point in self._points.get(name, [])]
+        return [*([ours] if name in self._things else []), *(f"the package {p}" for p in packages)]
+
+    def _loaded(self, name: str, thing: Any, owner: str = "") -> T:
         try:
-            return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+            accepted = self._accept(name, thing)
+            if owner and (known := getattr(accepted, "name", name)) != name:
+                raise MarcError("it has another name", got=known)
+        except MarcError as error:
             raise MarcError(
-                f"the {self.what} {name!r} cannot be loaded", got=str(error), hint=where
+                f"the {self.what} {name!r}" + (f" of {owner}" if owner else "") + " cannot be used",
+                got=f"{error.problem} ({error.got})",
+                hint=error.hint,
             ) from error
+        return accepted
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text is written `package.module:Name`."""
+    return re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", text) is not None
+
+
+def imported(what: str, reference: str, owner: str = "") -> Any:
+    """What `package.module:Name` names; if a person typed it, also from the current folder."""
+    from importlib.metadata import EntryPoint
+
+    if not owner and (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # last: a file that lies there hides no package
+    try:
+        return EntryPoint(what, reference, "").load()
+    except Exception as error:  # of another's code: whatever it is, say whose
+        raise MarcError(
+            f"the {what} {reference} cannot be loaded" + (f", of {owner}" if owner else ""),
+            got=f"{type(error).__name__}: {error}",
+            hint=f"python -c 'import {reference.partition(':')[0]}'",
+        ) from error

@@ -54,8 +54,8 @@ class MARC:
     """K_C: items per pseudo-class in the CLIP memory; 0 is the strict one-memory system."""
     alpha: float = 2.0
     beta: float = 5.0
-    policy: str = "entropy"
-    """Admission policy: a name in `marc.admission.POLICIES`."""
+    policy: str | Policy = "entropy"
+    """Admission policy: a name in `marc.admission.POLICIES`, or one of your own."""
     view_entropy: str = "double_softmax"
     """How e_t is read: a name in `marc.scores.VIEW_ENTROPIES`."""
     seed: int = 0
@@ -84,7 +84,7 @@ class MARC:
             self.weight = number("weight", self.weight, hint="a number, or 'auto'")
         self.refine_labels = switch("refine_labels", self.refine_labels)
         self.use_base = switch("use_base", self.use_base)
-        one_of("admission policy", self.policy, POLICIES)
+        _ = self.admission  # refuses a name that is not known
         one_of("view entropy", self.view_entropy, VIEW_ENTROPIES)
 
     def step(self, query: Query) -> Step:
@@ -163,7 +163,7 @@ class MARC:
     @property
     def admission(self) -> Policy:
         """The policy with its priority function."""
-        return POLICIES[self.policy]
+        return self.policy if isinstance(self.policy, Policy) else POLICIES.known(self.policy)
 
     @property
     def varies_with(self) -> frozenset[str]:
@@ -191,8 +191,8 @@ class MARC:
         self._state = None
 
     def config(self) -> dict[str, Any]:
-        """Every setting by name, plus the method's own name."""
-        return config_of(self)
+        """Every setting by name, plus the method's own name; a policy by its name."""
+        return {**config_of(self), "policy": self.admission.name}
 
     def state(self) -> dict[str, Any]:
         """Settings and memories as plain data and arrays; `from_state` goes on from it."""

@@ -24,13 +24,13 @@ from marc.errors import (
     integer,
 )
 from marc.scores import BaseScores, Float, Int, score_views, unit
-from marc.types import Predictor, PromptEmbeddings, Query
+from marc.types import Predictor, PromptEmbeddings, Query, Shown, order_name
 
 _BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
 
 
-@dataclass(frozen=True)
-class Stream:
+@dataclass(frozen=True, repr=False)
+class Stream(Shown):
     """An order over stored features. Iterating gives one `Query` at a time."""
 
     features: Features
@@ -184,6 +184,17 @@ class Stream:
     def labels(self) -> Int | None:
         """True labels in stream order, for evaluation only."""
         return None if self.row_labels is None else self.row_labels[self.order]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What there is, without reading features."""
+        sizes = {"n_images": len(self), "n_classes": self.n_classes, "n_views": self.n_views}
+        order = {"labels": self.row_labels is not None, "order": order_name(self.seed)}
+        return {"name": self.name, **sizes, "spaces": list(self.spaces), **order}
+
+    def _columns(self) -> dict[str, Any]:
+        ids = [self.features.ids[item] for item in self.order]
+        labels = {} if self.labels is None else {"label": self.labels}
+        return {"item": self.order, "id": ids, **labels}
 
     @property
     def fingerprint(self) -> dict[str, Any]:

@@ -6,12 +6,15 @@ transductive and its record says so. Rows come back as unit float32 vectors.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, one_of
+from marc.errors import MarcError, Registry, is_reference
 from marc.scores import Float, unit
 
 _SMALLEST = 1e-12  # a shorter vector is rounding, not a feature
@@ -44,40 +47,102 @@ def random(rows: Float, n_dims: int, seed: int = 0) -> NDArray[np.float32]:
     return _renormalised(rows @ projection)
 
 
+@dataclass(frozen=True)
+class Transform:
+    """A space transform by name: `NAME+center`, or with integers `NAME+pca:64`."""
+
+    name: str
+    apply: Callable[..., Float]
+    """Rows (N, D), and the integers, to rows (N, D'); they need not have unit length."""
+    dimension: Callable[..., int] = lambda dim: dim
+    """D' from D and the integers; takes as many as `apply`."""
+    spelling: str = ""
+    """How it is written; the name if it takes no integers."""
+
+
+def _reduced(name: str, dim: int, n_dims: int) -> int:
+    if not 1 <= n_dims <= dim:
+        raise MarcError(f"{name} cannot give that dimension", got=n_dims, allowed=f"1 to {dim}")
+    return n_dims
+
+
+def _transform(name: str, thing: Any) -> Transform:
+    """What was registered as a transform: one, or a function of rows alone."""
+    if isinstance(thing, Transform):
+        return thing
+    if not callable(thing):
+        raise MarcError(f"{name} is no space transform", got=type(thing).__name__, hint="Transform")
+    return Transform(name.rpartition(":")[2], thing)
+
+
+_OWN: dict[str, Transform | str] = {
+    "center": Transform("center", center),
+    "whiten": Transform("whiten", whiten),
+    "pca": Transform("pca", pca, lambda dim, n: _reduced("pca", dim, n), "pca:N"),
+    "random": Transform(
+        "random",
+        random,
+        lambda dim, n, seed=0: _reduced("random", dim, n),
+        "random:N, random:N:SEED",
+    ),
+}
+TRANSFORMS = Registry("space transform", "marc.transforms", _OWN, _transform, "NAME+pca:64")
+"""Transforms by name: ours, registered ones, and those that installed packages bring."""
+
+
 def apply(rows: NDArray[np.float32], steps: Sequence[str]) -> NDArray[np.float32]:
     """Apply transforms written as `center`, `whiten`, `pca:N` or `random:N[:SEED]`, in turn."""
     for step in steps:
-        _, transform = _parse(step, rows.shape[1])
-        rows = transform(rows)
+        transform, numbers, dim = _parse(step, rows.shape[1])
+        made = np.asarray(transform.apply(rows, *numbers))
+        if made.shape != (len(rows), dim):
+            raise MarcError(
+                f"the space transform {transform.name!r} gave rows of another shape",
+                got=made.shape,
+                allowed=(len(rows), dim),
+            )
+        rows = made if transform.name in TRANSFORMS.own else _renormalised(made)
     return rows
 
 
 def dimension(dim: int, steps: Sequence[str]) -> int:
     """The dimension that transforms lead to from `dim`; refuses what `apply` cannot read."""
     for step in steps:
-        dim, _ = _parse(step, dim)
+        _, _, dim = _parse(step, dim)
     return dim
 
 
-def _parse(step: str, dim: int) -> tuple[int, Callable[[Float], NDArray[np.float32]]]:
-    """The dimension after a step, and the step as a function."""
+def resolve(space: str) -> str:
+    """A space as a person types it, `NAME+package.module:fn:64`, with its transforms by name.
+
+    >>> resolve("dinov2-b+pca:64"), resolve("dinov2-b+marc.transforms:center")
+    ('dinov2-b+pca:64', 'dinov2-b+center')
+    """
+    name, *steps = space.split("+")
+    for index, step in enumerate(steps):
+        module, *rest = step.split(":")
+        if rest and is_reference(reference := f"{module}:{rest[0]}"):
+            steps[index] = ":".join([TRANSFORMS.resolve(reference), *rest[1:]])
+    return "+".join([name, *steps])
+
+
+def _parse(step: str, dim: int) -> tuple[Transform, list[int], int]:
+    """A step as a transform and its integers, and the dimension after it."""
     name, *numbers = step.split(":")
-    one_of("space transform", name, ("center", "whiten", "pca", "random"), "NAME+pca:64")
-    allowed = {"center": (0,), "whiten": (0,), "pca": (1,), "random": (1, 2)}[name]
-    if len(numbers) not in allowed or not all(number.isdecimal() for number in numbers):
+    transform = TRANSFORMS.known(name)
+    try:
+        if not all(number.isdecimal() for number in numbers):
+            raise TypeError(numbers)
+        values = [int(number) for number in numbers]
+        inspect.signature(transform.dimension).bind(dim, *values)
+    except TypeError:
+        usable, _ = TRANSFORMS.load_all()
         raise MarcError(
             f"the space transform {name!r} is not written like that",
             got=repr(step),
-            allowed="center, whiten, pca:N, random:N, random:N:SEED",
-        )
-    values = [int(number) for number in numbers]
-    if values and not 1 <= values[0] <= dim:
-        raise MarcError(f"{name} cannot give that dimension", got=values[0], allowed=f"1 to {dim}")
-    if name in ("center", "whiten"):
-        return dim, center if name == "center" else whiten
-    if name == "pca":
-        return values[0], lambda rows: pca(rows, values[0])
-    return values[0], lambda rows: random(rows, *values)
+            allowed=", ".join(each.spelling or each.name for each in usable.values()),
+        ) from None
+    return transform, values, transform.dimension(dim, *values)
 
 
 def _principal(rows: Float) -> tuple[Float, Float, Float]:

@@ -5,10 +5,12 @@ The verbs live in their own files.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +25,42 @@ CAPACITIES = (1, 2, 3, 4, 8, 16, 32, 64)
 """The paper's capacities."""
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
+
+
+class Shown:
+    """What streams and results share: plain data, a data frame, and few lines to look at."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole in a few numbers and names, as plain data."""
+        raise NotImplementedError
+
+    def _columns(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas, or of polars if that is the one that is installed."""
+        for library in ("pandas", "polars"):
+            if importlib.util.find_spec(library) is not None:
+                return importlib.import_module(library).DataFrame(self._columns())
+        raise MarcError("a data frame needs pandas or polars", hint="pip install pandas")
+
+    def __repr__(self) -> str:
+        lines = [f"  {name}: {_short(value)}" for name, value in self.to_dict().items()]
+        return "\n".join([type(self).__name__, *lines])
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _short(value)) for name, value in self.to_dict().items()]
+        cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = [f"{name}={_short(each)}" for name, each in value.items()]
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(map(_short, value))
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 88 else f"{text[:85]}..."
 
 
 @dataclass(frozen=True)
@@ -255,8 +293,8 @@ class Answers(_Scored):
     """Weights that an oracle chose; empty where all were fixed in advance."""
 
 
-@dataclass(frozen=True)
-class Run(_Scored):
+@dataclass(frozen=True, repr=False)
+class Run(_Scored, Shown):
     """A method's answers over a stream, and the matched answers without memory.
 
     Arrays are in stream order: position t holds the image `trajectory.order[t]`.
@@ -304,6 +342,20 @@ class Run(_Scored):
     def regressions(self) -> Int:
         """Items that the memory got wrong and the predictor alone had right."""
         return self.order[~self.correct & self.base_correct]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The method, and where labels are known how right it was."""
+        names = ("accuracy", "base_accuracy", "gain") if self.labels is not None else ()
+        found = {name: getattr(self, name) for name in names}
+        changed = float((self.predictions != self.base_predictions).mean())
+        sizes = {"n_images": len(self.order), "changed": changed, "seconds": self.seconds}
+        return {"method": dict(self.method), **found, **sizes}
+
+    def _columns(self) -> dict[str, Any]:
+        answers = {"prediction": self.predictions, "base_prediction": self.base_predictions}
+        stored = {"pseudo_label": self.trajectory.label, "priority": self.trajectory.priority}
+        known = {} if self.labels is None else {"label": self.labels}
+        return {"item": self.order, **answers, **stored, "weight": self.weights, **known}
 
 
 def order_name(seed: int | None) -> str:

@@ -12,8 +12,8 @@ from helpers.embedding_trees import draw_lab_folder
 
 import marc
 from marc import MarcError
-from marc.cli.embed import weights_of
 from marc.embed.store import FeatureStore
+from marc.embed.verb import weights_of
 
 ENCODERS = ("--predictor", "mini:captions", "--encoder", "mini:pairs-small", "mini:pixels")
 

@@ -2,13 +2,13 @@ import math
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.making import make_stream
 from helpers.tied_streams import awkward_stream, softmax_list
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.bafta import _UPDATES, _WEIGHTINGS, CARD, BaFTA, _projection, _renyi_entropy
+from marc.peers.contract import check_method
 from marc.stream import Stream
 
 

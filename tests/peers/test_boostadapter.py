@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-from helpers.contract import check_method, same_arrays
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
 from helpers.making import make_stream
@@ -14,6 +13,8 @@ import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.boostadapter import CARD, BoostAdapter, _RankedMemory
+from marc.peers.contract import _same_arrays as same_arrays
+from marc.peers.contract import check_method
 from marc.peers.tda import TDA
 from marc.pictures import NAMED_SETS
 

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.dynamic_twin import DynamicTwin, tied_stream, twin_entropy, twin_softmax
 from helpers.literal_cliques import literal_edges, literal_support
 from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.cosmic import CARD, COSMIC, _ClassMeans
 from marc.peers.dynamic_memory import Slots
 from marc.peers.registry import create_method

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.dynamic_twin import DynamicTwin, tied_stream, twin_entropy, twin_softmax
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
@@ -10,6 +9,7 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.dmn import CARD, DMN
 
 

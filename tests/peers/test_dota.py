@@ -3,7 +3,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import gold_stream
 from helpers.making import make_stream
 from helpers.tied_streams import awkward_stream, softmax_list
@@ -11,6 +10,7 @@ from helpers.tied_streams import awkward_stream, softmax_list
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers import dota
+from marc.peers.contract import check_method
 from marc.peers.dota import DOTA, _SharedPrecision
 
 

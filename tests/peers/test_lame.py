@@ -3,13 +3,13 @@ import math
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
 from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.lame import (
     LAME,
     _affinity_of,

@@ -2,13 +2,13 @@ import json
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
 from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.oga import OGA, _class_means, _ConfidentMemory, _pseudo_inverse, _ridge_inverse
 from marc.scores import softmax
 from marc.stream import Stream

@@ -1,9 +1,9 @@
 import pytest
-from helpers.contract import check_method
 from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.method import MARC
+from marc.peers.contract import check_method
 from marc.peers.registry import METHODS, create_method, list_methods
 from marc.peers.zero_shot import NoMemory
 from marc.pictures import NAMED_SETS

@@ -2,11 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.shot import _NO_CENTROID, ShotLabels
 from marc.stream import Stream
 from marc.types import BatchMethod

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
 from helpers.making import make_stream
@@ -14,6 +13,7 @@ import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.memory import NegativeRule
+from marc.peers.contract import check_method
 from marc.peers.tda import CARD, TDA
 from marc.pictures import NAMED_SETS
 from marc.stream import Stream

@@ -2,20 +2,20 @@ import math
 
 import numpy as np
 import pytest
-from helpers import contract
 from helpers.embedding_trees import draw_lab_folder, embed_plan, make_plan
 from helpers.gold import PACKS, gold, gold_stream, near_ties
 from helpers.making import make_stream
 from helpers.reference import argmax, unit, view_logits
 from helpers.tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 
+from marc.embed.reading import read_store
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers import contract
 from marc.peers.registry import create_method
 from marc.peers.tip_adapter import CARD, TipAdapter, _mean_keys
 from marc.pictures import NAMED_SETS
 from marc.sources.pack import write_pack
-from marc.sources.store import read_store
 from marc.stream import Stream
 
 
@@ -52,10 +52,9 @@ def literal_logits(plain, prototypes, scale, shots, method):
 
 def test_it_keeps_the_contract_of_methods(shots, tmp_path, monkeypatch):
     two = written(make_stream(5, n_images=20, n_classes=2), tmp_path / "two.npz")
-    bounded = contract.check_memory_is_bounded
-    monkeypatch.setattr(
-        contract, "check_memory_is_bounded", lambda make: bounded(lambda: TipAdapter(two))
-    )
+    bounded = contract.CHECKS["memory is bounded"]
+    of_two_classes = lambda make, stream: bounded(lambda: TipAdapter(two), stream)  # noqa: E731
+    monkeypatch.setitem(contract.CHECKS, "memory is bounded", of_two_classes)
     contract.check_method(lambda: TipAdapter(shots))
 
 

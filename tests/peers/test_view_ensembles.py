@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import gold_stream
 from helpers.making import make_stream
 from helpers.reference import argmax, entropy, softmax
@@ -8,6 +7,7 @@ from helpers.tied_streams import SIZES, assert_order_does_not_matter, query_of, 
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.view_ensembles import ProbabilityEnsemble, ViewEnsemble
 from marc.peers.zero_shot import NoMemory
 

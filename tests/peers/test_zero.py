@@ -2,13 +2,13 @@ import json
 
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import PACKS, gold, gold_stream
 from helpers.reference import argmax, entropy, softmax
 from helpers.tied_streams import SIZES, assert_order_does_not_matter, query_of, tied_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.zero import _FLOAT16_EPSILON, _FLOAT32_EPSILON, Zero
 
 AS_RELEASED = {"votes": "released", "temperature": _FLOAT32_EPSILON, "fallback": "released"}

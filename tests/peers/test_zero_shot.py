@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from helpers.contract import check_method
 from helpers.gold import PACKS, gold_stream
 from helpers.reference import argmax, view_logits
 from helpers.tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers.contract import check_method
 from marc.peers.registry import create_method
 from marc.peers.zero_shot import NoMemory, ZeroShot
 

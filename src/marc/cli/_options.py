@@ -6,8 +6,9 @@ import typer
 
 from marc.cli import console
 from marc.errors import MarcError
-from marc.sources import load_stream
+from marc.sources import load_stream, resolve_source
 from marc.stream import Stream
+from marc.transforms import resolve
 
 
 def open_stream(source: str, views: int) -> Stream:
@@ -16,7 +17,7 @@ def open_stream(source: str, views: int) -> Stream:
     0 takes all that are stored; of the lab, which draws views when asked, the plain one alone.
     """
     with console.notes(), console.progress() as bar:
-        return load_stream(source, console.reporter(bar), views or None)
+        return load_stream(resolve_source(source), console.reporter(bar), views or None)
 
 
 IN_ORDER = typer.Option(False, "--in-order", help="The stored order alone, instead of --seed.")
@@ -33,7 +34,7 @@ def check_seeds(seeds: list[int], *, in_order: bool) -> list[int | None]:
 
 def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     """Known and distinct names, all stored ones by default."""
-    spaces = given or list(stream.spaces)
+    spaces = [resolve(each) for each in given] or list(stream.spaces)
     if len(set(spaces)) < len(spaces):
         raise MarcError("a space is named twice", got=" ".join(spaces), allowed="each name once")
     for space in spaces:

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 
 from marc.cli import console
 from marc.cli.check_data import Finding, Level, check_data, open_data
-from marc.cli.embed import weights_of
+from marc.embed.verb import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
 from marc.encoders.golden import check_golden
 from marc.errors import MarcError
+from marc.peers.contract import CHECKS, maker, run_checks
+from marc.peers.registry import METHODS
 from marc.replay.evidence import n_threads
 from marc.results.files import ENCODING, cache_folder, versions
 from marc.sources import default_store, is_pictures
@@ -32,6 +35,7 @@ _LEVELS: dict[str, Level] = {"same": "ok", "stored": "note", "changed": "wrong",
 def check(
     source: str = typer.Argument("", help="Pictures or features; none checks the rest."),
     encoder: list[str] = typer.Option([], help="Encoders; all mini: ones by default."),
+    method: str = typer.Option("", help="A method, to be held to the rules of all methods."),
     root: str = typer.Option("", help="Where a named data set lies."),
     weights: list[str] = typer.Option(
         [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
@@ -42,7 +46,13 @@ def check(
     """Check program, device, disk, encoders and data. The exit status is 1 if something is wrong.
 
     Example:  marc check folder/photos --encoder dinov2-b
+
+    A method of your own:  marc check --method package.module:Name
     """
+    if method:
+        after = f"marc run SOURCE --method {method}"
+        _finish([*_check_method(method)], source, after, json=json)
+        return
     names = encoder or list_encoders("mini:*")
     for name in names:
         encoder_card(name)  # a name that is not known is refused before anything is done
@@ -55,14 +65,30 @@ def check(
         findings += _check_encoders(place, console.reporter(bar), offline=offline)
     if data is not None:
         findings += check_data(source, data)
+    _finish(findings, source, _what_next(source, root, encoder), json=json)
+
+
+def _finish(findings: list[Finding], source: str, after: str, *, json: bool) -> None:
+    """Print the findings; the exit status is 1 if something is wrong."""
     wrong = [each for each in findings if each.level == "wrong"]
     if json:
         listed = [dataclasses.asdict(each) for each in findings]
         console.as_json({"kind": "check", "source": source, "ok": not wrong, "findings": listed})
     else:
-        _show(findings, _what_next(source, root, encoder, n_wrong=len(wrong)))
+        _show(findings, "mend what is wrong, then the same command again" if wrong else after)
     if wrong:
         raise typer.Exit(1)
+
+
+def _check_method(text: str) -> Iterator[Finding]:
+    """The rules of all methods, one by one."""
+    card = METHODS.known(METHODS.resolve(text))
+    with TemporaryDirectory() as folder, console.progress() as bar:
+        checks = run_checks(maker(card, Path(folder)))
+        for done, (rule, problem) in enumerate(checks, start=1):
+            console.reporter(bar)("checking the method", done, len(CHECKS))
+            text = f"{rule}: {problem}" if problem else rule
+            yield Finding(f"method {card.name}", "wrong" if problem else "ok", text)
 
 
 def _check_program() -> Iterator[Finding]:
@@ -158,10 +184,8 @@ def _show(findings: list[Finding], after: str) -> None:
     console.say(f"next: {after}")
 
 
-def _what_next(source: str, root: str, encoders: list[str], *, n_wrong: int) -> str:
+def _what_next(source: str, root: str, encoders: list[str]) -> str:
     """What to type after a check."""
-    if n_wrong:
-        return "mend what is wrong, then the same command again"
     if not source:
         return "marc check folder/DIR for your pictures, or marc demo"
     if is_pictures(source):

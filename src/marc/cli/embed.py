@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -10,34 +9,28 @@ import typer
 
 from marc.cli import console
 from marc.cli.console import count
-from marc.embed.estimate import Estimate, estimate
-from marc.embed.fill import QUARANTINE, Embedded, embed
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
-from marc.embed.store import CHUNK, FeatureStore, is_store
-from marc.embed.workers import ViewPlan, Workers
-from marc.errors import MarcError, integer
-from marc.pictures import open_images, with_class_names
-from marc.pictures.views import read_recipe
-from marc.replay.evidence import n_threads
+from marc.embed.estimate import Estimate
+from marc.embed.fill import QUARANTINE, Embedded
+from marc.embed.plan import EmbeddingPlan, Jobs
+from marc.embed.store import CHUNK, FeatureStore, default_store
+from marc.embed.verb import PREDICTOR, RECIPE
+from marc.embed.verb import embed_pictures as embed
+from marc.errors import MarcError
 from marc.report.text import duration
-from marc.sources import default_store
-
-_PREDICTOR, _RECIPE = "clip-b16-text", "VC"
-_FEW = 64  # pictures that are read sooner than a process starts
 
 
 def embed_pictures(
     source: str = typer.Argument(help="Pictures: folder/DIR, csv/FILE, imagenet-a, ..."),
     encoder: list[str] = typer.Option([], help="Retrieval encoders: marc list encoders."),
     predictor: str = typer.Option(
-        "", help=f"The zero-shot classifier, or none; {_PREDICTOR}, or what the store has."
+        "", help=f"The zero-shot classifier, or none; {PREDICTOR}, or what the store has."
     ),
     prompts: list[str] = typer.Option(
         [], help="Prompt sets by name or file, pooled; those of the data set by default."
     ),
     class_names: str = typer.Option("", help="A file with what to call the classes."),
     views: int = typer.Option(1, help="Views of each picture, the plain one included."),
-    recipe: str = typer.Option(_RECIPE, help="How views are drawn if there are several: VA to VD."),
+    recipe: str = typer.Option(RECIPE, help="How views are drawn if there are several: VA to VD."),
     view_seed: int = typer.Option(0, help="The seed of the views."),
     root: str = typer.Option("", help="Where a named data set lies."),
     weights: list[str] = typer.Option(
@@ -65,101 +58,34 @@ def embed_pictures(
 
     Without a network:  marc embed folder/photos --encoder dinov2-b --weights models --offline
     """
-    images = open_images(source, Path(root).expanduser() if root else None)
-    if class_names:
-        images = with_class_names(images, Path(class_names).expanduser())
-    store = Path(output).expanduser() if output else default_store(source)
-    integer("views", views, 1)
-    for_predictor = [views > 1, recipe != _RECIPE, view_seed, prompts, class_names]
-    names, zero_shot = _choose(store, encoder, predictor, wanted=any(for_predictor))
-    specs = {
-        name: EncoderSpec(name, weights_of(name, weights, names), offline, device, precision, batch)
-        for name in names
-    }
-    plan = EmbeddingPlan(
-        images=images,
-        store=store,
-        spaces=tuple(specs[name] for name in encoder),
-        predictor=specs.get(zero_shot),
-        prompts=tuple(prompts),
-        views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
-        chunk=integer("chunk", chunk, 0) or _stored_chunk(store),
-    )
-    n_readers = _check_workers(workers, len(images))
-    with console.progress() as bar, Workers(0 if ray else n_readers) as pool:
-        report = console.reporter(bar)
-        report("loading the encoders", 0, 1)
-        jobs = load_jobs(plan)
-        report("loading the encoders", 1, 1)
-        if dry_run:
-            cost = estimate(plan, jobs, n_readers, force=force)
-        elif ray:
-            from marc.embed.ray import embed_with_ray
-
-            done = embed_with_ray(plan, jobs, max(0, workers), force=force, on_progress=report)
-        else:
-            done = embed(plan, jobs, pool, force=force, on_progress=report)
-    if dry_run:
-        _tell_cost(plan, cost, json=json)
-    else:
-        _tell(plan, jobs, done, json=json)
-
-
-def _choose(
-    store: Path, encoders: list[str], predictor: str, *, wanted: bool
-) -> tuple[list[str], str]:
-    """All encoders by name, and which of them predicts: none if the store has one already.
-
-    `wanted`: whether there are options that only a predictor heeds.
-    """
-    has_one = is_store(store) and FeatureStore(store).is_complete(FeatureStore.VIEWS)
-    chosen = predictor or ("none" if has_one else _PREDICTOR)
-    if chosen == "none" and wanted:
-        known = (
-            FeatureStore(store).attributes(FeatureStore.VIEWS)["card"]["name"]
-            if has_one
-            else _PREDICTOR
+    with console.progress() as bar:
+        embedding = embed(
+            source,
+            encoder,
+            predictor=predictor,
+            prompts=prompts,
+            class_names=class_names,
+            views=views,
+            recipe=recipe,
+            view_seed=view_seed,
+            root=root,
+            weights=weights,
+            offline=offline,
+            device=device,
+            precision=precision,
+            batch=batch,
+            workers=workers,
+            chunk=chunk,
+            ray=ray,
+            output=output,
+            force=force,
+            dry_run=dry_run,
+            on_progress=console.reporter(bar),
         )
-        raise MarcError(
-            "--views, --recipe, --view-seed, --prompts and --class-names are for a predictor",
-            got="no predictor to embed with" + (f": the store has {known}" if has_one else ""),
-            hint=f"--predictor {known}, or none of these options",
-        )
-    names = [*encoders] if chosen == "none" else [chosen, *encoders]
-    return names, chosen
-
-
-def _stored_chunk(store: Path) -> int:
-    """The chunk of a store that is there, or the usual one."""
-    return FeatureStore(store).chunk if is_store(store) else CHUNK
-
-
-def _check_workers(asked: int, n_images: int) -> int:
-    """How many processes read: one a core, but none for a handful of pictures."""
-    usual = min(n_threads(), n_images // _FEW)
-    return usual if integer("workers", asked, -1) == -1 else asked
-
-
-def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
-    """Where the weights of an encoder lie, if anybody said; a folder may hold those of several."""
-    named = [each.partition("=") for each in given]
-    for other, _, path in named:
-        if other == name:
-            return path
-    plain = [each for each in given if each.partition("=")[0] not in names]
-    loaded = [other for other in names if not other.startswith(("mini:", "onnx:"))]
-    if plain and not loaded:
-        raise MarcError("no encoder here takes weights", got=", ".join(plain))
-    if not plain or name not in loaded:
-        return None  # those not loaded bring their weights
-    if len(plain) > 1 or (len(loaded) > 1 and not Path(plain[0]).is_dir()):
-        raise MarcError(
-            f"it is not clear which weights are those of {name}",
-            got=", ".join(plain),
-            allowed=f"one folder with {name}.safetensors or {name}/ in it",
-            hint=f"--weights {name}=PATH",
-        )
-    return plain[0]
+    if embedding.estimate is not None:
+        _tell_cost(embedding.plan, embedding.estimate, json=json)
+    elif embedding.done is not None:
+        _tell(embedding.plan, embedding.jobs, embedding.done, json=json)
 
 
 def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:

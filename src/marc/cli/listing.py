@@ -17,6 +17,7 @@ from marc.errors import MarcError, Registry, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, list_methods
 from marc.pictures import NAMED_SETS
+from marc.results.run_plan import reason_of
 from marc.sources import SOURCES
 
 _LISTINGS = Registry("listing", "marc.listings", {}, lambda name, thing: thing)
@@ -60,13 +61,15 @@ def _print(data: Mapping[str, Any], columns: list[str], rows: list[list[str]], j
 
 def _list_method_cards(pattern: str, card: str, json: bool) -> None:
     """Methods, or the card of one."""
-    names = [one_of("method", card, METHODS)] if card else list_methods(pattern)
+    names = [METHODS.resolve(card)] if card else list_methods(pattern)
     refuse_none("method", names, pattern, METHODS)
-    cards = {name: METHODS[name] for name in names}
+    usable, broken = METHODS.load_all()
+    cards = {name: METHODS[name] for name in names if name in usable or card}
     if card and not json:
-        _show_card(cards[card])
+        _show_card(cards[names[0]])
         return
     rows = [[name, _order(c), ", ".join(c.needs) or "-", c.summary] for name, c in cards.items()]
+    rows += [[name, "-", "-", reason_of(broken[name])] for name in names if name in broken]
     data = {name: _as_data(each) for name, each in cards.items()}
     _print(data, ["method", "order", "needs", "what it is"], rows, json)
 
@@ -115,7 +118,7 @@ def _list_datasets(pattern: str, card: str, json: bool) -> None:
     refuse_card("data sets", card)
     ours = {
         f"{kind}/{name}": size
-        for kind, source in SOURCES.items()
+        for kind, source in SOURCES.load_all()[0].items()
         for name, size in source.names().items()
     }
     known = [*ours, *NAMED_SETS]
@@ -155,7 +158,8 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
 def _list_policies(pattern: str, card: str, json: bool) -> None:
     """Admission policies and what they keep."""
     refuse_card("policies", card)
-    found = {p.name: p.summary for p in POLICIES.values() if fnmatch.fnmatch(p.name, pattern)}
+    usable, _ = POLICIES.load_all()
+    found = {p.name: p.summary for p in usable.values() if fnmatch.fnmatch(p.name, pattern)}
     refuse_none("policy", found, pattern, POLICIES)
     _print(found, ["policy", "keeps"], [[*row] for row in found.items()], json)
 

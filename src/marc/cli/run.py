@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, open_stream
 from marc.cli.compare import show_runs
@@ -19,12 +20,15 @@ from marc.results.folder import CONFIG, Folder, read_result, read_stored
 from marc.results.run_plan import AllMethods, RunPlan, Watch, only_space
 from marc.stats import mcnemar_log10
 from marc.stream import Stream
+from marc.transforms import resolve
 from marc.types import Step, order_name
 
 
 def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
-    method: str = typer.Option("marc", help="A name that `marc list methods` shows, or all."),
+    method: str = typer.Option(
+        "marc", help="A name of `marc list methods`, package.module:Name, or all."
+    ),
     space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
     capacity: int | None = typer.Option(
         None, help="Items per pseudo-class, K (16 in marc); with --method all of marc alone."
@@ -60,6 +64,8 @@ def run(
     """
     stream = open_stream(source, views)
     w = None if weight is None else _number_or_text(weight)
+    space = None if space is None else resolve(space)
+    policy = None if policy is None else POLICIES.resolve(policy)
     given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     orders = check_seeds(seed, in_order=in_order)
@@ -74,7 +80,8 @@ def run(
         path = Path(output or f"runs/{name}")
         _run_all(every, path, force=force, dry_run=dry_run, json=json)
         return
-    if space is None and method in METHODS and "space" in METHODS[method].needs:
+    method = METHODS.resolve(method)
+    if space is None and "space" in METHODS[method].needs:
         settings["space"] = only_space(stream)
     settings |= _parse_settings(option)
     plan = RunPlan(stream, orders, method, settings, published, oracle)

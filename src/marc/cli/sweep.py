@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
@@ -45,7 +46,8 @@ def sweep(
     K and w chosen elsewhere:  marc sweep arrays/photos.npz --held-out sweeps/other -o sweeps/photos
     """
     stream = open_stream(source, views)
-    job = plan_sweep(stream, capacity, weight, check_seeds(seed, in_order=in_order), policy)
+    orders, chosen = check_seeds(seed, in_order=in_order), POLICIES.resolve(policy)
+    job = plan_sweep(stream, capacity, weight, orders, chosen)
     config = sweep_config(job, check_spaces(stream, space), stream)
     sources = [load_sweep(path) for path in held_out]
     if sources:

@@ -1,1 +1,24 @@
-"""From pictures to a feature store."""
+"""From pictures to a feature store.
+
+`marc.embed(source, encoders=[...])` is the verb of this room, with the arguments of `marc embed`:
+the package itself can be called. It gives the stream of the store.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marc.stream import Stream
+
+
+class _Verb(ModuleType):
+    def __call__(self, *args: Any, **options: Any) -> Stream:
+        from marc.embed.verb import embed
+
+        return embed(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Verb

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.embed.store import CHUNK, FeatureStore
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan
-from marc.encoders import create_encoder, create_predictor, encoder_card
-from marc.encoders.cards import Encoder, TextEncoder
+from marc.encoders import check_predictor, create_encoder, encoder_card
+from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
 from marc.encoders.prompts import PromptSet, prompts_of, read_prompt_set
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet
@@ -33,10 +33,20 @@ class EncoderSpec:
     device: str = "auto"
     precision: str = "auto"
     batch: int = 0
+    given: Encoder | None = None
+    """One that is loaded already; the other fields then only name it."""
 
-    def options(self) -> dict[str, Any]:
-        """What `create_encoder` takes beside the name."""
-        return {name: value for name, value in asdict(self).items() if name != "name"}
+    @property
+    def card(self) -> EncoderCard:
+        """What is known of it, without loading it."""
+        return encoder_card(self.name) if self.given is None else self.given.card
+
+    def load(self) -> Encoder:
+        """The encoder."""
+        if self.given is not None:
+            return self.given
+        options = [each.name for each in fields(self) if each.name not in ("name", "given")]
+        return create_encoder(self.name, **{name: getattr(self, name) for name in options})
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class EmbeddingPlan:
 
     def prompt_sets(self) -> list[PromptSet]:
         """Those that were asked for, or the predictor's only ones, or those of the data set."""
-        only = encoder_card(self.predictor.name).prompts if self.predictor else ()
+        only = self.predictor.card.prompts if self.predictor else ()
         return [read_prompt_set(name) for name in self.prompts or only or self.images.prompts]
 
     def check(self) -> None:
@@ -63,7 +73,7 @@ class EmbeddingPlan:
         if not specs:
             raise MarcError("there is nothing to embed with", hint="--encoder dinov2-b")
         for spec in specs:
-            encoder_card(spec.name)
+            _ = spec.card
         if self.predictor is None:
             return
         if not self.images.class_names:
@@ -73,6 +83,7 @@ class EmbeddingPlan:
                 hint="--class-names FILE.txt (one per line), or --predictor none",
             )
         prompts_of(self.images.class_names, self.prompt_sets())
+        check_predictor(self.predictor.card)
 
 
 @dataclass(frozen=True)
@@ -153,13 +164,14 @@ def load_jobs(plan: EmbeddingPlan) -> Jobs:
     """Load every encoder of a plan."""
     plan.check()
     spec = plan.predictor
-    text = None if spec is None else create_predictor(spec.name, **spec.options())
+    text = None if spec is None else cast(TextEncoder, spec.load())
     predictor = Job(FeatureStore.VIEWS, text, plan.views) if text else None
     spaces = []
     for spec in plan.spaces:
-        encoder = create_encoder(spec.name, **spec.options())
-        space = encoder.card.name.removeprefix("mini:")  # pairs-large, as streams of the lab say
-        spaces.append(Job(f"{FeatureStore.SPACES}/{space}", encoder))
+        encoder = spec.load()
+        spaces.append(
+            Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
+        )
     names = [job.array for job in spaces]
     if twice := {name for name in names if names.count(name) > 1}:
         raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))

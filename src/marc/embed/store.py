@@ -25,12 +25,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.encoders._loading import safe_name
 from marc.errors import MarcError
 from marc.results.files import ENCODING, differences, versions
 from marc.stream import digest, digest_of, end_digest
 
 CHUNK = 256
 """Pictures in a chunk, unless another number is asked for."""
+_STORES = Path("stores")
+"""Where `marc embed` puts a store unless another folder is given."""
 _MARK = "marc_store"
 
 
@@ -280,3 +283,17 @@ def is_store(path: Path) -> bool:
         return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def default_store(source: str) -> Path:
+    """Where `marc embed` puts the features of a source; each source has a name of its own.
+
+    >>> default_store("folder/photos").as_posix(), default_store("imagenet-a").as_posix()
+    ('stores/folder-photos', 'stores/imagenet-a')
+    >>> default_store("folder/holiday/photos").as_posix()
+    'stores/folder-holiday-photos-60b883'
+    """
+    name = safe_name(source)
+    if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
+        name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
+    return _STORES / name

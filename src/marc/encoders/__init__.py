@@ -1,20 +1,25 @@
 """Encoders by name: images in, unit vectors out.
 
 A name is that of a card (`dinov2-b`, `clip-b16-text`), an encoder of the lab (`mini:pairs-small`),
-any model of a library (`timm:TAG`, `open_clip:ARCH/TAG`) or a graph of your own (`onnx:FILE`).
+any model of a library (`timm:TAG`, `open_clip:ARCH/TAG`), a graph of your own (`onnx:FILE`) or an
+encoder of your own (`package.module:Name`).
 """
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
-import importlib
+import functools
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from marc.encoders.cards import Encoder, EncoderCard, Library, TextEncoder
 from marc.encoders.published import PUBLISHED, WITH_TEXT
-from marc.errors import MarcError, Registry
+from marc.errors import MarcError, Registry, imported, is_reference
 
 __all__ = [
     "LIBRARIES",
@@ -22,6 +27,8 @@ __all__ = [
     "EncoderCard",
     "Library",
     "TextEncoder",
+    "check_encoder",
+    "check_predictor",
     "create_encoder",
     "create_predictor",
     "encoder_card",
@@ -67,10 +74,10 @@ def encoder_card(name: str) -> EncoderCard:
     """
     if name in PUBLISHED:
         return PUBLISHED[name]
-    kind, colon, rest = name.partition(":")
-    if colon and kind not in LIBRARIES:
+    kind, _, rest = name.partition(":")
+    if kind not in LIBRARIES and is_reference(name):
         return _imported(name).card
-    library = LIBRARIES[kind] if colon else None
+    library = LIBRARIES[kind] if kind in LIBRARIES and ":" in name else None
     if library is not None and name in library.cards():
         return library.cards()[name]
     if library is None or library.card is None:
@@ -90,7 +97,8 @@ def create_encoder(
     """Load an encoder.
 
     Args:
-        name: One of `list_encoders()`, or `timm:TAG`, `open_clip:ARCH/TAG`, `onnx:FILE`.
+        name: One of `list_encoders()`, or `timm:TAG`, `open_clip:ARCH/TAG`, `onnx:FILE`, or
+            `package.module:Name` of an encoder of yours, or of what makes one.
         weights: A file with the weights, or a folder with that file. None: they are looked for
             where the library keeps its downloads, and downloaded if they are not there.
         offline: Never try the network.
@@ -111,7 +119,9 @@ def create_encoder(
     kind = name.partition(":")[0] if ":" in name else card.library
     if kind not in LIBRARIES:
         return _imported(name)
-    return LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
+    loaded = LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
+    # a library that does all that ours do may bring an encoder without weights, as the lab does
+    return loaded if isinstance(loaded, Encoder) else check_encoder(loaded)
 
 
 def create_predictor(
@@ -128,41 +138,85 @@ def create_predictor(
     >>> create_predictor("mini:captions").encode_text(["a photo of a mug"]).shape
     (1, 128)
     """
-    if not encoder_card(name).has_text:
-        known = [each for each, card in _cards().items() if card.has_text]
-        raise MarcError(
-            "a predictor needs a text tower, and this encoder has none",
-            got=name,
-            allowed=", ".join([*known, "open_clip:ARCH/TAG"]),
-            hint=WITH_TEXT.get(name),
-        )
+    check_predictor(encoder_card(name))
     loaded = create_encoder(
         name, weights=weights, offline=offline, device=device, precision=precision, batch=batch
     )
     return cast(TextEncoder, loaded)
 
 
+def check_predictor(card: EncoderCard) -> None:
+    """Refuse an encoder that reads no text."""
+    if not card.has_text:
+        known = [each for each, other in _cards().items() if other.has_text]
+        raise MarcError(
+            "a predictor needs a text tower, and this encoder has none",
+            got=card.name,
+            allowed=", ".join([*known, "open_clip:ARCH/TAG"]),
+            hint=WITH_TEXT.get(card.name),
+        )
+
+
+def check_encoder(thing: Any) -> Encoder:
+    """An encoder of a user's own, refused unless a store of its features can be trusted."""
+    card = getattr(thing, "card", None)
+    if not isinstance(card, EncoderCard) or not callable(getattr(thing, "encode", None)):
+        raise MarcError(
+            "an encoder has a card and encodes", got=type(thing).__name__, hint="marc.Encoder"
+        )
+    if not card.digest:
+        raise MarcError(
+            f"the card of {card.name} has no digest: other weights would go unnoticed",
+            hint="EncoderCard(..., digest=marc.stream.digest(weights))",
+        )
+    if card.name in ("", "predictor") or {"+", "/"} & {*card.name}:
+        raise MarcError("not a name for a space", got=repr(card.name), allowed="no + and no /")
+    return thing if isinstance(thing, Encoder) or card.has_text else _Plain(thing)
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """An encoder that has no more than a card and `encode`."""
+
+    of: Any
+    precision: str = "float32"
+    batch: int = 64
+
+    @property
+    def card(self) -> EncoderCard:
+        return cast(EncoderCard, self.of.card)
+
+    def encode(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        parts = range(0, len(images), self.batch)
+        return np.concatenate([self.of.encode(images[n : n + self.batch]) for n in parts])
+
+
+@functools.cache
 def _imported(name: str) -> Encoder:
-    """An encoder of a user's own, `package.module:Name`: one, or a function that makes one."""
-    module, _, attribute = name.partition(":")
+    """The encoder `package.module:Name`: one, or what makes one."""
     try:
-        thing = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise _unknown(name) from error
-    return cast(Encoder, thing if hasattr(thing, "encode") and hasattr(thing, "card") else thing())
+        thing = imported("encoder", name)
+    except MarcError as error:
+        missing = getattr(error.__cause__, "name", None)
+        if isinstance(error.__cause__, ModuleNotFoundError) and missing == name.partition(":")[0]:
+            raise _unknown(name) from error  # a prefix that was mistyped, rather than a module
+        raise
+    made = not isinstance(thing, type) and hasattr(thing, "card")
+    return check_encoder(thing if made else thing())
 
 
 def _cards() -> dict[str, EncoderCard]:
-    named = [library.cards() for library in LIBRARIES.values()]
+    libraries, _ = LIBRARIES.load_all()
+    named = [library.cards() for library in libraries.values()]
     return {**PUBLISHED, **{name: card for cards in named for name, card in cards.items()}}
 
 
 def _unknown(name: str) -> MarcError:
-    names = list(_cards())
+    names, libraries = list(_cards()), LIBRARIES.load_all()[0].values()
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return MarcError(
         "unknown encoder",
         got=repr(name),
-        allowed=", ".join([*names, *(each.spelling for each in LIBRARIES.values() if each.card)]),
+        allowed=", ".join([*names, *(each.spelling for each in libraries if each.card)]),
         hint=" or ".join(near) or "marc list encoders",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,7 @@ class EncoderCard:
                 )
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """Images in, unit vectors out."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from marc.errors import MarcError
 from marc.memory import as_state, settings_in
 from marc.types import AnyMethod
 
@@ -55,9 +57,12 @@ class MethodCard:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings and their defaults; a setting without one must be given."""
+        if not dataclasses.is_dataclass(self.factory):
+            given = inspect.signature(self.factory).parameters.values()
+            return {p.name: "required" if p.default is p.empty else p.default for p in given}
         return {
             setting.name: "required" if setting.default is dataclasses.MISSING else setting.default
-            for setting in dataclasses.fields(self.factory)  # type: ignore[arg-type]
+            for setting in dataclasses.fields(self.factory)
             if setting.init
         }
 
@@ -66,6 +71,26 @@ def forget(method: Any) -> None:
     """`reset` of a method: its `_memory`, where it has one, is empty again."""
     if hasattr(method, "_memory"):
         method._memory = None
+
+
+def card_of(method: type) -> MethodCard:
+    """The card of a method's class; attributes of the class that a card has too go into it."""
+    name = getattr(method, "name", None)
+    if not isinstance(name, str):
+        raise MarcError(
+            f"the class {method.__name__} has no name to be listed under",
+            hint=f'name = "{method.__name__.lower()}" in the class, or a MethodCard',
+        )
+    summary = (method.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+    card = MethodCard(name, summary, method, reads_before_writes=True, paper="")
+    sees = {"sees": "batch" if "batch_size" in card.settings else "stream"}
+    needs = tuple(need for need in get_args(Need) if card.settings.get(need) == "required")
+    made: dict[str, Any] = {"needs": needs, **(sees if hasattr(method, "step_batch") else {})}
+    for each in dataclasses.fields(MethodCard):
+        is_setting = each.name in ("name", "factory", *card.settings)
+        if each.name in vars(method) and not is_setting:
+            made[each.name] = vars(method)[each.name]
+    return dataclasses.replace(card, **made)
 
 
 def state_of(method: Any) -> dict[str, Any]:

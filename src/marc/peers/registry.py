@@ -23,7 +23,7 @@ from marc.peers import (
     zero,
     zero_shot,
 )
-from marc.peers.cards import MethodCard, Need
+from marc.peers.cards import MethodCard, card_of
 from marc.peers.zero_shot import NoMemory
 from marc.types import AnyMethod
 
@@ -76,28 +76,26 @@ def _card(name: str, thing: Any) -> MethodCard:
         return thing
     if not callable(thing) or not hasattr(thing, "from_state"):
         raise MarcError(
-            f"{name} is no method", got=type(thing).__name__, allowed="a MethodCard, or a class"
+            f"{name} is no method",
+            got=type(thing).__name__,
+            allowed="a MethodCard, or a class with step, reset, config, state and from_state",
         )
-    known = getattr(thing, "name", None)
-    summary = (thing.__doc__ or "").strip().partition("\n")[0] or "a method of yours"
-    needs: tuple[Need, ...] = ("space",) if "space" in getattr(thing, "__annotations__", {}) else ()
-    return MethodCard(
-        known if isinstance(known, str) else name,
-        summary,
-        thing,
-        reads_before_writes=None,
-        paper="",
-        needs=needs,
-    )
+    return card_of(thing)
 
 
 METHODS = Registry("method", "marc.methods", _OWN, _card, "marc list methods")
 """Every method by name: ours, registered ones, and those that installed packages bring."""
 
 
-def _register_method(card: MethodCard) -> None:
-    """Make a method known by its name to `create_method`, `marc run`, snapshots and comparisons."""
-    METHODS.register(card.name, card)
+def register_method(method: MethodCard | type, *, replace: bool = False) -> None:
+    """Make a method known by its name to `create_method`, snapshots and comparisons.
+
+    Args:
+        method: a card, or the class of a method with a `name`, of which a card is made.
+        replace: whether it may take the place of one that was registered before.
+    """
+    card = _card(str(method), method)
+    METHODS.register(card.name, card, replace=replace)
 
 
 def list_methods(pattern: str = "*") -> list[str]:
@@ -111,7 +109,7 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]
     8
     """
-    card = METHODS.find(name)
+    card = METHODS.known(name)
     for setting in settings:
         one_of(f"setting of {name}", setting, card.settings)
     if published is not None:

@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
+from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.files import write_whole
 from marc.stream import digest, end_digest
@@ -62,9 +63,21 @@ def load_snapshot(path: str | Path) -> Any:
             hint="an earlier snapshot, or start again with an empty memory",
         )
     try:
-        card = METHODS[header["config"]["method"]]
+        card = _known(header["config"]["method"])
         return card.factory.from_state({**header, "arrays": arrays})  # type: ignore[attr-defined]
     except MarcError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise MarcError("this memory snapshot is damaged", got=f"{path}: {error!r}") from error
+
+
+def _known(name: str) -> MethodCard:
+    """The card of a method that a file names. The file never decides what code is imported."""
+    if name not in METHODS:
+        raise MarcError(
+            "this memory snapshot is of a method that is not known here",
+            got=repr(name),
+            allowed=", ".join(METHODS),
+            hint="marc.register_method(...) first, or install the package that brings it",
+        )
+    return METHODS[name]

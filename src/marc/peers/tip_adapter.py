@@ -18,13 +18,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.embed.reading import read_store
 from marc.embed.store import is_store
 from marc.errors import MarcError, check_features, check_labels, number
 from marc.memory import config_of
 from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.scores import Int, kernel, unit
 from marc.sources.pack import read_pack
-from marc.sources.store import read_store
 from marc.stream import Stream, Views, digest, end_digest
 from marc.types import Query, Step
 

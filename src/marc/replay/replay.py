@@ -112,7 +112,7 @@ def check_replayable(method: MARC) -> None:
     """Refuse a policy whose trajectory depends on what it is used for, by name."""
     if method.varies_with:
         raise MarcError(
-            f"the policy {method.policy!r} cannot be replayed",
+            f"the policy {method.admission.name!r} cannot be replayed",
             got=f"what it stores varies with {', '.join(sorted(method.varies_with))}",
             hint="marc run, or marc.run(method, stream): one setting at a time",
         )

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marc.admission import Policy
 from marc.errors import MarcError, integer, one_of
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
@@ -22,7 +24,7 @@ from marc.replay.replay import admit, check_replayable
 from marc.replay.weights import WeightPath, accuracy_at, check_weights
 from marc.scores import Int
 from marc.stream import Stream
-from marc.types import CAPACITIES, WEIGHTS
+from marc.types import CAPACITIES, WEIGHTS, Shown
 
 _Chosen = Literal["fixed", "oracle", "held_out"]
 _Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -82,8 +84,8 @@ class Score:
         )
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(Shown):
     """Accuracy over space x capacity x weight x order, from per-image intervals of weights."""
 
     capacities: tuple[int, ...]
@@ -109,6 +111,19 @@ class Sweep:
         """Accuracy [space, capacity, weight, seed], every cell fixed in advance."""
         cells = [accuracy_at(*ends, self.weights) for ends in self.intervals.values()]
         return np.stack(cells).transpose(0, 2, 3, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was swept, and the best of each space with the labels of the stream."""
+        axes = {n: list(getattr(self, n)) for n in ("capacities", "weights", "seeds")}
+        best = {space: self.oracle(space).gain for space in self.spaces}
+        base = float(self.base_correct.mean())
+        return {"stream": self.stream, **axes, "base_accuracy": base, "oracle_gain": best}
+
+    def _columns(self) -> dict[str, Any]:
+        cells = product(self.spaces, self.capacities, self.weights, self.seeds)
+        names = ("space", "capacity", "weight", "seed")
+        columns = dict(zip(names, map(list, zip(*cells, strict=True)), strict=True))
+        return {**columns, "accuracy": self.accuracy.ravel()}
 
     def of_orders(self, seeds: Sequence[int | None]) -> Sweep:
         """The same sweep with some of its orders."""
@@ -287,7 +302,7 @@ class SweepJob:
     def settings(self) -> dict[str, Any]:
         """What decides the trajectories and the kernel, by name."""
         config = self.method.config()
-        return {"policy": self.method.policy, **{name: config[name] for name in SETTINGS}}
+        return {"policy": config["policy"], **{name: config[name] for name in SETTINGS}}
 
     def space(self, space: str) -> _Intervals:
         """The right weights of every image, for every capacity and order, in one space."""
@@ -329,7 +344,7 @@ def plan_sweep(
     capacities: Sequence[int] = CAPACITIES,
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str = "entropy",
+    policy: str | Policy = "entropy",
     **settings: Any,
 ) -> SweepJob:
     """Check all settings of a sweep; nothing is computed yet."""
@@ -363,7 +378,7 @@ def sweep(
     capacities: Sequence[int] = CAPACITIES,
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str = "entropy",
+    policy: str | Policy = "entropy",
     **settings: Any,
 ) -> Sweep:
     """Score MARC at every space x capacity x weight x order, as if each had been run online.

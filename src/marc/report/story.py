@@ -235,9 +235,9 @@ def _along_caption(subject: Subject) -> str:
 def _notes(subject: Subject) -> Iterator[str]:
     if subject.sweep is None:
         yield (
-            f"What the policy {subject.method.policy} stores depends on its answers, so other "
-            "weights, capacities and spaces would be other memories: their figures are left out, "
-            "and the second space reads what this run stored."
+            f"What the policy {subject.method.admission.name} stores depends on its answers, so "
+            "other weights, capacities and spaces would be other memories: their figures are left "
+            "out, and the second space reads what this run stored."
         )
     elif not subject.plain:
         yield (

@@ -262,7 +262,7 @@ def _published(card: MethodCard, config: Mapping[str, Any]) -> str | None:
 
 def _sees(card: MethodCard, settings: Mapping[str, Any]) -> str:
     if card.sees == "batch":
-        return f"batches of {settings['batch_size']}"
+        return f"batches of {settings.get('batch_size', 'several')}"
     return {"image": "one image", "stream": "the whole stream"}[card.sees]
 
 

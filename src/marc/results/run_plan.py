@@ -85,7 +85,7 @@ class RunPlan:
                 hint="leave --oracle out, or add labels to the source",
             )
         if not METHODS[self.name].searched:
-            known = [name for name, card in METHODS.items() if card.searched]
+            known = [name for name in METHODS.own if METHODS[name].searched]
             raise MarcError(
                 f"{self.name} has no weights that were chosen on labels",
                 got="--oracle",
@@ -152,16 +152,17 @@ class AllMethods:
 
     def check(self) -> None:
         """Refuse settings that no method has."""
+        cards = METHODS.load_all()[0].values()
         for key in self.settings:
             name, dot, setting = key.rpartition(".")
             if dot:
-                card = METHODS[one_of("method", name, METHODS, "marc list methods")]
+                card = METHODS.known(name)
                 one_of(f"setting of {name}", setting, card.settings)
             else:
-                known = {each for card in METHODS.values() for each in card.settings}
+                known = {each for card in cards for each in card.settings}
                 one_of("setting of any method", setting, known, "marc list methods --card NAME")
         if self.published is not None:
-            known = {name for card in METHODS.values() for name in card.published}
+            known = {name for card in cards for name in card.published}
             one_of("data set with published settings", self.published, known)
         self.plan("marc").config()  # a wrong option is an error, not a reason to leave MARC out
 
@@ -179,7 +180,18 @@ class AllMethods:
         return RunPlan(self.stream, self.orders, name, settings, published)
 
     def refusal(self, name: str) -> str | None:
-        """Why a method cannot run on these features; None if it can. Bad settings are an error."""
+        """Why a method cannot run on these features; None if it can. Bad settings are an error.
+
+        Whatever goes wrong in a method that another package brings is a reason to leave it out.
+        """
+        try:
+            return self._refusal(name)
+        except Exception as error:
+            if name in METHODS.own and name not in METHODS.load_all()[1]:
+                raise
+            return reason_of(error)
+
+    def _refusal(self, name: str) -> str | None:
         card = METHODS[name]
         if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
             return "needs the embedding of every prompt; a store has them, a pack may have them"
@@ -190,7 +202,7 @@ class AllMethods:
         try:
             plan.warm_up()
         except MarcError as error:
-            return _in_a_line(error).replace("--set ", f"--set {name}.")
+            return reason_of(error).replace("--set ", f"--set {name}.")
         return None
 
     def write(
@@ -209,8 +221,10 @@ class AllMethods:
             try:
                 if not folder.done:
                     plans[name].write(folder, watch)
-            except MarcError as error:  # of this method or its folder: the others go on
-                failed[name] = _in_a_line(error)
+            except Exception as error:  # of this method or its folder: the others go on
+                if name in METHODS.own and not isinstance(error, MarcError):
+                    raise
+                failed[name] = reason_of(error)
         return failed
 
 
@@ -226,5 +240,9 @@ def only_space(stream: Stream) -> str:
     )
 
 
-def _in_a_line(error: MarcError) -> str:
-    return "; try ".join(filter(None, (error.problem, error.hint)))
+def reason_of(error: Exception) -> str:
+    """What was wrong, and what to try, in a line."""
+    if not isinstance(error, MarcError):
+        return f"{type(error).__name__}: {error}"
+    problem = f"{error.problem} ({error.got})" if "cannot be" in error.problem else error.problem
+    return "; try ".join(filter(None, (problem, error.hint)))

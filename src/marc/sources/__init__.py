@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.store import FeatureStore, is_store
-from marc.encoders._loading import safe_name
-from marc.errors import MarcError, Registry
+from marc.embed.reading import read_store
+from marc.embed.store import FeatureStore, default_store, is_store
+from marc.errors import MarcError, Registry, is_reference
 from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
 from marc.sources.pack import read_pack
-from marc.sources.store import read_store
 from marc.stream import Stream
 from marc.types import OnProgress
 
@@ -43,10 +41,6 @@ class SourceKind:
     """Whether it has as many views as are asked for."""
 
 
-_STORES = Path("stores")
-"""Where `marc embed` puts a store unless told otherwise."""
-
-
 def _open_pack(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
     del on_progress, n_views  # a pack is read in one piece, with all its views
     return read_pack(Path(name).expanduser())
@@ -58,6 +52,8 @@ def _open_store(name: str, on_progress: OnProgress | None, n_views: int | None) 
 
 
 def _kind(name: str, thing: Any) -> SourceKind:
+    if not callable(thing) and not isinstance(thing, SourceKind):
+        raise MarcError(f"{name} opens no source", got=type(thing).__name__, hint="a function")
     return thing if isinstance(thing, SourceKind) else SourceKind(f"{name}/NAME", thing)
 
 
@@ -73,9 +69,19 @@ SOURCES = Registry(
 """Types of sources by name: ours, registered ones, and those that installed packages bring."""
 
 
-def _register_source(kind: str, opener: _Opener | SourceKind) -> None:
+def register_source(kind: str, opener: _Opener | SourceKind, *, replace: bool = False) -> None:
     """Make `kind/NAME` a source: `opener(name, on_progress, n_views)` gives its stream."""
-    SOURCES.register(kind, _kind(kind, opener))
+    if "/" in kind or kind in IMAGE_KINDS:
+        raise MarcError("not a name for a type of source", got=repr(kind), hint="another name")
+    SOURCES.register(kind, opener, replace=replace)
+
+
+def resolve_source(text: str) -> str:
+    """A source as a person types it; the opener of `package.module:opener/NAME` is imported."""
+    kind, slash, _ = text.partition("/")
+    if slash and is_reference(kind):
+        SOURCES.resolve(kind)
+    return text
 
 
 def load_stream(
@@ -104,15 +110,15 @@ def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Str
     kind, _, name = text.partition("/")
     if is_pictures(text):
         return _open_embedded(text)
-    if not name or (kind not in SOURCES and ":" not in kind):
-        known = sorted(each.spelling for each in SOURCES.values())
+    if not name or kind not in SOURCES:
+        known = sorted(each.spelling for each in SOURCES.load_all()[0].values())
         raise MarcError(
             "a source is written type/name, and this type is not known",
             got=repr(text),
             allowed=", ".join([*known, *(spelling for spelling, _ in IMAGE_KINDS.values())]),
             hint=_spelling(text, kind),
         )
-    return SOURCES.find(kind).open(name, on_progress, n_views)
+    return SOURCES[kind].open(name, on_progress, n_views)
 
 
 def is_pictures(source: str) -> bool:
@@ -124,20 +130,6 @@ def draws_views(source: str) -> bool:
     """Whether a source has as many views as are asked for: the lab does, and stores none."""
     kind = source.partition("/")[0]
     return kind in SOURCES and SOURCES[kind].draws_views
-
-
-def default_store(source: str) -> Path:
-    """Where `marc embed` puts the features of a source; each source has a name of its own.
-
-    >>> default_store("folder/photos").as_posix(), default_store("imagenet-a").as_posix()
-    ('stores/folder-photos', 'stores/imagenet-a')
-    >>> default_store("folder/holiday/photos").as_posix()
-    'stores/folder-holiday-photos-60b883'
-    """
-    name = safe_name(source)
-    if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
-        name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
-    return _STORES / name
 
 
 def _open_embedded(source: str) -> Stream:
@@ -174,7 +166,9 @@ def _spelling(text: str, kind: str) -> str:
     """What was probably meant."""
     if text.endswith(".npz"):
         return f"arrays/{text}"
-    for other, source in SOURCES.items():
+    if is_reference(kind):
+        return f"marc.register_source({kind!r}, opener), or install what brings it"
+    for other, source in SOURCES.load_all()[0].items():
         if text in source.names():
             return f"{other}/{text}"
     if is_store(Path(text)):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from marc.spaces.geometry import agreement, antihub_fraction, chance, pseudo_lab
 from marc.spaces.neighbors import count_duplicates, wide_table
 from marc.stats import Interval, spearman
 from marc.stream import Features, Stream
-from marc.types import OnProgress
+from marc.types import OnProgress, Shown
 
 _FEWEST = 4  # images for each neighbour: with fewer, batches of all spaces look alike
 
@@ -70,8 +71,8 @@ class Candidate:
         return _capacity_hint(self.antihub_fraction)
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Shown):
     """A ranking of spaces by pseudo-purity, and whether its leader is certain."""
 
     ranking: tuple[Candidate, ...]
@@ -141,6 +142,18 @@ class Selection:
         `marc_paper.analysis.regrets` has the same for purity and anti-hubs.
         """
         return rank_correlation(self.draws, _gains_of(gains, [each.space for each in self.ranking]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choice, and the pseudo-purity of each space, best first."""
+        purity = {each.space: each.pseudo_purity for each in self.ranking}
+        chosen = {"space": self.space, "tied": list(self.tied), "test": self.test}
+        sizes = {"n_images": self.n_images, "n_neighbors": self.n_neighbors}
+        return {**chosen, "pseudo_purity": purity, "chance": self.chance, **sizes}
+
+    def _columns(self) -> dict[str, Any]:
+        """One row per space, best first."""
+        names = ("space", "pseudo_purity", "radius", "antihub_fraction", "recall", "n_duplicates")
+        return {name: [getattr(each, name) for each in self.ranking] for name in names}
 
     def __str__(self) -> str:
         return self.space or f"too close to call: {', '.join(self.tied)}"

@@ -5,11 +5,12 @@ import re
 import pytest
 from helpers.repository import ROOT
 
+from marc.embed.store import _STORES
 from marc.encoders.prompts import list_prompt_sets
 from marc.encoders.published import PREDICTORS, SPACES
 from marc.pictures import NAMED_SETS
 from marc.pictures.coop import CROSS_DOMAIN_SETS
-from marc.sources import _STORES, default_store, is_pictures
+from marc.sources import default_store, is_pictures
 from marc_paper.study.plan import Draws, Grids, Seeds, Timing
 from marc_paper.study.plan_files import PLANS, read_plan
 

@@ -65,7 +65,7 @@ def _make(work: Work) -> Sequence[Table]:
             over_orders(work, plan.main, "marc", **_settings_of(plan, space, policy))
             for space in (plan.spaces.deployed, plan.spaces.strong)
         ]
-        for policy in POLICIES
+        for policy in POLICIES.own
     }
     rows = [_policy_row(policy, [low], [high]) for policy, (low, high) in runs.items()]
     lows, highs = zip(*runs.values(), strict=True)
@@ -90,7 +90,7 @@ def _make(work: Work) -> Sequence[Table]:
                 "views": 1,
                 "seeds": plan.seeds.orders,
             },
-            notes=tuple(f"{name}: {policy.summary}." for name, policy in POLICIES.items()),
+            notes=tuple(f"{name}: {POLICIES[name].summary}." for name in POLICIES.own),
         )
     ]
 
@@ -105,7 +105,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     """A run of each policy in both spaces over each order."""
     return [
         piece
-        for policy in POLICIES
+        for policy in POLICIES.own
         for space in dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
         for piece in run_pieces(plan, (plan.main,), "marc", **_settings_of(plan, space, policy))
     ]

@@ -1,0 +1,103 @@
+"""`marc.embed`, the verb: the same as `marc embed`, with encoders as objects too."""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import marc
+from marc.cli.embed import embed_pictures as command
+from marc.embed.store import FeatureStore
+from marc.embed.verb import embed, embed_pictures
+from marc.encoders import EncoderCard
+from marc.errors import MarcError
+from marc.pictures.crops import Crop
+from marc.stream import digest
+
+
+class Mean:
+    """The mean colour, turned by its weights."""
+
+    def __init__(self, seed=0, **changes):
+        self.weights = np.random.default_rng(seed).standard_normal((3, 4))
+        card = EncoderCard(
+            *("mean", "mean colour", "numpy", "mean", 4, Crop(64, 64), (0, 0, 0), (1, 1, 1)),
+            *("mean", "MIT"),
+            digest=digest(self.weights),
+        )
+        self.card = replace(card, **changes)
+
+    def encode(self, images):
+        return ((1 + images.mean(axis=(1, 2))) @ self.weights).astype(np.float32)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    draw = np.random.default_rng(0)
+    for name in ("mug", "key"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(3):
+            pixels = draw.integers(256, size=(70, 80, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    return f"folder/{tmp_path / 'photos'}"
+
+
+def test_it_gives_the_stream_of_the_store(photos, tmp_path):
+    encoders = ["mini:pixels", Mean()]
+    stream = marc.embed(photos, encoders, predictor="mini:captions", output=tmp_path / "store")
+    assert set(stream.spaces) == {"pixels", "mean"}
+    assert len(stream) == 6
+    again = marc.load_stream(f"store/{tmp_path / 'store'}")
+    assert again.fingerprint == stream.fingerprint
+
+
+def test_other_weights_of_the_same_name_are_refused(photos, tmp_path):
+    embed_pictures(photos, [Mean(0)], predictor="none", output=tmp_path / "store")
+    made = FeatureStore(tmp_path / "store").attributes("spaces/mean")["made"]
+    assert made["encoder"]["digest"] == Mean(0).card.digest
+    assert embed_pictures(photos, [Mean(0)], predictor="none", output=tmp_path / "store").done
+    with pytest.raises(MarcError, match="digest"):
+        embed_pictures(photos, [Mean(1)], predictor="none", output=tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "problem"),
+    [
+        (Mean(digest=""), "has no digest"),
+        (Mean(name="a+b"), "not a name for a space"),
+        (Mean(name="predictor"), "not a name for a space"),
+        (object(), "has a card and encodes"),
+    ],
+)
+def test_an_encoder_that_no_store_could_trust_is_refused(encoder, problem, photos, tmp_path):
+    with pytest.raises(MarcError, match=problem):
+        marc.embed(photos, [encoder], output=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_an_encoder_without_texts_is_no_predictor(photos, tmp_path):
+    with pytest.raises(MarcError, match="needs a text tower"):
+        marc.embed(photos, predictor=Mean(), output=tmp_path / "store")
+
+
+def test_a_dry_run_has_no_stream(photos, tmp_path):
+    with pytest.raises(MarcError, match="nothing was embedded"):
+        marc.embed(photos, [Mean()], predictor="none", dry_run=True, output=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_package_is_its_verb_and_has_the_defaults_of_the_command():
+    import marc.embed as package
+
+    assert package is marc.embed
+    assert callable(package)
+    assert inspect.signature(embed).parameters == inspect.signature(embed_pictures).parameters
+    ours = inspect.signature(embed_pictures).parameters
+    for name, option in inspect.signature(command).parameters.items():
+        if name in ("source", "json"):
+            continue
+        default = ours[{"encoder": "encoders"}.get(name, name)].default
+        theirs = option.default.default
+        assert default == (tuple(theirs) if isinstance(theirs, list) else theirs), name
