@@ -17,7 +17,7 @@ from marc_paper.verify.verify import Finding, verify
 
 _TEXT = "values of the text"
 _DEVIATIONS = "deviations over orders"
-_LABELS = frozenset(table.label for table in TABLES)
+_LABELS = frozenset(table.label for table in TABLES.values())
 
 
 def verify_and_tell(study: Path, *, everything: bool, json: bool) -> int:

@@ -94,7 +94,7 @@ def numbers(text: str) -> list[Printed]:
     return [Printed(match) for match in _NUMBER.findall(text)]
 
 
-def table(label: str, text: str) -> Table:
+def parse_table(label: str, text: str) -> Table:
     """Read a table whose first line names the columns; a dash is an empty cell."""
     found = [[cell.strip() for cell in line.split("|")] for line in text.strip().split("\n")]
     header, *lines = found

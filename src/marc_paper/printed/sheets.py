@@ -27,7 +27,7 @@ from importlib.resources import files
 from typing import Any, final
 
 from marc.errors import MarcError
-from marc_paper.printed.numbers import Table, table
+from marc_paper.printed.numbers import Table, parse_table
 
 PRINTED = "printed"
 """The one column of every table of statements."""
@@ -53,14 +53,9 @@ class Sheet:
 
 
 @cache
-def sheet(name: str) -> Sheet:
-    """The table of a file, by its name without the ending."""
-    return _sheet_of(_read(name))
-
-
-def table_sheets() -> list[Sheet]:
-    """All tables of results, in the order in which the paper prints them."""
-    return [sheet(name) for name in common()["tables"]]
+def table_sheets() -> dict[str, Sheet]:
+    """All tables of results by the names of their files, in the order of the paper."""
+    return {name: _sheet_of(_read(name)) for name in common()["tables"]}
 
 
 @cache
@@ -90,15 +85,15 @@ def _parse(text: str) -> dict[str, Any]:
 def _sheet_of(data: Mapping[str, Any]) -> Sheet:
     """A printed table of the data of its file."""
     label = _text(data, "label", "a printed table")
-    unknown(label, data, ("label", PRINTED, *_ADDRESSES))
+    refuse_unknown(label, data, ("label", PRINTED, *_ADDRESSES))
     for name in _ADDRESSES:
         _is_address(f"{label}, {name}", data.get(name, {}))
-    printed = table(label, _text(data, PRINTED, label))
+    printed = parse_table(label, _text(data, PRINTED, label))
     cells = data.get("cells", {})
-    unknown(f"the cells of {label}", cells, printed.rows)
+    refuse_unknown(f"the cells of {label}", cells, printed.rows)
     for row, columns in cells.items():
         _is_address(f"{label}, {row}", columns)
-        unknown(f"the cells of {label}, {row}", columns, printed.columns)
+        refuse_unknown(f"the cells of {label}, {row}", columns, printed.columns)
     return Sheet(
         printed,
         data.get("address", {}),
@@ -125,7 +120,7 @@ def _statements_of(data: Mapping[str, Any]) -> list[Sheet]:
     return found
 
 
-def unknown(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+def refuse_unknown(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
     """Refuse names that are not allowed."""
     known = list(allowed)
     wrong = [name for name in given if name not in known]
@@ -154,7 +149,7 @@ def _completed(
 ) -> dict[str, Address]:
     """The addresses of rows or columns: their own, else the one that is filled for each."""
     names = list(names)
-    unknown(label, own, names)
+    refuse_unknown(label, own, names)
     if each is None:
         return dict(own)
     found = {name: own.get(name, _filled(each, name)) for name in names}

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import final
 
 from marc.pictures import NAMED_SETS
+from marc_paper.printed.sheets import common
 from marc_paper.study.make import describe
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import averages
 from marc_paper.verify.expected import MEAN, STREAM, Expected, Place
-from marc_paper.verify.names import plain_predictor, plain_prompts, prompts_of
 
 _About = Mapping[str, str]
 """What a table says of a stream: its data set, predictor, prompts and group."""
@@ -44,14 +44,14 @@ class Streams:
         if not there:
             raise NoMatch(f"the study has no stream of {dataset}")
         seen = [
-            name for name in there if plain_predictor(self.about[name]["predictor"]) == predictor
+            name for name in there if _plain_predictor(self.about[name]["predictor"]) == predictor
         ]
         if not seen:
             other = self.about[there[0]]["predictor"]
             raise NoMatch(f"the stream {there[0]} is predicted by {other}, not {predictor}")
-        wanted = prompts_of(dataset)
+        wanted = _prompts_of(dataset)
         for name in seen:
-            if plain_prompts(self.about[name]["prompts"]) == plain_prompts(wanted):
+            if _plain_prompts(self.about[name]["prompts"]) == _plain_prompts(wanted):
                 self._is_whole(name, dataset)
                 return name
         said = self.about[seen[0]]["prompts"] or "not stated"
@@ -112,3 +112,33 @@ class Streams:
     def _are(self, streams: Iterable[str], datasets: tuple[str, ...]) -> bool:
         found = [self.plan.streams[name].dataset for name in streams]
         return sorted(found) == sorted(datasets)
+
+
+def _prompts_of(dataset: str) -> str:
+    """The prompt sets of a data set, joined by +.
+
+    The paper does not list its prompts. These give its one-view accuracies without memory.
+
+    >>> _prompts_of("imagenet-a"), _prompts_of("dtd")
+    ('tip-7+cupl', 'dtd+cupl')
+    """
+    return f"{common()['templates'].get(dataset, 'tip-7')}+cupl"
+
+
+def _plain_prompts(text: str) -> frozenset[str]:
+    """Prompt sets as they are compared: in any order, files by their name.
+
+    >>> sorted(_plain_prompts("texts/CuPL.json + tip-7"))
+    ['cupl', 'tip-7']
+    """
+    parts = (part.strip().replace("\\", "/").rpartition("/")[2] for part in text.split("+"))
+    return frozenset(part.lower().removesuffix(".json") for part in parts if part)
+
+
+def _plain_predictor(text: str) -> str:
+    """A predictor by the name of its image encoder.
+
+    >>> _plain_predictor("clip-rn50-text")
+    'clip-rn50'
+    """
+    return text.removesuffix("-text")

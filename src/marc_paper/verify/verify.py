@@ -15,8 +15,7 @@ from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
 from marc_paper.study.plan import Plan
 from marc_paper.study.plan_files import plan_from
-from marc_paper.verify.addresses import EXPECTED
-from marc_paper.verify.expected import MEAN, Expected, Place
+from marc_paper.verify.expected import EXPECTED, MEAN, Expected, Place
 from marc_paper.verify.streams import NoMatch, Streams
 from marc_paper.verify.tolerances import DEVIATION
 
