@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 import marc
 from marc.errors import MarcError
 from marc.spaces.geometry import measure
-from marc_paper.analysis.batch_regrets import BatchValues, batch_regret, batch_values
-from marc_paper.analysis.regrets import RULES, _regret
+from marc_paper.analysis.regrets import RULES, BatchValues, batch_regret, batch_values, regret
 
 RULES_AT = [f"{name}@{kappa}" for name in RULES for kappa in (3, 5)]
 
@@ -54,7 +53,7 @@ def test_batches_of_a_swept_stream_are_judged_by_its_oracle_gains():
     found = batch_regret(stream, sweep, rules, **options)
     gains = {space: sweep.oracle(space).gain for space in sweep.spaces}
     assert found == batch_regret(stream, gains, rules, **options)
-    expected = _regret([sweep], [geometry], "purity@5").choices[0]
+    expected = regret([sweep], [geometry], "purity@5").choices[0]
     assert found["purity@5"].choice == replace(expected, stream=stream.name)
     with pytest.raises(MarcError, match="on the images of the stream"):
         batch_regret(make_stream(seed=5, n_images=120), sweep, **options)
