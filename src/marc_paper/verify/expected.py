@@ -5,8 +5,9 @@ Addresses are read from the files of `marc_paper.printed`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, final, get_args
 
 from marc.errors import MarcError
@@ -76,16 +77,12 @@ class Place:
 
     def of(self, *, also: Place) -> Place:
         """Both places together; what `also` says counts."""
-        usual = Place()
-        said = {
-            each.name: getattr(also, each.name)
-            for each in fields(Place)
-            if getattr(also, each.name) != getattr(usual, each.name)
-        }
+        default, names = Place(), [each.name for each in fields(Place)]
+        own = [name for name in names if getattr(also, name) != getattr(default, name)]
+        merged = {name: getattr(also, name) for name in own}
         for name in ("row", "less", "settings", "plan"):
-            said[name] = {**getattr(self, name), **getattr(also, name)}
-        kept = {each.name: getattr(self, each.name) for each in fields(Place)}
-        return Place(**{**kept, **said})
+            merged[name] = {**getattr(self, name), **getattr(also, name)}
+        return replace(self, **merged)
 
 
 _Places = Place | tuple[Place, ...]
@@ -165,36 +162,34 @@ def _declare(
 
     Cells without numbers need no place.
     """
-    found: list[Expected] = []
-    for row in table.rows:
-        for column in table.columns:
-            printed = table.numbers(row, column)
-            if not printed:
-                continue
-            text = table.cell(row, column)
-            special = (cells or {}).get((row, column), Place())
-            if row not in rows or column not in columns:
-                raise MarcError(f"{table.label} has no place for {row}, {column}")
-            places = _each(len(printed), text, [columns[column], rows[row], special])
-            for number, place in enumerate(places):
-                found.append(_expected(table, row, column, number, base.of(also=place)))
-    return found
+    declared: list[Expected] = []
+    for row, column in itertools.product(table.rows, table.columns):
+        printed = table.numbers(row, column)
+        if not printed:
+            continue
+        if row not in rows or column not in columns:
+            raise MarcError(f"{table.label} has no place for {row}, {column}")
+        nearer = [columns[column], rows[row], (cells or {}).get((row, column), Place())]
+        places = _each(len(printed), table.cell(row, column), nearer)
+        for number, place in enumerate(places):
+            declared.append(_expected(table, row, column, number, base.of(also=place)))
+    return declared
 
 
-def _each(n_numbers: int, text: str, said: Iterable[_Places]) -> list[Place]:
+def _each(n_numbers: int, text: str, addresses: Iterable[_Places]) -> list[Place]:
     """A place for each number of a cell."""
     parts: list[_Part] = ["value"] * n_numbers
     if "±" in text and n_numbers == 2:
         parts = ["value", "sd"]
     elif "[" in text and n_numbers == 3:
         parts = ["value", "low", "high"]
-    found = [Place(part=part) for part in parts]
-    for places in said:
+    each_place = [Place(part=part) for part in parts]
+    for places in addresses:
         each = places if isinstance(places, tuple) else (places,) * n_numbers
         if len(each) != n_numbers:
             raise MarcError(f"a cell of {n_numbers} numbers has {len(each)} places", got=text)
-        found = [place.of(also=also) for place, also in zip(found, each, strict=True)]
-    return found
+        each_place = [place.of(also=also) for place, also in zip(each_place, each, strict=True)]
+    return each_place
 
 
 def _expected(table: Table, row: str, column: str, number: int, place: Place) -> Expected:
@@ -251,12 +246,12 @@ class _Reader:
             raise MarcError(f"{self.label}: an address is not a table", got=repr(address))
         refuse_unknown(f"an address of {self.label}", address, _KEYS)
         place = self.place(self._of("addresses", address["like"])) if "like" in address else Place()
-        said = {
+        own = {
             "never" if key == "unanswered" else key: self._value(key, address[key])
             for key in address
             if key != "like"
         }
-        return place.of(also=Place(**said))
+        return place.of(also=Place(**own))
 
     def _value(self, key: str, value: Any) -> Any:
         """What a place has under a key."""

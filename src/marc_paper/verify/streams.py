@@ -29,40 +29,39 @@ class Streams:
     plan: Plan
     about: Mapping[str, _About]
     """What each stream is."""
-
-    found: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """How many images and classes each was found to have."""
+    sizes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """How many images and classes each has."""
 
     @classmethod
-    def of(cls, plan: Plan, found: Mapping[str, Mapping[str, object]] | None = None) -> Streams:
-        """The streams as a plan describes them, and as they were found."""
-        return cls(plan, describe(plan), found or {})
+    def of(cls, plan: Plan, sizes: Mapping[str, Mapping[str, object]] | None = None) -> Streams:
+        """The streams as a plan describes them, and their sizes."""
+        return cls(plan, describe(plan), sizes or {})
 
     def named(self, dataset: str, predictor: str) -> str:
         """The stream of a data set under a predictor and the paper's prompts."""
         there = [name for name, about in self.about.items() if about["dataset"] == dataset]
         if not there:
             raise NoMatch(f"the study has no stream of {dataset}")
-        seen = [
-            name for name in there if _plain_predictor(self.about[name]["predictor"]) == predictor
-        ]
-        if not seen:
-            other = self.about[there[0]]["predictor"]
+        predictors = {name: self.about[name]["predictor"] for name in there}
+        # a predictor is compared by the name of its image encoder
+        same = [name for name in there if predictors[name].removesuffix("-text") == predictor]
+        if not same:
+            other = predictors[there[0]]
             raise NoMatch(f"the stream {there[0]} is predicted by {other}, not {predictor}")
-        wanted = _prompts_of(dataset)
-        for name in seen:
-            if _plain_prompts(self.about[name]["prompts"]) == _plain_prompts(wanted):
-                self._is_whole(name, dataset)
+        prompts = _prompts_of(dataset)
+        for name in same:
+            if _plain_prompts(self.about[name]["prompts"]) == _plain_prompts(prompts):
+                self._check_size(name, dataset)
                 return name
-        said = self.about[seen[0]]["prompts"] or "not stated"
-        raise NoMatch(f"the prompts of the stream {seen[0]} are {said}, not {wanted}")
+        other = self.about[same[0]]["prompts"] or "not stated"
+        raise NoMatch(f"the prompts of the stream {same[0]} are {other}, not {prompts}")
 
-    def _is_whole(self, name: str, dataset: str) -> None:
+    def _check_size(self, name: str, dataset: str) -> None:
         """Refuse a part of a data set, or something else under its name."""
-        found, published = self.found.get(name), NAMED_SETS[dataset]
-        if not found:
+        size, published = self.sizes.get(name), NAMED_SETS[dataset]
+        if not size:
             return
-        images, classes = int(str(found["images"])), found["classes"]
+        images, classes = int(str(size["images"])), size["classes"]
         # a few pictures may be unreadable
         if abs(images - published.images) > published.images // 100 or classes != published.classes:
             raise NoMatch(
@@ -73,10 +72,9 @@ class Streams:
     def check(self, expected: Expected) -> None:
         """All streams behind a value are there."""
         place = expected.place
-        for dataset in dict.fromkeys(
-            (*([place.dataset] if place.dataset else []), *place.datasets)
-        ):
-            self.named(dataset, place.predictor)
+        for dataset in dict.fromkeys((place.dataset, *place.datasets)):
+            if dataset:
+                self.named(dataset, place.predictor)
 
     def row(self, place: Place) -> dict[str, object]:
         """The cells that tell a row, with the names that the study gives its streams."""
@@ -110,8 +108,7 @@ class Streams:
             )
 
     def _are(self, streams: Iterable[str], datasets: tuple[str, ...]) -> bool:
-        found = [self.plan.streams[name].dataset for name in streams]
-        return sorted(found) == sorted(datasets)
+        return sorted(self.plan.streams[name].dataset for name in streams) == sorted(datasets)
 
 
 def _prompts_of(dataset: str) -> str:
@@ -133,12 +130,3 @@ def _plain_prompts(text: str) -> frozenset[str]:
     """
     parts = (part.strip().replace("\\", "/").rpartition("/")[2] for part in text.split("+"))
     return frozenset(part.lower().removesuffix(".json") for part in parts if part)
-
-
-def _plain_predictor(text: str) -> str:
-    """A predictor by the name of its image encoder.
-
-    >>> _plain_predictor("clip-rn50-text")
-    'clip-rn50'
-    """
-    return text.removesuffix("-text")

@@ -17,26 +17,16 @@ class Tolerance:
 
     name: str
     reason: str
-    amount: float = 0.0
-    """In the printed unit: points, images, or the number itself."""
-    deviations: float = 0.0
-    """So many printed deviations instead of `amount`, where the paper prints one."""
-    least: float = 0.0
-    """At least this much, where deviations count."""
-    share: float = 0.0
-    """Of the printed value, where that is more."""
-    most: float = math.inf
-    """At most this much, where a share counts."""
-    grid: tuple[float, ...] = ()
-    """Values on a grid: distances are counted in its steps."""
-    factor: float = 0.0
-    """Up to this many times as much or as little: distances are logarithms to base 10."""
-    floor: float = 0.0
-    """Where a factor counts, less than this counts as this."""
-    errors: float = 0.0
-    """Of a p-value: the effect behind it may move by so many of its standard errors."""
-    keeps_sign: bool = False
-    """Whether the sign is claimed: of the other sign, only half the distance from zero meets."""
+    amount: float = 0.0  # in the printed unit: points, images, or the number itself
+    deviations: float = 0.0  # so many printed deviations instead, where the paper prints one
+    least: float = 0.0  # at least this much, where deviations count
+    fraction: float = 0.0  # of the printed value, where that is more
+    most: float = math.inf  # at most this much, where a fraction counts
+    grid: tuple[float, ...] = ()  # values on a grid: distances are counted in its steps
+    factor: float = 0.0  # up to so many times as much or as little: distances are in log10
+    floor: float = 0.0  # where a factor counts, less than this counts as this
+    errors: float = 0.0  # of a p-value: its effect may move by so many of its standard errors
+    keeps_sign: bool = False  # of the other sign, only half the distance from zero meets
 
     def allowed(self, printed: Printed, deviation: Printed | None = None) -> float:
         """The largest distance that meets a printed value, beside the deviation of its cell."""
@@ -51,8 +41,8 @@ class Tolerance:
         amount = self.amount
         if deviation is not None and self.deviations:
             amount = max(self.least, self.deviations * float(deviation))
-        share = min(self.most, self.share * abs(float(printed)))
-        return max(amount, share) + half
+        part = min(self.most, self.fraction * abs(float(printed)))
+        return max(amount, part) + half
 
     def distance(self, printed: float, got: float) -> float:
         """How far apart two values are, with its sign; in steps where there is a grid.
@@ -66,7 +56,7 @@ class Tolerance:
             return math.log10(max(got, self.floor) / max(printed, self.floor))
         if not self.grid:
             return got - printed
-        return _place(self.grid, got) - _place(self.grid, printed)
+        return _position(self.grid, got) - _position(self.grid, printed)
 
 
 def log10_of(printed: Printed) -> float:
@@ -90,10 +80,10 @@ def _shift_of_log10_p(log10_p: float, errors: float) -> float:
     return errors * math.sqrt(2 * abs(log10_p) / math.log(10)) + errors**2 / (2 * math.log(10))
 
 
-def _place(grid: tuple[float, ...], value: float) -> float:
-    """Where a value stands on a grid; one that is not on it lies between its neighbours.
+def _position(grid: tuple[float, ...], value: float) -> float:
+    """The index of a value on a grid; one that is not on it lies between its neighbours.
 
-    >>> _place((1.0, 2.0, 4.0), 2.0), _place((1.0, 2.0, 4.0), 3.0), _place((1.0, 2.0), 9.0)
+    >>> _position((1.0, 2.0, 4.0), 2.0), _position((1.0, 2.0, 4.0), 3.0), _position((1.0, 2.0), 9.0)
     (1.0, 1.5, 1.5)
     """
     below = sum(each < value for each in grid)
@@ -120,7 +110,7 @@ _ALL = (
         0.3,
         deviations=3.0,
         least=0.3,
-        share=0.15,
+        fraction=0.15,
         most=1.0,
     ),
     Tolerance(
@@ -140,7 +130,7 @@ _ALL = (
         0.7,
         deviations=3.0,
         least=0.7,
-        share=0.2,
+        fraction=0.2,
         keeps_sign=True,
     ),
     Tolerance(
@@ -181,7 +171,7 @@ _ALL = (
         25.0,
         deviations=3.0,
         least=25.0,
-        share=0.15,
+        fraction=0.15,
         most=112.5,
     ),
     Tolerance("range", "the lowest or highest of three orders that lie several points apart", 4.0),

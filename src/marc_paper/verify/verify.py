@@ -47,17 +47,17 @@ class Finding:
 def verify(
     study: StoredStudy,
     experiments: Sequence[Experiment] = EXPERIMENTS,
-    everything: Sequence[Expected] = EXPECTED,
+    printed: Sequence[Expected] = EXPECTED,
 ) -> list[Finding]:
     """One finding for each printed number.
 
     Args:
         study: as it lies on disk.
         experiments: all there are, to say why a table is missing.
-        everything: what the paper prints.
+        printed: what the paper prints.
     """
     streams = Streams.of(plan_from(study.config["plan"]), study.streams)
-    return [_judge(expected, streams, study, experiments) for expected in everything]
+    return [_judge(expected, streams, study, experiments) for expected in printed]
 
 
 def _judge(
@@ -74,7 +74,7 @@ def _judge(
 def _value(
     expected: Expected, streams: Streams, study: StoredStudy, experiments: Sequence[Experiment]
 ) -> float:
-    """The study's value in the printed unit; the reasons against it stand in their order."""
+    """The study's value in the printed unit; the reasons against it in their order."""
     place = expected.place
     if place.never and place.never.first:
         raise NoMatch(place.never.reason)
@@ -122,11 +122,11 @@ def _experiment_of(table: str, experiments: Sequence[Experiment]) -> str:
 def _find_row(table: _StoredTable, place: Place, streams: Streams) -> Sequence[Any]:
     """The only row of a place."""
     names = [column["name"] for column in table["columns"]]
-    wanted = streams.row(place)
+    cells = streams.row(place)
     if place.dataset and "stream" in names:
-        wanted["stream"] = streams.named(place.dataset, place.predictor)
+        cells["stream"] = streams.named(place.dataset, place.predictor)
     rows = list(table["rows"])
-    for name, cell in wanted.items():
+    for name, cell in cells.items():
         if name not in names:
             raise NoMatch(f"the table {table['name']} has no column {name}")
         rows = [row for row in rows if _same(row[names.index(name)], cell)]
@@ -135,13 +135,13 @@ def _find_row(table: _StoredTable, place: Place, streams: Streams) -> Sequence[A
             raise NoMatch(f"the table {table['name']} has no row {link} {name} {cell}")
     if len(rows) > 1:
         raise NoMatch(f"the table {table['name']} has {len(rows)} such rows")
-    found: Sequence[Any] = rows[0]
-    return found
+    row: Sequence[Any] = rows[0]
+    return row
 
 
-def _same(cell: Any, wanted: Any) -> bool:
-    """Whether a cell is what is asked for; a number may be written as text."""
-    return bool(cell == wanted) or (None not in (cell, wanted) and str(cell) == str(wanted))
+def _same(cell: Any, other: Any) -> bool:
+    """Whether two cells are the same; a number may be written as text."""
+    return bool(cell == other) or (None not in (cell, other) and str(cell) == str(other))
 
 
 def _check_protocol(table: _StoredTable, place: Place, streams: Streams) -> None:
@@ -153,37 +153,37 @@ def _check_protocol(table: _StoredTable, place: Place, streams: Streams) -> None
     if place.groups and place.datasets and MEAN not in place.row.values():
         streams.cover(place)
     given = {**settings, "orders": len(settings.get("seeds", ()))}
-    for name, wanted in place.settings.items():
-        if given.get(name) != wanted:
-            raise NoMatch(f"the protocol differs: {name} {given.get(name)}, not {wanted}")
-    for path, wanted in place.plan.items():
-        _check_plan(streams.plan, path, wanted)
+    for name, value in place.settings.items():
+        if given.get(name) != value:
+            raise NoMatch(f"the protocol differs: {name} {given.get(name)}, not {value}")
+    for path, value in place.plan.items():
+        _check_plan(streams.plan, path, value)
 
 
-def _check_plan(plan: Plan, path: str, wanted: Any) -> None:
+def _check_plan(plan: Plan, path: str, expected: Any) -> None:
     part, _, name = path.partition(".")
     given = getattr(getattr(plan, part), name)
-    if part == "spaces" and isinstance(wanted, tuple):
-        if set(given) != set(wanted):
+    if part == "spaces" and isinstance(expected, tuple):
+        if set(given) != set(expected):
             raise NoMatch(
                 f"the protocol differs: {path} has {len(given)} spaces that are not the paper's "
-                f"{len(wanted)}"
+                f"{len(expected)}"
             )
-    elif part == "spaces" and given != wanted:
-        raise NoMatch(f"the study's {name} space is {given}, not {wanted}")
-    elif given != wanted:
-        raise NoMatch(f"the protocol differs: {path} is {given}, not {wanted}")
+    elif part == "spaces" and given != expected:
+        raise NoMatch(f"the study's {name} space is {given}, not {expected}")
+    elif given != expected:
+        raise NoMatch(f"the protocol differs: {path} is {given}, not {expected}")
 
 
 def _number(table: _StoredTable, row: Sequence[Any], place: Place) -> float:
     names = [column["name"] for column in table["columns"]]
     if place.column not in names:
         raise NoMatch(f"the table {table['name']} has no column {place.column}")
-    at = names.index(place.column)
-    cell = row[at]
+    index = names.index(place.column)
+    cell = row[index]
     parts = cell if isinstance(cell, Mapping) else {"value": cell}
     value = parts.get(place.part)
     if not isinstance(value, (int, float)) or math.isnan(value):
         raise NoMatch(f"empty: the table {table['name']} has no {place.part} here")
-    unit = table["columns"][at]["unit"]
+    unit = table["columns"][index]["unit"]
     return float(value) * _SCALES.get(unit, 1.0)

@@ -31,7 +31,7 @@ def test_tolerances_are_in_the_printed_unit():
     assert KINDS["views"].allowed(Printed("58.67"), Printed("1.52")) == pytest.approx(
         3 * 1.52 + 0.005
     )
-    assert Tolerance("x", "y", share=0.5).allowed(Printed("-8")) == pytest.approx(4.5)
+    assert Tolerance("x", "y", fraction=0.5).allowed(Printed("-8")) == pytest.approx(4.5)
 
 
 def test_grids_are_counted_in_steps():
