@@ -8,7 +8,7 @@ from helpers.repository import ROOT
 
 from marc.stats import paired_interval, spearman
 from marc_paper.arithmetic import checks as judging
-from marc_paper.arithmetic import document
+from marc_paper.arithmetic import document, intervals
 from marc_paper.arithmetic.benchmarks import _SPLIT_SIZES
 from marc_paper.arithmetic.checks import Verdict, image_counts, reach
 from marc_paper.printed import table
@@ -110,7 +110,7 @@ def test_rounded_inputs_reach_as_far_as_their_ends_allow():
     ],
 )
 def test_a_p_value_is_judged_by_its_digits(printed, log10, reproduces):
-    verdict = judging.p_value("", "", "", printed, log10).verdict
+    verdict = intervals._p_value("", "", "", printed, log10).verdict
     assert verdict == (Verdict.SAME if reproduces else Verdict.DIFFERENT)
 
 

@@ -181,15 +181,16 @@ def _integer_count(label: str, item: str, printed: Printed, n_images: int) -> Ch
     return claim(label, "a whole number of images", item, printed.text, text, holds=bool(counts))
 
 
-BENCHMARKS = Section(
+_AVERAGES = Section(
     "Benchmark tables",
     "Averages of all rows, those of other papers included, and differences of rows.",
     (_row_averages, _gains_of_the_memory, _compared_in_text, _eight_streams, _benchmark_claims),
 )
-IMAGES = Section(
+_IMAGES = Section(
     "Whole images",
     "A share of one run is a whole number of images: of 7,500 on ImageNet-A, where three of "
     "four values with two decimals are possible, and of the usual test splits elsewhere (the "
     "paper does not print their sizes), where fewer are.",
     (_image_fractions,),
 )
+BENCHMARKS = (_AVERAGES, _IMAGES)

@@ -7,7 +7,6 @@ the arithmetic, so that a verdict knows what the rounding of the inputs allows.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,11 +35,11 @@ class Reach:
     low: Fraction
     high: Fraction
 
-    def __add__(self, other: Number) -> Reach:
+    def __add__(self, other: _Number) -> Reach:
         other = reach(other)
         return Reach(self.value + other.value, self.low + other.low, self.high + other.high)
 
-    def __sub__(self, other: Number) -> Reach:
+    def __sub__(self, other: _Number) -> Reach:
         other = reach(other)
         return Reach(self.value - other.value, self.low - other.high, self.high - other.low)
 
@@ -48,7 +47,7 @@ class Reach:
         ends = sorted((self.low * factor, self.high * factor))
         return Reach(self.value * factor, *ends)
 
-    def __truediv__(self, other: Number) -> Reach:
+    def __truediv__(self, other: _Number) -> Reach:
         other = reach(other)
         if other.low <= 0 <= other.high:
             raise ZeroDivisionError("the divisor may be zero")
@@ -56,10 +55,10 @@ class Reach:
         return Reach(self.value / other.value, min(ends), max(ends))
 
 
-Number = Reach | Printed | Fraction | float
+_Number = Reach | Printed | Fraction | float
 
 
-def reach(number: Number) -> Reach:
+def reach(number: _Number) -> Reach:
     """A printed number was rounded, either way at a half; one that was not reaches no further."""
     if isinstance(number, Reach):
         return number
@@ -68,12 +67,12 @@ def reach(number: Number) -> Reach:
     return Reach(Fraction(number), Fraction(number), Fraction(number))
 
 
-def mean(values: Sequence[Number]) -> Reach:
+def mean(values: Sequence[_Number]) -> Reach:
     """The mean of rounded numbers."""
     return sum(map(reach, values), start=reach(0)) * Fraction(1, len(values))
 
 
-def at_corners(function: Callable[[list[float]], float], inputs: Sequence[Number]) -> Reach:
+def at_corners(function: Callable[[list[float]], float], inputs: Sequence[_Number]) -> Reach:
     """A function of rounded inputs, evaluated where each is lowest, as printed, or highest.
 
     Exact for a function that is monotone in each input, and never too generous for another.
@@ -129,7 +128,7 @@ class Section:
         return [check for part in self.parts for check in part()]
 
 
-def number(where: str, what: str, item: str, printed: Printed | str, computed: Number) -> Check:
+def number(where: str, what: str, item: str, printed: Printed | str, computed: _Number) -> Check:
     """Judge a printed number by its digits, and by what the rounding of its inputs allows."""
     printed = Printed(printed) if isinstance(printed, str) else printed
     computed = reach(computed)
@@ -188,7 +187,7 @@ def in_rows(
 
 
 def over_seeds(
-    where: str, item: str, seeds: Sequence[Number], printed: Sequence[Printed]
+    where: str, item: str, seeds: Sequence[_Number], printed: Sequence[Printed]
 ) -> list[Check]:
     """A printed mean over seeds, and its printed sample deviation (n - 1) if there is one."""
     computed = {
@@ -207,17 +206,3 @@ def averages(source: Table, column: str, inputs: Sequence[str]) -> list[Check]:
         for values in [[n for name in inputs for n in source.numbers(row, name)[:1]]]
         if len(values) == len(inputs)
     ]
-
-
-def p_value(where: str, what: str, item: str, printed: str, log10: float) -> Check:
-    """Judge a printed p-value by its digits; it may be smaller than any float."""
-    exponent = math.floor(log10)
-    digits = 10 ** (log10 - exponent)
-    computed = f"{digits:.2f}e{exponent}" if log10 < -2 else f"{10**log10:.4f}"
-    if printed.startswith("<"):
-        holds = log10 < math.log10(Printed(printed[1:].strip()).value)
-        return claim(where, what, item, printed, computed, holds=holds)
-    value = Fraction(digits) * Fraction(10) ** exponent
-    distance = float(abs(value - Printed(printed).value) / Printed(printed).unit)
-    verdict = Verdict.SAME if distance <= 0.5 else Verdict.DIFFERENT
-    return Check(where, what, item, printed, computed, verdict, distance)

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from marc_paper.arithmetic.benchmarks import BENCHMARKS, IMAGES
+from marc_paper.arithmetic.benchmarks import BENCHMARKS
 from marc_paper.arithmetic.checks import Check, Section, Verdict
 from marc_paper.arithmetic.choices import CHOICES
-from marc_paper.arithmetic.intervals import COUNTS, P_VALUES, PAIRED, REPEATED
+from marc_paper.arithmetic.intervals import COUNTS, INTERVALS, P_VALUES
 from marc_paper.arithmetic.ranks import RANKS
 from marc_paper.arithmetic.views import VIEWS
 from marc_paper.markdown import numbered, table, wrapped
 
-_SECTIONS = (RANKS, CHOICES, PAIRED, REPEATED, VIEWS, BENCHMARKS, IMAGES)
+_SECTIONS = (RANKS, CHOICES, *INTERVALS, VIEWS, *BENCHMARKS)
 _FINDINGS: dict[str, Any] = tomllib.loads((files(__package__) / "findings.toml").read_text("utf-8"))
 
 

@@ -11,6 +11,7 @@ from marc.stats import mcnemar_log10, paired_interval, ratio_interval, seed_inte
 from marc_paper.arithmetic.checks import (
     Check,
     Section,
+    Verdict,
     at_corners,
     claim,
     image_counts,
@@ -18,7 +19,6 @@ from marc_paper.arithmetic.checks import (
     mean,
     number,
     over_seeds,
-    p_value,
     reach,
 )
 from marc_paper.arithmetic.choices import N_IMAGES
@@ -53,7 +53,21 @@ def _paired_rows(source: Table, column: str, rows: Sequence[str]) -> Iterator[Ch
         for end, printed, value in zip(_ENDS[1:], ends, interval[1:], strict=True):
             yield number(source.label, "paired interval", f"{row}, {end}", printed, 100 * value)
         log10 = mcnemar_log10(repairs, regressions)
-        yield p_value(source.label, P_VALUES, row, source.cell(row, "p"), log10)
+        yield _p_value(source.label, P_VALUES, row, source.cell(row, "p"), log10)
+
+
+def _p_value(where: str, what: str, item: str, printed: str, log10: float) -> Check:
+    """Judge a printed p-value by its digits; it may be smaller than any float."""
+    exponent = math.floor(log10)
+    digits = 10 ** (log10 - exponent)
+    computed = f"{digits:.2f}e{exponent}" if log10 < -2 else f"{10**log10:.4f}"
+    if printed.startswith("<"):
+        holds = log10 < math.log10(Printed(printed[1:].strip()).value)
+        return claim(where, what, item, printed, computed, holds=holds)
+    value = Fraction(digits) * Fraction(10) ** exponent
+    distance = float(abs(value - Printed(printed).value) / Printed(printed).unit)
+    verdict = Verdict.SAME if distance <= 0.5 else Verdict.DIFFERENT
+    return Check(where, what, item, printed, computed, verdict, distance)
 
 
 def _sixteen_spaces() -> Iterator[Check]:
@@ -203,7 +217,7 @@ def _timing() -> Iterator[Check]:
         yield number(pareto.label, what, row, printed, sessions[row][0])
 
 
-PAIRED = Section(
+_PAIRED = Section(
     "Paired intervals and exact tests",
     "On 7,500 images at most one whole number of images is printed as a given gain. With the "
     "discordant images it fixes repairs and regressions, and these fix the interval and the "
@@ -211,9 +225,10 @@ PAIRED = Section(
     (_sixteen_spaces, _matched_rows, _elsewhere, _families),
     (_ELSEWHERE,),
 )
-REPEATED = Section(
+_REPEATED = Section(
     "Seeds and timing",
     "Means, sample deviations (n - 1) and t-intervals, where seeds or sessions are printed.",
     (_matched_orders, _seeds, _factors, _timing),
     (_ORDERS, _RATIOS),
 )
+INTERVALS = (_PAIRED, _REPEATED)

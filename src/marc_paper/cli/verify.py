@@ -12,7 +12,7 @@ from marc_paper.printed import TABLES
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import read_study
 from marc_paper.verify.expected import Expected
-from marc_paper.verify.tolerances import LOG10_P
+from marc_paper.verify.tolerances import KINDS
 from marc_paper.verify.verify import Finding, verify
 
 _TEXT = "values of the text"
@@ -110,7 +110,7 @@ def _row_of(finding: Finding) -> list[str]:
     assert finding.got is not None
     assert finding.difference is not None
     digits = expected.printed.decimals
-    if tolerance is LOG10_P:
+    if tolerance is KINDS["p"]:
         got, difference = console.p_value(finding.got), f"{finding.difference:+.1f} digits"
         allowed = f"{expected.allowed:.1f} digits"
     elif tolerance.grid:

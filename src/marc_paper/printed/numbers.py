@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -50,6 +51,15 @@ class Printed:
     def high(self) -> Fraction:
         """The highest number that is printed so, a half rounded either way."""
         return self.value + self.unit / 2
+
+    @property
+    def log10(self) -> float:
+        """The logarithm of a p-value, however small.
+
+        >>> round(Printed("2e-285").log10, 3)
+        -284.699
+        """
+        return math.log10(self.value.numerator) - math.log10(self.value.denominator)
 
     def __float__(self) -> float:
         return float(self.value)

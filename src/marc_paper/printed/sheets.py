@@ -32,7 +32,7 @@ from marc_paper.printed.numbers import Table, parse_table
 PRINTED = "printed"
 """The one column of every table of statements."""
 
-Address = Mapping[str, Any]
+_Address = Mapping[str, Any]
 """Where a study has a value, in the words of a file."""
 
 _ADDRESSES = ("address", "each_column", "each_row", "columns", "rows", "cells", "addresses")
@@ -44,11 +44,11 @@ class Sheet:
     """A printed table with the addresses of its values."""
 
     table: Table
-    address: Address
-    columns: Mapping[str, Address]
-    rows: Mapping[str, Address]
-    cells: Mapping[tuple[str, str], Address]
-    named: Mapping[str, Address]
+    address: _Address
+    columns: Mapping[str, _Address]
+    rows: Mapping[str, _Address]
+    cells: Mapping[tuple[str, str], _Address]
+    named: Mapping[str, _Address]
     """Parts of an address that `like` refers to, beside those of `common.toml`."""
 
 
@@ -145,8 +145,8 @@ def _is_address(where: str, value: object) -> None:
 
 
 def _completed(
-    label: str, names: Iterable[str], own: Mapping[str, Address], each: Address | None
-) -> dict[str, Address]:
+    label: str, names: Iterable[str], own: Mapping[str, _Address], each: _Address | None
+) -> dict[str, _Address]:
     """The addresses of rows or columns: their own, else the one that is filled for each."""
     names = list(names)
     refuse_unknown(label, own, names)
@@ -156,7 +156,7 @@ def _completed(
     return {name: address for name, address in found.items() if address is not None}
 
 
-def _filled(each: Address, name: str) -> Address | None:
+def _filled(each: _Address, name: str) -> _Address | None:
     """An address for a row or column of this name; none where the name is not of its kind."""
     meant = {
         "@name": name,

@@ -1,6 +1,6 @@
 """Every number that the paper prints, and where a study of the same protocol has its value.
 
-Addresses are read from the files of `marc_paper.printed`.
+Mapping[str, Any]es are read from the files of `marc_paper.printed`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from typing import Any, Literal, final, get_args
 from marc.errors import MarcError
 from marc_paper.printed.numbers import Printed, Table
 from marc_paper.printed.sheets import (
-    Address,
     Sheet,
     common,
     refuse_unknown,
     statement_sheets,
     table_sheets,
 )
-from marc_paper.verify.tolerances import DEVIATION, KINDS, LOG10_P, Tolerance, log10_of
+from marc_paper.verify.tolerances import KINDS, Tolerance
 
-VIT = "clip-b16"
+_VIT = "clip-b16"
 """The paper's predictor, but where it says otherwise."""
 
 _Part = Literal["", "value", "sd", "low", "high"]
@@ -66,7 +65,7 @@ class Place:
     """Of all streams behind the value, where there are several."""
     groups: tuple[str, ...] = ()
     """Groups whose streams are exactly `datasets`."""
-    predictor: str = VIT
+    predictor: str = _VIT
     settings: Mapping[str, Any] = field(default_factory=dict)
     """That the table must have; `orders` is the number of its seeds."""
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -116,8 +115,8 @@ class Expected:
     @property
     def value(self) -> float:
         """What a study is held against: the number, or the logarithm of a p-value."""
-        if self.place.tolerance is LOG10_P:
-            return log10_of(self.printed)
+        if self.place.tolerance is KINDS["p"]:
+            return self.printed.log10
         return float(self.printed)
 
     @property
@@ -197,7 +196,7 @@ def _expected(table: Table, row: str, column: str, number: int, place: Place) ->
     text = table.cell(row, column)
     has_deviation = "±" in text and len(printed) == 2
     if place.part == "sd" and place.never is None:
-        place = place.of(also=Place(tolerance=DEVIATION))
+        place = place.of(also=Place(tolerance=KINDS["deviation"]))
     return Expected(
         label=table.label,
         row=row,
@@ -231,16 +230,16 @@ class _Reader:
     """Reads the addresses of a table."""
 
     label: str
-    named: Mapping[str, Address]
+    named: Mapping[str, Mapping[str, Any]]
 
-    def places(self, address: Address) -> _Places:
+    def places(self, address: Mapping[str, Any]) -> _Places:
         """The place of a cell, or of each of its numbers."""
         if not isinstance(address, Mapping) or "numbers" not in address:
             return self.place(address)
         place = self.place({key: value for key, value in address.items() if key != "numbers"})
         return tuple(place.of(also=self.place(each)) for each in _several(address["numbers"]))
 
-    def place(self, address: Address) -> Place:
+    def place(self, address: Mapping[str, Any]) -> Place:
         """The place of an address: that of what it is like, and what it says itself."""
         if not isinstance(address, Mapping):
             raise MarcError(f"{self.label}: an address is not a table", got=repr(address))

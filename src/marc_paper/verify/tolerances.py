@@ -34,7 +34,7 @@ class Tolerance:
         if self.grid:
             return self.amount
         if self.errors:
-            return _shift_of_log10_p(log10_of(printed), self.errors)
+            return _shift_of_log10_p(printed.log10, self.errors)
         if self.factor:
             value = max(float(printed), self.floor)
             return math.log10(self.factor * (value + half) / value)
@@ -49,7 +49,7 @@ class Tolerance:
 
         >>> KINDS["capacity"].distance(8, 16), KINDS["geometry"].distance(48.9, 49.0) > 0
         (1.0, True)
-        >>> round(DEVIATION.distance(0.2, 0.4), 3), DEVIATION.distance(0.02, 0.0)
+        >>> round(KINDS["deviation"].distance(0.2, 0.4), 3), KINDS["deviation"].distance(0.02, 0.0)
         (0.301, 0.0)
         """
         if self.factor:
@@ -57,16 +57,6 @@ class Tolerance:
         if not self.grid:
             return got - printed
         return _position(self.grid, got) - _position(self.grid, printed)
-
-
-def log10_of(printed: Printed) -> float:
-    """The logarithm of a printed p-value, however small.
-
-    >>> round(log10_of(Printed("2e-285")), 3)
-    -284.699
-    """
-    value = printed.value
-    return math.log10(value.numerator) - math.log10(value.denominator)
 
 
 def _shift_of_log10_p(log10_p: float, errors: float) -> float:
@@ -203,4 +193,3 @@ _ALL = (
 )
 KINDS = {kind.name: kind for kind in _ALL}
 """How far each kind of quantity may be off, by the name that the files of printed values use."""
-DEVIATION, LOG10_P = KINDS["deviation"], KINDS["p"]

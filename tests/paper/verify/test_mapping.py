@@ -19,8 +19,7 @@ from marc_paper.study.formats import _as_json
 from marc_paper.study.make import describe
 from marc_paper.study.work import Work, _Held
 from marc_paper.verify.expected import EXPECTED, MEAN
-from marc_paper.verify.streams import Streams
-from marc_paper.verify.verify import _experiment_of, _find_row, verify
+from marc_paper.verify.verify import _experiment_of, _find_row, _Streams, verify
 
 """Batches of the paper, and of streams that are as small as these."""
 
@@ -80,7 +79,7 @@ def test_every_address_is_filled(made, plan, table):
         assert place.column in columns, said
         assert columns[place.column]["unit"] != "text", said
         assert set(place.settings) <= settings, said
-        row = _find_row(stored, place, Streams.of(plan))
+        row = _find_row(stored, place, _Streams.of(plan))
         cell = row[list(columns).index(place.column)]
         # streams as small as these may have no anti-hubs to rank, and no deviation to divide by
         assert cell is not None or columns[place.column]["unit"] in ("correlation", "ratio"), said
@@ -92,7 +91,7 @@ def test_averages_over_exactly_the_streams_of_the_paper(made, plan):
     for expected in MAPPED:
         place = expected.place
         if MEAN in place.row.values() and place.datasets in (SIX, CROSS_DOMAIN):
-            [name] = _find_row(made[place.table], place, Streams.of(plan))[:1]
+            [name] = _find_row(made[place.table], place, _Streams.of(plan))[:1]
             found.setdefault((place.table, place.datasets), set()).add(name)
     assert found == {
         ("benchmark-domains", SIX): {"mean, without extra"},

@@ -10,9 +10,7 @@ from marc_paper.printed.numbers import Printed
 from marc_paper.verify import tolerances
 from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.tolerances import (
-    DEVIATION,
     KINDS,
-    LOG10_P,
     Tolerance,
     _shift_of_log10_p,
 )
@@ -56,7 +54,7 @@ def test_grids_are_counted_in_steps():
     ],
 )
 def test_a_deviation_is_up_to_six_times_as_much_or_as_little(printed, got, wanted):
-    assert meets(DEVIATION, printed, got) == wanted
+    assert meets(KINDS["deviation"], printed, got) == wanted
 
 
 @pytest.mark.parametrize(
@@ -134,7 +132,7 @@ def test_p_values_are_compared_by_their_logarithm():
     assert p.distance(-200.0) == 100
     assert not p.meets(-200.0)
     p = BY_PLACE["sec:s_ci", "p, A, DINOv2-S", "printed", 0]
-    assert p.place.tolerance is LOG10_P
+    assert p.place.tolerance is KINDS["p"]
     assert p.value == pytest.approx(-0.721, abs=1e-3)
     assert p.allowed == pytest.approx(4.33, abs=0.01)
 
