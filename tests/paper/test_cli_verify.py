@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
-from marc_paper.cli.verify import verify
+from marc_paper.cli import verify
 from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StudyFolder

@@ -28,7 +28,10 @@ def study(
 
     Your own:  marc study PLAN.toml --only spaces controls -o studies/mine
     """
-    from marc_paper.cli.study import StudyOptions, run_study  # many experiments: loaded when needed
+    from marc_paper.cli.study_command import (  # many experiments: loaded when needed
+        StudyOptions,
+        run_study,
+    )
 
     options = StudyOptions(plan, lab, paper, quick, tuple(only), output, force, dry_run, json)
     raise typer.Exit(run_study(options))
@@ -48,7 +51,7 @@ def verify(
 
     Example:  marc verify studies/paper
     """
-    from marc_paper.cli.verify import run_verify  # a thousand values: loaded when needed
+    from marc_paper.cli.verify_command import run_verify  # a thousand values: loaded when needed
 
     raise typer.Exit(run_verify(study, with_unmatched=with_unmatched, json=json))
 
