@@ -77,7 +77,7 @@ def repair_sets(reference: ArrayLike, sources: Mapping[str, ArrayLike]) -> Repai
 
 
 @dataclass(frozen=True)
-class _WarmUp:
+class WarmUp:
     """Accuracy along the stream, part by part; a memory that learns gains more in later parts."""
 
     accuracy: NDArray[np.float64]
@@ -89,7 +89,7 @@ class _WarmUp:
         return self.accuracy - self.base_accuracy
 
 
-def warm_up(run: Run, n_parts: int = 10) -> _WarmUp:
+def warm_up(run: Run, n_parts: int = 10) -> WarmUp:
     """Cut the stream into equal parts, deciles by default."""
     if integer("n_parts", n_parts, 1) > len(run.order):
         raise MarcError("more parts than images", got=n_parts, allowed=f"1 to {len(run.order)}")
@@ -97,12 +97,12 @@ def warm_up(run: Run, n_parts: int = 10) -> _WarmUp:
     def parts(correct: NDArray[np.bool_]) -> NDArray[np.float64]:
         return np.array([part.mean() for part in np.array_split(correct, n_parts)])
 
-    return _WarmUp(parts(run.correct), parts(run.base_correct))
+    return WarmUp(parts(run.correct), parts(run.base_correct))
 
 
 @dataclass(frozen=True)
-class _Margins:
-    """_Margins of the true class in stream order, (T,): fusion is right where mu + w delta > 0."""
+class Margins:
+    """Margins of the true class in stream order, (T,): fusion is right where mu + w delta > 0."""
 
     base: NDArray[np.float64]
     """mu_t: base logit of the true class minus the best other."""
@@ -110,7 +110,7 @@ class _Margins:
     """delta_t: the same of the evidence."""
 
 
-def margins(method: MARC, stream: Stream) -> _Margins:
+def margins(method: MARC, stream: Stream) -> Margins:
     """Base and memory margins of every image; needs labels."""
     features = stream.features
     labels = stream.row_labels
@@ -125,7 +125,7 @@ def margins(method: MARC, stream: Stream) -> _Margins:
 
     values = KernelValues(features.keys(method.space), method.alpha, method.beta)
     read_all(values, [history_of(admitted.trajectory, (method.capacity,), stream)], judge)
-    return _Margins(base[stream.order], memory[stream.order])
+    return Margins(base[stream.order], memory[stream.order])
 
 
 def true_margin(scores: Float, labels: Int) -> NDArray[np.float64]:
@@ -138,7 +138,7 @@ def true_margin(scores: Float, labels: Int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class _Stability:
+class Stability:
     """Per image in stream order, (T,): how far the winner leads and how much a swap can move."""
 
     gap: NDArray[np.float64]
@@ -169,7 +169,7 @@ class _CosineChanges:
         values *= np.float32(self.slope)
 
 
-def stability(method: MARC, stream: Stream, other: str) -> _Stability:
+def stability(method: MARC, stream: Stream, other: str) -> Stability:
     """Bound the change of every answer when `method.space` is replaced by the space `other`."""
     if method.weight == "auto":
         raise MarcError(
@@ -200,4 +200,4 @@ def stability(method: MARC, stream: Stream, other: str) -> _Stability:
     keys, other_keys = features.keys(method.space), features.keys(other)
     read_all(KernelValues(keys, method.alpha, method.beta), [history], lead)
     read_all(_CosineChanges(keys, other_keys, method.alpha * method.beta), [history], move)
-    return _Stability(gap[stream.order], bound[stream.order])
+    return Stability(gap[stream.order], bound[stream.order])
