@@ -41,15 +41,15 @@ peers-benchmark: $(READY)
 
 study-results: $(READY)
 	$(BIN)/marc study --lab -o studies/lab
-	$(BIN)/python -m benchmarks.study studies/lab > docs/results/study.md.new
+	$(BIN)/python -m marc_paper.results studies/lab > docs/results/study.md.new
 	mv docs/results/study.md.new docs/results/study.md
 
 # needs EXTRAS=dev,encoders
 replication-benchmark: $(READY)
-	$(BIN)/python -m benchmarks.replication --device $(DEVICE)
+	$(BIN)/python -m marc_paper.replication --device $(DEVICE)
 
 paper-arithmetic: $(READY)
-	$(BIN)/python -m benchmarks.paper.arithmetic > docs/results/paper-arithmetic.md.new
+	$(BIN)/python -m marc_paper.arithmetic.document > docs/results/paper-arithmetic.md.new
 	mv docs/results/paper-arithmetic.md.new docs/results/paper-arithmetic.md
 
 # PACKS: feature packs of photographs, if there are any

@@ -14,42 +14,16 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
-from PIL import Image
 
 from benchmarks.words import table
 from marc.embed.fill import embed
 from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, pixels_for
 from marc.embed.workers import ViewPlan, Workers, prepare
 from marc.pictures import open_images
+from marc_paper.replication import draw_photographs, encoder_rates, rate, rate_text
 
 PREDICTOR, SPACE = "clip-b16-text", "dinov2-b"
-WIDTH, HEIGHT, N_DISTINCT = 500, 375, 64
-
-
-def draw_photographs(folder: Path, n_images: int) -> None:
-    """JPEG files with the spectrum of photographs (amplitude falls with frequency)."""
-    draw = np.random.default_rng(0)
-    down, across = np.meshgrid(
-        np.fft.fftfreq(HEIGHT), np.fft.fftfreq(WIDTH), indexing="ij", sparse=True
-    )
-    fall = 1 / np.maximum(np.hypot(down, across), 1 / WIDTH)
-    files = []
-    for number in range(min(n_images, N_DISTINCT)):
-        noise = np.fft.fft2(draw.standard_normal((3, HEIGHT, WIDTH)))
-        waves = np.fft.ifft2(noise * fall).real
-        waves = 128 + 50 * waves / waves.std()
-        picture = Image.fromarray(waves.clip(0, 255).astype(np.uint8).transpose(1, 2, 0))
-        path = folder / f"{number % 2}" / f"{number:06}.jpg"
-        path.parent.mkdir(exist_ok=True)
-        picture.save(path, quality=90)
-        files.append(path.read_bytes())
-    for number in range(len(files), n_images):
-        path = folder / f"{number % 2}" / f"{number:06}.jpg"
-        path.write_bytes(files[number % len(files)])
 
 
 def save_random_weights(folder: Path) -> None:
@@ -67,34 +41,6 @@ def save_random_weights(folder: Path) -> None:
     for name, model in ((PREDICTOR, clip), (SPACE, build_tower(encoder_card(SPACE)))):
         tensors = {key: value.contiguous().clone() for key, value in model.state_dict().items()}
         save_file(tensors, folder / f"{name}.safetensors")
-
-
-def shown(each: float) -> str:
-    """A rate as a person reads it."""
-    return f"{each:,.0f}" if each >= 10 else f"{each:.1f}"
-
-
-def rate(count: int, work: Callable[[], object]) -> float:
-    """Things done a second; the first call warms up."""
-    work()
-    start = time.perf_counter()
-    work()
-    return count / (time.perf_counter() - start)
-
-
-def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, float]:
-    """Images a second of each encoder, and of both in turn, from decoded squares in memory."""
-    pieces = plan.images.ids[:N_DISTINCT], plan.images.locations[:N_DISTINCT]
-    squares = prepare(pieces, pixels_for(list(jobs), True)).squares
-    many = {crop: np.tile(s, (n_images // len(s) or 1, 1, 1, 1)) for crop, s in squares.items()}
-    rates = {}
-    for job in jobs:
-        pixels = many[job.encoder.card.crop]
-        rates[job.encoder.card.name] = rate(
-            len(pixels), lambda j=job, p=pixels: j.encoder.encode(p)
-        )
-    rates["both"] = 1 / sum(1 / each for each in rates.values())
-    return rates
 
 
 def reading_rates(plan: EmbeddingPlan, jobs: Jobs, workers: Workers, n_images: int) -> list[float]:
@@ -125,9 +71,12 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
         one, all_workers = reading_rates(plan, jobs, workers, arguments.images)
         alone = encoder_rates(plan, jobs, arguments.images)
         rows = [
-            ["read, decode and crop, one process", shown(one), ""],
-            [f"the same, {arguments.workers} processes", shown(all_workers), ""],
-            *([f"{name} from decoded squares", shown(each), ""] for name, each in alone.items()),
+            ["read, decode and crop, one process", rate_text(one), ""],
+            [f"the same, {arguments.workers} processes", rate_text(all_workers), ""],
+            *(
+                [f"{name} from decoded squares", rate_text(each), ""]
+                for name, each in alone.items()
+            ),
         ]
         many = [(f", {n} views (VC)", ViewPlan("VC", n, 0)) for n in arguments.views]
         for label, views in [("", ViewPlan()), *many]:
@@ -138,7 +87,9 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
             start = time.perf_counter()
             timing = embed(plan, jobs, workers).timing
             each = timing.images / (time.perf_counter() - start)
-            rows.append([f"`marc embed` from JPEG files{label}", shown(each), f"{timing.busy:.0%}"])
+            rows.append(
+                [f"`marc embed` from JPEG files{label}", rate_text(each), f"{timing.busy:.0%}"]
+            )
     return rows
 
 

@@ -16,7 +16,7 @@ from marc.method import MARC
 from marc.replay.replay import replay
 from marc.stream import Stream
 from marc.types import WEIGHTS
-from marc_paper.analysis.isolation import stability
+from marc_paper.analysis.interaction import stability
 
 
 def probabilities(logits):

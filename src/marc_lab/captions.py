@@ -7,21 +7,13 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc_lab.classes import CLASSES
-from marc_lab.palette import COLOR_NAMES
+from marc_lab.scenery import COLOR_NAMES
 from marc_lab.world import Facts
 
 CAPTION_LENGTH = 28  # words; longer captions are cut
 PROMPTS = (
-    "a {}",
-    "a photo of a {}",
-    "a picture of a {}",
-    "an image of a {}",
-    "one {}",
-    "the {}",
-    "a drawing of a {}",
-    "a {} on a plain background",
-    "my {}",
-    "a nice {}",
+    *("a {}", "a photo of a {}", "a picture of a {}", "an image of a {}", "one {}", "the {}"),
+    *("a drawing of a {}", "a {} on a plain background", "my {}", "a nice {}"),
 )
 
 _OPENERS = (*(p.removesuffix(" {}") for p in PROMPTS if p.endswith(" {}")), "lovely")
@@ -66,7 +58,7 @@ def caption(facts: Facts, generator: np.random.Generator) -> str:
     words = [str(generator.choice(_OPENERS)), *_adjectives(facts, generator)]
     words.append(_noun(facts, generator))
     phrases = _phrases(facts, generator)
-    words += [phrases[place] for place in generator.permutation(len(phrases))]
+    words += [phrases[index] for index in generator.permutation(len(phrases))]
     words.append(str(generator.choice(_TAILS)))
     return " ".join(words).strip()
 

@@ -1,4 +1,4 @@
-"""`marc demo`: the whole story on the embedded lab, told as it goes."""
+"""`marc demo`: the whole story on the embedded lab, command by command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def demo(
     stream: str = typer.Option("lab/sketch-12", help="A stream: marc list datasets 'lab/*'."),
     quick: bool = typer.Option(False, "--quick", help="One order, fewer calibration batches."),
     output: Path = typer.Option(Path("demo"), "-o", "--output", help="Folder for everything."),
-    force: bool = typer.Option(False, "--force", help="Make everything anew."),
+    force: bool = typer.Option(False, "--force", help="Make everything again."),
 ) -> None:
     """Choose a space without labels, run, sweep and explain, on drawn pictures; about a minute.
 
@@ -59,34 +59,34 @@ def demo(
     not_asked = _NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else _NOT_CANDIDATES | _TAUGHT
     selection = _chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
     good, bad = selection.ranking[0].space, selection.ranking[-1].space
-    anew = ["--force"] if force or _is_stale(folder / "first", pictures, good) else []
+    again = ["--force"] if force or _is_stale(folder / "first", pictures, good) else []
 
     steps = _Steps(context, first=2)
-    fixed = ["run", source, *orders, *anew]
+    fixed = ["run", source, *orders, *again]
     console.say(
         "\nThe memory keeps, for each class, the past images that the predictor was surest of.\n"
         "A new image asks for those that look like it; they vote for what they were taken for."
     )
-    steps.tell(f"The memory, read in {good}", [*fixed, "--space", good, "-o", folder / "first"])
-    steps.tell(f"The same memory, read in {bad}", [*fixed, "--space", bad, "-o", folder / "last"])
-    steps.tell("Paired, image by image", ["compare", folder / "first", folder / "last"])
+    steps.run(f"The memory, read in {good}", [*fixed, "--space", good, "-o", folder / "first"])
+    steps.run(f"The same memory, read in {bad}", [*fixed, "--space", bad, "-o", folder / "last"])
+    steps.run("Paired, image by image", ["compare", folder / "first", folder / "last"])
     learned = ["--space", bad, "--weight", "auto", "-o", folder / "learned"]
-    steps.tell("There again, with a weight learned on the way, without labels", [*fixed, *learned])
+    steps.run("There again, with a weight learned on the way, without labels", [*fixed, *learned])
     pure = ["--space", good, bad, "captions", "--neighbors", "10"]
-    steps.tell("Why: whose neighbours are right?", ["geometry", source, *pure])
+    steps.run("Why: whose neighbours are right?", ["geometry", source, *pure])
     other = f"lab/{_another(name)}"
     swept, held_out = folder / "sweep", folder / "other"
-    steps.tell(
+    steps.run(
         f"Another stream, {other}: its labels may choose a capacity and a weight",
-        ["sweep", other, *shuffled, *anew, "-o", held_out],
+        ["sweep", other, *shuffled, *again, "-o", held_out],
     )
-    steps.tell(
+    steps.run(
         "Every space, capacity and weight",
-        ["sweep", source, *orders, "--held-out", held_out, *anew, "-o", swept],
+        ["sweep", source, *orders, "--held-out", held_out, *again, "-o", swept],
     )
     page = folder / "report.html"
     words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
-    steps.tell("The page", [*words, "--force", "-o", page])  # it follows from the others
+    steps.run("The page", [*words, "--force", "-o", page])  # it follows from the others
     _conclude(folder, good, page, time.monotonic() - started)
 
 
@@ -153,7 +153,7 @@ class _Steps:
         self._command = context.find_root().command
         self._number = first
 
-    def tell(self, title: str, words: list[Any]) -> None:
+    def run(self, title: str, words: list[Any]) -> None:
         """Show a command and run it."""
         arguments = [str(word) for word in words]
         console.heading(f"\n{self._number}. {title}")

@@ -43,7 +43,7 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
 
     Args:
         name: one of `list_lab_streams()`.
-        on_progress: told how far the drawing and the embedding have come.
+        on_progress: called with how far the drawing and the embedding have come.
         n_views: M, with the plain picture, which is view 0 and what all spaces see. The others are
             drawn when they are first asked for, for the predictor alone; budgets are nested.
     """
@@ -80,7 +80,7 @@ def _lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
         report("drawing", len(plan), len(plan))
         return pictures
 
-    return _kept(plan, "pictures", shape, draw)
+    return _cached(plan, "pictures", shape, draw)
 
 
 def _embedded(
@@ -99,7 +99,7 @@ def _embedded(
         return np.concatenate(parts)
 
     name = f"{encoder}-{card.digest[:12] or 'plain'}"
-    return _kept(plan, name, (len(plan), card.dim), embed)
+    return _cached(plan, name, (len(plan), card.dim), embed)
 
 
 def _views(
@@ -163,21 +163,21 @@ def _augmented(
         return features
 
     which = f"{RECIPE}-{VIEW_SEED}-{views[0]}-{views[-1]}"
-    return _kept(plan, f"{PREDICTOR}-{card.digest[:12]}-views-{which}", shape, embed)
+    return _cached(plan, f"{PREDICTOR}-{card.digest[:12]}-views-{which}", shape, embed)
 
 
-def _kept(
+def _cached(
     plan: StreamPlan, name: str, shape: tuple[int, ...], compute: Callable[[], NDArray[Any]]
 ) -> NDArray[Any]:
     """An array from the cache, or computed and put there."""
     folder = cache_folder() / f"lab-{VERSION}" / f"{plan.name}-{plan.seed}"
     path = folder / f"{name}.npz"
     try:
-        kept = read_arrays(path, "a kept array").get(_NAME)
+        cached = read_arrays(path, "a kept array").get(_NAME)
     except MarcError:
-        kept = None  # not there, or not whole: it is computed again
-    if kept is not None and kept.shape == shape:
-        return kept
+        cached = None  # not there, or not whole: it is computed again
+    if cached is not None and cached.shape == shape:
+        return cached
     array = compute()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ def _load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     if card is _PIXELS:
         return _Pixels(loading.batch)
     encoder = OnnxEncoder(card, _WEIGHTS / card.tag, loading.batch)
-    return MiniPredictor(encoder) if card.has_text else encoder
+    return _MiniPredictor(encoder) if card.has_text else encoder
 
 
 def mini_predictor(classes: tuple[int, ...]) -> Predictor:
@@ -82,7 +82,7 @@ def mini_predictor(classes: tuple[int, ...]) -> Predictor:
     )
 
 
-class MiniPredictor:
+class _MiniPredictor:
     """Pictures through the lab's captioned encoder, texts by looking them up.
 
     The text tower does not ship, only what it says of the 48 classes in 10 prompts each.
@@ -178,9 +178,9 @@ def _known_texts() -> dict[str, NDArray[np.float32]]:
 
     embeddings = unit(_prompts()["embeddings"])
     return {
-        prompt.format(name): embeddings[label, place]
+        prompt.format(name): embeddings[label, index]
         for label, name in enumerate(CLASS_NAMES)
-        for place, prompt in enumerate(PROMPTS)
+        for index, prompt in enumerate(PROMPTS)
     }
 
 

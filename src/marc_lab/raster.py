@@ -1,56 +1,131 @@
-"""From outlines to pixels, and the few image operations that the world is painted with.
+"""Outlines of things, their pixels, and the few operations that the world is painted with.
 
-No matrix product is used: results must not depend on how a linear-algebra library rounds.
+Outlines are closed contours in a box from -1 to 1, x to the right and y downwards. No matrix
+product is used: results must not depend on how a linear-algebra library rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from marc_lab.outlines import Contour, Shape
 
 SIDE = 64  # pixels
 _FINE = 3 * SIDE  # shapes are filled at three times the resolution, then averaged
 _LONGEST = 0.16  # edges are cut into pieces of this length, so that a warp can bend them
 
+Contour = NDArray[np.floating]  # (n, 2), closed by itself
 Gray = NDArray[np.floating]  # (SIDE, SIDE), 0 to 1
 Color = NDArray[np.floating]  # (SIDE, SIDE, 3) or (3,), 0 to 1
 _Mask = NDArray[np.bool_]  # (_FINE, _FINE)
-Place = Callable[[Contour], Contour]
+_Place = Callable[[Contour], Contour]
 
 _rows, _columns = np.mgrid[0:SIDE, 0:SIDE]
 Y: Gray = (_rows + 0.5) / SIDE
 X: Gray = (_columns + 0.5) / SIDE
 
 
-def fill_shape(shape: Shape, place: Place) -> _Mask:
-    """Fill a shape after `place` has moved its points into the unit square."""
+@dataclass(frozen=True)
+class _Part:
+    """Contours that are filled together, then added to the shape or cut out of it."""
+
+    adds: bool
+    contours: tuple[Contour, ...]
+
+
+Shape = list[_Part]
+
+
+class Chance:
+    """What makes one star different from the next: the random choices of a single object."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+
+    def vary(self, value: float, spread: float) -> float:
+        """A number near `value`, with a relative deviation of at most twice `spread`."""
+        return value * (1 + spread * float(np.clip(self.generator.standard_normal(), -2, 2)))
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer from `low` to `high`, both possible."""
+        return int(self.generator.integers(low, high + 1))
+
+
+def add(*contours: Contour) -> _Part:
+    """A part of the shape."""
+    return _Part(True, contours)
+
+
+def cut(*contours: Contour) -> _Part:
+    """A hole in what was drawn before."""
+    return _Part(False, contours)
+
+
+def polygon(*coordinates: float) -> Contour:
+    """Corners given as x, y, x, y, ..."""
+    return np.array(coordinates, dtype=np.float64).reshape(-1, 2)
+
+
+def box(left: float, top: float, right: float, bottom: float) -> Contour:
+    """An upright rectangle."""
+    return polygon(left, top, right, top, right, bottom, left, bottom)
+
+
+def ellipse(x: float, y: float, width: float, height: float | None = None, n: int = 28) -> Contour:
+    """An ellipse around (x, y) with half axes `width` and `height`."""
+    angles = np.arange(n) * (2 * np.pi / n)
+    height = width if height is None else height
+    return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1)
+
+
+def arc(x: float, y: float, width: float, height: float, start: float, stop: float) -> Contour:
+    """Points along an ellipse from angle `start` to `stop`, both included."""
+    angles = np.linspace(start, stop, 18)
+    return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1)
+
+
+def turned(points: Contour, angle: float, about: tuple[float, float] = (0.0, 0.0)) -> Contour:
+    """The points turned by `angle` around a centre."""
+    x, y = points[:, 0] - about[0], points[:, 1] - about[1]
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.stack([cosine * x - sine * y + about[0], sine * x + cosine * y + about[1]], axis=1)
+
+
+def mirrored(points: Contour) -> Contour:
+    """The points with left and right exchanged."""
+    return points * [-1.0, 1.0]
+
+
+def closed(*pieces: Contour | Sequence[Sequence[float]]) -> Contour:
+    """One contour from pieces laid end to end."""
+    return np.concatenate([np.asarray(piece, dtype=np.float64).reshape(-1, 2) for piece in pieces])
+
+
+def stroke(path: Contour, half_width: float) -> list[Contour]:
+    """A line of some thickness with round joints, as overlapping pieces."""
+    step = path[1:] - path[:-1]
+    length = np.hypot(step[:, 0], step[:, 1]) + 1e-9
+    side = np.stack([-step[:, 1], step[:, 0]], axis=1) * (half_width / length)[:, np.newaxis]
+    start, stop = path[:-1], path[1:]
+    pieces = np.stack([start + side, stop + side, stop - side, start - side], axis=1)
+    joints = path[:, np.newaxis] + ellipse(0, 0, half_width, n=10)
+    return [*pieces, *joints]
+
+
+def fill(shape: Shape, place: _Place | None = None) -> _Mask:
+    """Fill a shape in the unit square, or one whose points `place` moves there."""
     mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
     for part in shape:
-        _fill(part.contours, place, mask, part.adds)
-    return mask
-
-
-def fill(contours: tuple[Contour, ...] | list[Contour]) -> _Mask:
-    """Fill contours that already lie in the unit square."""
-    mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
-    _fill(contours, lambda points: points, mask, True)
+        _fill(part.contours, place or (lambda points: points), mask, part.adds)
     return mask
 
 
 def shrink(fine: NDArray[np.bool_] | NDArray[np.floating]) -> Gray:
-    """Average blocks of the fine grid: the share of each pixel that is covered."""
+    """Average blocks of the fine grid: the fraction of each pixel that is covered."""
     columns = fine.reshape(_FINE, SIDE, 3).sum(axis=2, dtype=np.float64)
     return columns.reshape(SIDE, 3, SIDE).sum(axis=1) / 9.0
-
-
-def fine_edge(mask: _Mask, strength: float) -> Gray:
-    """A soft line along the border of a mask."""
-    soft = blur(mask.astype(np.float64), 1.3)
-    return shrink(np.clip(4 * soft * (1 - soft) * strength, 0, 1))
 
 
 def blur(image: NDArray[np.floating], sigma: float) -> NDArray[np.floating]:
@@ -83,9 +158,7 @@ def paint(image: Color, cover: Gray, color: Color) -> Color:
     return image + (color - image) * cover[..., np.newaxis]
 
 
-def _fill(
-    contours: tuple[Contour, ...] | list[Contour], place: Place, mask: _Mask, adds: bool
-) -> None:
+def _fill(contours: tuple[Contour, ...], place: _Place, mask: _Mask, adds: bool) -> None:
     """Non-zero winding fill inside the bounding box of the contours, into `mask`."""
     points, following, owner = _subdivide(contours)
     start = place(points) * _FINE
@@ -118,7 +191,7 @@ def _fill(
 
 
 def _subdivide(
-    contours: tuple[Contour, ...] | list[Contour],
+    contours: tuple[Contour, ...],
 ) -> tuple[Contour, NDArray[np.int_], NDArray[np.int_]]:
     """All points of all contours with long edges cut up; the point that follows each; its owner."""
     corner = np.concatenate(contours)

@@ -7,28 +7,32 @@ read nearly every picture. `_halftone` and `_mosaic` came last and nothing was t
 
 from __future__ import annotations
 
+import colorsys
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from marc_lab.outlines import PI, Contour, Shape, polygon, stroke
-from marc_lab.palette import vivid
 from marc_lab.raster import (
     SIDE,
     Color,
+    Contour,
     Gray,
-    Place,
+    Shape,
     X,
     Y,
+    add,
     blur,
     fill,
-    fill_shape,
-    fine_edge,
     paint,
+    polygon,
     shrink,
     smooth_noise,
+    stroke,
 )
 from marc_lab.scenery import pattern
+
+_Place = Callable[[Contour], Contour]  # from an outline's box into the picture
 
 _HEAT = np.array(  # from cold to hot
     [(0, 0, 0.05), (0.2, 0.02, 0.4), (0.6, 0.1, 0.45), (0.9, 0.3, 0.2), (1, 0.65, 0.1), (1, 1, 0.7)]
@@ -36,9 +40,20 @@ _HEAT = np.array(  # from cold to hot
 _CYAN, _MAGENTA, _YELLOW = (0.05, 0.62, 0.85), (0.86, 0.1, 0.5), (0.98, 0.85, 0.1)
 
 
-def _unsteady(generator: np.random.Generator, place: Place) -> Place:
+def _edge(mask: NDArray[np.bool_], strength: float) -> Gray:
+    """A soft line along the border of a mask."""
+    soft = blur(mask.astype(np.float64), 1.3)
+    return shrink(np.clip(4 * soft * (1 - soft) * strength, 0, 1))
+
+
+def _vivid(hue: float) -> Color:
+    """A bright colour of the given hue."""
+    return np.array(colorsys.hsv_to_rgb(hue, 0.85, 1.0))
+
+
+def _unsteady(generator: np.random.Generator, place: _Place) -> _Place:
     """The same placement by a hand that shakes."""
-    offset, phase = generator.normal(0, 0.008, 2), generator.random() * 2 * PI
+    offset, phase = generator.normal(0, 0.008, 2), generator.random() * 2 * np.pi
 
     def shaken(points: Contour) -> Contour:
         placed = place(points)
@@ -47,13 +62,13 @@ def _unsteady(generator: np.random.Generator, place: Place) -> Place:
     return shaken
 
 
-def _sketch(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
+def _sketch(generator: np.random.Generator, shape: Shape, place: _Place) -> Color:
     """Two ink lines, hatching and stray strokes on paper."""
-    mask, again = fill_shape(shape, place), fill_shape(shape, _unsteady(generator, place))
+    mask, again = fill(shape, place), fill(shape, _unsteady(generator, place))
     tint = 1 - 0.06 * smooth_noise(generator, 3) - 0.03 * generator.random((SIDE, SIDE))
     image: Color = np.array([0.95, 0.92, 0.85]) * tint[..., np.newaxis]
     ink = np.array([0.12, 0.11, 0.16]) + generator.uniform(0, 0.12)
-    line = np.maximum(fine_edge(mask, 1.2), 0.6 * fine_edge(again, 1.0))
+    line = np.maximum(_edge(mask, 1.2), 0.6 * _edge(again, 1.0))
     image = paint(image, np.clip(line * generator.uniform(0.8, 1), 0, 1), ink)
     hatching = pattern(generator, "striped", generator.uniform(11, 16)) * shrink(mask)
     where = smooth_noise(generator, 2, 1) > generator.uniform(0.2, 0.7)
@@ -63,21 +78,21 @@ def _sketch(generator: np.random.Generator, shape: Shape, place: Place) -> Color
         t = np.linspace(0, 1, 12)
         near, middle, far = (1 - t) ** 2, 2 * t * (1 - t), t * t
         x, y = near * ax + middle * bx + far * cx, near * ay + middle * by + far * cy
-        image = paint(image, 0.5 * shrink(fill(stroke(np.stack([x, y], 1), 0.006))), ink)
+        image = paint(image, 0.5 * shrink(fill([add(*stroke(np.stack([x, y], 1), 0.006))])), ink)
     return image
 
 
-def _neon(generator: np.random.Generator, shape: Shape, place: Place) -> Color:
+def _neon(generator: np.random.Generator, shape: Shape, place: _Place) -> Color:
     """A glowing tube in the dark, and pieces of others."""
-    wall = vivid(generator.random()) * 0.1 + 0.03
+    wall = _vivid(generator.random()) * 0.1 + 0.03
     image = wall * (1 - 0.5 * Y)[..., np.newaxis]
-    tube, line = vivid(generator.random()), fine_edge(fill_shape(shape, place), 1.0)
+    tube, line = _vivid(generator.random()), _edge(fill(shape, place), 1.0)
     glow = np.clip(1.6 * blur(line, 1.8), 0, 1)
     image = image + 0.9 * glow[..., np.newaxis] * tube
     image = image + 0.9 * line[..., np.newaxis] * (0.5 * tube + 0.5)
     for _ in range(int(generator.integers(0, 4))):
-        line = shrink(fill(stroke(polygon(*generator.random(4)), 0.007)))
-        tube = 0.5 * vivid(generator.random())
+        line = shrink(fill([add(*stroke(polygon(*generator.random(4)), 0.007))]))
+        tube = 0.5 * _vivid(generator.random())
         glow = np.clip(1.4 * blur(line, 1.6), 0, 1)
         image = image + (glow + line)[..., np.newaxis] * tube
     return image + 0.02 * generator.standard_normal((SIDE, SIDE, 3))
@@ -95,9 +110,9 @@ def _noise(generator: np.random.Generator, image: Color) -> Color:
     """A sensor at its limit, with dead and hot pixels."""
     strength = generator.uniform(0.06, 0.13)
     image = 0.8 * image + 0.1 + strength * generator.standard_normal((SIDE, SIDE, 3))
-    chance, share = generator.random((SIDE, SIDE)), generator.uniform(0.003, 0.02)
-    image[chance < share] = 0
-    image[chance > 1 - share] = 1
+    chance, fraction = generator.random((SIDE, SIDE)), generator.uniform(0.003, 0.02)
+    image[chance < fraction] = 0
+    image[chance > 1 - fraction] = 1
     return image
 
 
@@ -128,7 +143,7 @@ def _thermal(generator: np.random.Generator, image: Color) -> Color:
 
 def _halftone(generator: np.random.Generator, image: Color) -> Color:
     """Printed with dots of three inks, each screen at its own angle."""
-    pitch, turn = generator.uniform(2.6, 3.4), generator.random() * PI
+    pitch, turn = generator.uniform(2.6, 3.4), generator.random() * np.pi
     soft = np.clip(blur(image, 0.5), 0, 1)
     paper = np.array([0.98, 0.96, 0.91])
     inks = np.array([_CYAN, _MAGENTA, _YELLOW])
@@ -144,7 +159,7 @@ def _dots(angle: float, pitch: float, darkness: Gray) -> Gray:
     u = (X * np.cos(angle) + Y * np.sin(angle)) * SIDE / pitch
     v = (Y * np.cos(angle) - X * np.sin(angle)) * SIDE / pitch
     away = np.hypot(u - np.round(u), v - np.round(v)) * pitch
-    radius = pitch * np.sqrt(darkness / PI)
+    radius = pitch * np.sqrt(darkness / np.pi)
     return np.clip(radius - away + 0.5, 0, 1)
 
 
@@ -168,7 +183,7 @@ def _light_of(image: Color) -> Gray:
     return 0.3 * image[..., 0] + 0.59 * image[..., 1] + 0.11 * image[..., 2]
 
 
-DRAWN: dict[str, Callable[[np.random.Generator, Shape, Place], Color]] = {
+DRAWN: dict[str, Callable[[np.random.Generator, Shape, _Place], Color]] = {
     "sketch": _sketch,
     "neon": _neon,
 }

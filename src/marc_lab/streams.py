@@ -1,4 +1,4 @@
-"""The named streams of the lab: which object, under which shift, at which place.
+"""The named streams of the lab: which object, under which shift, at which position.
 
 `sketch`, `neon`, ... show all 48 classes in 2,000 pictures under one shift. `sketch-12`, ... show
 twelve classes whose labels only the upper reference has learned (the predictor has read their
@@ -34,7 +34,7 @@ class StreamPlan:
     name: str
     seed: int
     classes: tuple[int, ...]  # of the 48, in the order of the stream's labels
-    labels: NDArray[np.int64]  # (T,) places in `classes`
+    labels: NDArray[np.int64]  # (T,) indices into `classes`
     shifts: tuple[str, ...]  # T names
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ def plan_stream(name: str) -> StreamPlan:
 def _shifts(kind: str, n_images: int, generator: np.random.Generator) -> tuple[str, ...]:
     if kind == "mixed":
         turn = np.arange(n_images) * len(SHIFTS) // n_images
-        return tuple(SHIFTS[place] for place in turn)
+        return tuple(SHIFTS[index] for index in turn)
     if kind == "drift":
         late = generator.random(n_images) < np.arange(n_images) / n_images
         return tuple(_DRIFT[int(each)] for each in late)

@@ -2,17 +2,10 @@
 
 import numpy as np
 
+from helpers.paper_names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIXTEEN
 from marc.stream import Stream
 from marc_paper.study.plan_files import plan_from
-from marc_paper.verify.names import (
-    _ADDED,
-    _CROSS_DOMAIN,
-    _FAMILY,
-    _FIVE,
-    _RN50,
-    _SIXTEEN,
-    prompts_of,
-)
+from marc_paper.verify.verify import _prompts_of
 
 N_IMAGES, N_CLASSES, DIM = 70, 4, 8
 
@@ -27,26 +20,26 @@ def entry(dataset, group, predictor):
         "views": 64,
         "dataset": dataset,
         "predictor": predictor,
-        "prompts": prompts_of(dataset),
+        "prompts": _prompts_of(dataset),
     }
 
 
-def paper_plan(domains=_CROSS_DOMAIN):
-    main, shift = _FAMILY[1:3], (*_FAMILY[3:], _FAMILY[0])
+def paper_plan(domains=CROSS_DOMAIN):
+    main, shift = FAMILY[1:3], (*FAMILY[3:], FAMILY[0])
     streams = {name: entry(name, "main", "clip-b16-text") for name in main}
     streams |= {name: entry(name, "shift", "clip-b16-text") for name in shift}
     for name in domains:
-        group = "extra" if name in _ADDED else "domain"
+        group = "extra" if name in ADDED else "domain"
         streams[name] = entry(name, group, "clip-b16-text")
-    streams |= {f"{name}-2": entry(name, "predictor", f"{_RN50}-text") for name in _FAMILY}
+    streams |= {f"{name}-2": entry(name, "predictor", f"{RN50}-text") for name in FAMILY}
     return plan_from(
         {
             "title": "The names of the paper",
             "predictor": "clip-b16-text",
             "streams": streams,
             "spaces": {
-                "all": list(_SIXTEEN),
-                "controls": list(_FIVE),
+                "all": list(SIXTEEN),
+                "controls": list(FIVE),
                 "own": "clip-b16",
                 "deployed": "dinov2-b",
                 "strong": "dinov2-l",
@@ -70,7 +63,7 @@ def named_stream(name, seed):
     centers = draw.standard_normal((N_CLASSES, 6))
     spaces = {
         space: centers[labels] + (0.2 + 0.12 * place) * draw.standard_normal((N_IMAGES, 6))
-        for place, space in enumerate(_SIXTEEN)
+        for place, space in enumerate(SIXTEEN)
     }
     return Stream.from_arrays(
         views.astype(np.float32), prototypes, spaces, logit_scale=20.0, labels=labels, name=name

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from marc_lab import raster
-from marc_lab.outlines import add, box, cut, ellipse, mirrored, polygon, stroke
+from marc_lab.raster import add, box, cut, ellipse, mirrored, polygon, stroke
 
 
 def windings(contour, x, y):
@@ -48,7 +48,7 @@ SHAPES = {
 @pytest.mark.parametrize("contours", SHAPES.values(), ids=SHAPES.keys())
 def test_filling_agrees_with_counting_windings(contours):
     rows = columns = range(0, 3 * raster.SIDE, 5)
-    fast = raster.fill(contours)
+    fast = raster.fill([add(*contours)])
     slow = slow_fill(contours, rows, columns)
     grid = np.ix_(rows, columns)
     assert fast[grid].any()
@@ -56,8 +56,8 @@ def test_filling_agrees_with_counting_windings(contours):
 
 
 def test_a_shape_outside_the_picture_covers_nothing():
-    assert not raster.fill([box(0.2, 1.2, 0.6, 1.5)]).any()
-    assert not raster.fill([box(1.2, 0.2, 1.6, 0.5)]).any()
+    assert not raster.fill([add(box(0.2, 1.2, 0.6, 1.5))]).any()
+    assert not raster.fill([add(box(1.2, 0.2, 1.6, 0.5))]).any()
 
 
 def test_a_hole_is_cut_from_what_was_drawn_before_it():
@@ -66,14 +66,16 @@ def test_a_hole_is_cut_from_what_was_drawn_before_it():
         cut(box(0.4, 0.4, 0.6, 0.6)),
         add(box(0.5, 0.5, 0.55, 0.55)),
     ]
-    cover = raster.shrink(raster.fill_shape(shape, lambda points: points))
+    cover = raster.shrink(raster.fill(shape))
     assert cover[10, 10] == 1.0
     assert cover[27, 27] == 0.0
     assert cover[33, 33] == 1.0
 
 
-def test_coverage_is_the_share_of_nine_points():
-    assert raster.shrink(raster.fill([box(0, 0, 1 / 192, 1 / 192)]))[0, 0] == pytest.approx(1 / 9)
+def test_coverage_is_the_fraction_of_nine_points():
+    assert raster.shrink(raster.fill([add(box(0, 0, 1 / 192, 1 / 192))]))[0, 0] == pytest.approx(
+        1 / 9
+    )
 
 
 def test_blur_keeps_the_mean_of_a_picture_that_is_even_at_its_border():

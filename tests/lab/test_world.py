@@ -6,9 +6,16 @@ import pytest
 
 from marc import MarcError
 from marc_lab.classes import CLASS_NAMES, CLASSES, HALF, HELD_BACK
-from marc_lab.palette import _FLOOR, _lightness
-from marc_lab.scenes import draw_setting, draw_thing
-from marc_lab.world import SHIFTS, VERSION, label_of, render
+from marc_lab.world import (
+    _FLOOR,
+    SHIFTS,
+    VERSION,
+    _draw_setting,
+    _draw_thing,
+    _lightness,
+    label_of,
+    render,
+)
 
 PINNED = Path(__file__).with_name("pinned") / "lab_pictures.npz"
 SCENES = [(11, 2 * number, SHIFTS[number], 4 * number) for number in range(10)]
@@ -60,7 +67,7 @@ def test_a_label_is_known_without_drawing():
 
 
 def test_all_classes_are_drawn_about_equally_often():
-    labels = [draw_thing(np.random.default_rng([1, clip, 0]), None).label for clip in range(4800)]
+    labels = [_draw_thing(np.random.default_rng([1, clip, 0]), None).label for clip in range(4800)]
     counts = np.bincount(labels, minlength=48)
     assert counts.min() > 60
     assert counts.max() < 150
@@ -69,8 +76,8 @@ def test_all_classes_are_drawn_about_equally_often():
 def test_nothing_behind_an_object_comes_near_its_lightness():
     for number in range(500):
         generator = np.random.default_rng([2, number, 0])
-        thing = draw_thing(generator, None)
-        setting = draw_setting(generator, thing)
+        thing = _draw_thing(generator, None)
+        setting = _draw_setting(generator, thing)
         sides = [
             _lightness(color) - _lightness(thing.color) for color in (setting.first, setting.second)
         ]

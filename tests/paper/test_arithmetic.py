@@ -6,13 +6,15 @@ from fractions import Fraction
 import pytest
 from helpers.repository import ROOT
 
-from benchmarks.paper import arithmetic, findings, reaches, shares
-from benchmarks.paper import checks as judging
 from marc.stats import paired_interval, spearman
-from marc_paper.printed import CROSS_DOMAIN, FIVE_ELSEWHERE
-from marc_paper.printed.numbers import Printed, table
+from marc_paper.arithmetic import checks as judging
+from marc_paper.arithmetic import document, intervals
+from marc_paper.arithmetic.benchmarks import _SPLIT_SIZES
+from marc_paper.arithmetic.checks import Verdict, image_counts, reach
+from marc_paper.printed import table
+from marc_paper.printed.numbers import Printed, parse_table
 
-# The printed values that their printed inputs contradict; reasons in benchmarks/paper/findings.py.
+# The printed values that their printed inputs contradict; reasons in arithmetic/findings.toml.
 CONTRADICTED = {
     # a tie is broken where midranks are promised, or a number was rounded twice
     "tab:s_correlations / rank correlation / five spaces, V2: purity and oracle",
@@ -46,22 +48,17 @@ CONTRADICTED = {
 
 
 @pytest.fixture(scope="module")
-def groups():
-    return arithmetic.groups()
-
-
-@pytest.fixture(scope="module")
-def checks(groups):
-    return [check for group in groups for check in group.checks]
+def checks():
+    return [check for section in document._SECTIONS for check in section.checks]
 
 
 def test_exactly_these_values_do_not_reproduce(checks):
-    wrong = {check.name for check in checks if check.verdict == judging.DIFFERENT}
+    wrong = {check.name for check in checks if check.verdict == Verdict.DIFFERENT}
     assert wrong == CONTRADICTED
 
 
 def test_every_contradiction_has_its_reason():
-    reasons = findings.REASONS
+    reasons = document._FINDINGS["reasons"]
     assert set(reasons) == CONTRADICTED
     assert all(reason.endswith(".") for reason in reasons.values())
 
@@ -71,16 +68,15 @@ def test_checks_have_names_of_their_own(checks):
 
 
 def test_every_row_of_the_paired_tables_reproduces(checks):
-    same = judging.SAME
     kinds = ("paired interval", "repairs and regressions", "exact p-value")
     rows = [check for check in checks if check.what in kinds]
     assert len(rows) == 4 * (16 + 3)
-    assert {check.verdict for check in rows} == {same}
+    assert {check.verdict for check in rows} == {Verdict.SAME}
 
 
-def test_the_document_is_what_the_script_prints(groups):
+def test_the_document_is_what_the_script_prints():
     stored = (ROOT / "docs/results/paper-arithmetic.md").read_text("utf-8")
-    assert arithmetic.document(groups) + "\n" == stored
+    assert document._document() == stored
 
 
 def test_a_printed_number_knows_how_it_was_rounded():
@@ -88,19 +84,17 @@ def test_a_printed_number_knows_how_it_was_rounded():
     assert printed("1,074").value == 1074
     assert printed("+2.07").low == Fraction("2.065")
     assert printed("9.5e-06").unit == Fraction("1e-7")
-    assert reaches.whole_counts(printed("18.19"), 7500) == [1364]
-    assert (
-        reaches.whole_counts(printed("20.06"), 7500) == []
-    )  # 1504 and 1505 of 7,500 are 20.05 and 20.07
+    assert image_counts(printed("18.19"), 7500) == [1364]
+    assert image_counts(printed("20.06"), 7500) == []  # 1504 and 1505 of 7,500 are 20.05 and 20.07
 
 
 def test_rounded_inputs_reach_as_far_as_their_ends_allow():
-    oracle, accuracy = (reaches.reach_of(Printed(text)) for text in ("70.45", "68.39"))
+    oracle, accuracy = (reach(Printed(text)) for text in ("70.45", "68.39"))
     lost = oracle - accuracy
     assert (lost.low, lost.high) == (Fraction("2.05"), Fraction("2.07"))
     verdicts = [judging.number("", "", "", said, lost).verdict for said in ("2.06", "2.07", "2.08")]
-    assert verdicts == [judging.SAME, judging.ROUNDED, judging.DIFFERENT]
-    ratio = reaches.reach_of(Printed("1.0")) / reaches.reach_of(Printed("2.0"))
+    assert verdicts == [Verdict.SAME, Verdict.ROUNDED, Verdict.DIFFERENT]
+    ratio = reach(Printed("1.0")) / reach(Printed("2.0"))
     assert ratio.low < Fraction(1, 2) < ratio.high
 
 
@@ -116,13 +110,13 @@ def test_rounded_inputs_reach_as_far_as_their_ends_allow():
     ],
 )
 def test_a_p_value_is_judged_by_its_digits(printed, log10, reproduces):
-    verdict = judging.p_value("", "", "", printed, log10).verdict
-    assert verdict == (judging.SAME if reproduces else judging.DIFFERENT)
+    verdict = intervals._p_value("", "", "", printed, log10).verdict
+    assert verdict == (Verdict.SAME if reproduces else Verdict.DIFFERENT)
 
 
 def test_a_table_with_a_missing_cell_is_refused():
     with pytest.raises(ValueError, match="CLIP has 2 cells instead of 3"):
-        table("tab:x", "space | a | b\nCLIP | 1.0")
+        parse_table("tab:x", "space | a | b\nCLIP | 1.0")
 
 
 def test_remark_on_the_pooled_interval():
@@ -149,7 +143,9 @@ def test_remark_on_ties_of_anti_hubs():
 
 
 def test_remark_on_values_of_one_run():
-    for stream, n_images in shares.SPLIT_SIZES.items():
-        assert reaches.whole_counts(FIVE_ELSEWHERE.at(stream, "DINOv2-B"), n_images)
+    for stream, n_images in _SPLIT_SIZES.items():
+        assert image_counts(table("five_elsewhere").at(stream, "DINOv2-B"), n_images)
         for views in (4, 64):
-            assert reaches.whole_counts(CROSS_DOMAIN.at(f"ensemble, M = {views}", stream), n_images)
+            assert image_counts(
+                table("cross_domain").at(f"ensemble, M = {views}", stream), n_images
+            )

@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 import marc
 from marc.errors import MarcError
 from marc.spaces.geometry import measure
-from marc_paper.analysis.batch_regrets import BatchValues, batch_regret, batch_values
-from marc_paper.analysis.regrets import RULES, regret
+from marc_paper.analysis.regrets import RULES, BatchValues, batch_regret, batch_values, regret
 
 RULES_AT = [f"{name}@{kappa}" for name in RULES for kappa in (3, 5)]
 

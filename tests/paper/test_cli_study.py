@@ -8,8 +8,8 @@ from helpers.studies import PLAN, tiny_stream
 
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
-from marc_paper.cli import study as study_command
-from marc_paper.cli.study import _chosen_experiments
+from marc_paper.cli import study_command
+from marc_paper.cli.study_command import _chosen_experiments
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
 

@@ -4,13 +4,14 @@ import json
 
 import pytest
 import typer
+from helpers.paper_names import V2, A
 from helpers.paper_plans import named_stream, paper_plan
 from helpers.printed_studies import printed_spaces
 from typer.testing import CliRunner
 
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
-from marc_paper.cli.verify import verify
+from marc_paper.cli import verify
 from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StudyFolder
@@ -18,8 +19,7 @@ from marc_paper.study.formats import files_of
 from marc_paper.study.make import describe, study
 from marc_paper.study.plan_files import PLANS, plan_from, read_plan
 from marc_paper.study.tables import spaces
-from marc_paper.verify.addresses import EXPECTED
-from marc_paper.verify.names import _A, _V2
+from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.verify import _experiment_of
 
 app = typer.Typer()
@@ -68,12 +68,12 @@ def test_printed_values_meet(printed):
 
 
 def test_a_value_outside_is_named_and_fails(tmp_path):
-    table = printed_spaces({(_A, "dinov2-b", "G*, first order"): 0.12})
+    table = printed_spaces({(A, "dinov2-b", "G*, first order"): 0.12})
     path = write(tmp_path / "study", paper_plan(), [table])
     result = call(path)
     assert result.exit_code == 1
     [line] = [line for line in result.stdout.splitlines() if line.startswith("differs")]
-    for part in ("DINOv2-B, gain A", "+10.27", "12.00", "+1.73", "1.005", f"{_A}, clip-b16"):
+    for part in ("DINOv2-B, gain A", "+10.27", "12.00", "+1.73", "1.005", f"{A}, clip-b16"):
         assert part in line
     assert "1 differ" in result.stdout
 
@@ -110,7 +110,7 @@ def test_a_study_of_the_lab_has_nothing_to_compare(tmp_path):
 
 
 def test_deviations_are_factors_and_count_apart(tmp_path):
-    settings = {"stream": _A, "capacity": 16, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
+    settings = {"stream": A, "capacity": 16, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
     columns = (Column("policy"), Column("deployed", "percent"), Column("strong", "percent"))
     rows = (("entropy", Estimate(0.6014, sd=0.0076), Estimate(0.6993, sd=0.02)),)
     table = Table("policies", "", "", columns, rows, (), settings)
@@ -126,7 +126,7 @@ def test_deviations_are_factors_and_count_apart(tmp_path):
 
 
 def test_an_advantage_names_what_it_may_have_of_the_other_sign(tmp_path):
-    settings = {"stream": _A, "capacity": 16, "weight": 10.0, "views": 8, "seeds": (0, 1, 2)}
+    settings = {"stream": A, "capacity": 16, "weight": 10.0, "views": 8, "seeds": (0, 1, 2)}
     columns = (Column("order"), Column("advantage", "points"))
     rows = (("1", Estimate(-0.008, -0.01, 0.006)),)
     settings["space"] = "dinov2-b"
@@ -150,7 +150,7 @@ def test_help_has_an_example():
 
 def test_a_real_study_is_compared_and_differs(tmp_path):
     plan = paper_plan().as_data()
-    plan["streams"] = {name: {**plan["streams"][name], "views": 1} for name in (_A, _V2)}
+    plan["streams"] = {name: {**plan["streams"][name], "views": 1} for name in (A, V2)}
     for seed, name in enumerate(plan["streams"]):
         write_pack(named_stream(name, seed).with_views(1), tmp_path / f"{name}.npz")
         plan["streams"][name]["source"] = f"arrays/{tmp_path / name}.npz"
@@ -161,7 +161,7 @@ def test_a_real_study_is_compared_and_differs(tmp_path):
     assert result.exit_code == 1
     assert "has 70 images of" in result.stdout  # a part of a data set is not the data set
     assert "not the 7,500 of 200 of imagenet-a" in result.stdout
-    sizes = {_A: (7500, 200), _V2: (10000, 1000)}
+    sizes = {A: (7500, 200), V2: (10000, 1000)}
     known = json.loads((tmp_path / "study" / "streams.json").read_text())
     for name, (images, classes) in sizes.items():
         known[name] |= {"images": images, "classes": classes}
@@ -169,7 +169,7 @@ def test_a_real_study_is_compared_and_differs(tmp_path):
     data = call_json(tmp_path / "study")
     assert data["differs"] > 10
     table = json.loads((tmp_path / "study" / "tables" / "spaces.json").read_text())
-    row = next(row for row in table["rows"] if row[:2] == [_A, "dinov2-l"])
+    row = next(row for row in table["rows"] if row[:2] == [A, "dinov2-l"])
     value = next(v for v in data["values"] if (v["row"], v["column"]) == ("DINOv2-L", "purity A"))
     assert value["got"] == pytest.approx(100 * row[2]["value"])
     assert value["status"] == "differs"

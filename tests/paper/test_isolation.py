@@ -5,7 +5,7 @@ from helpers.making import make_stream
 
 from marc.loop import iter_steps, run
 from marc.method import MARC
-from marc_paper.analysis.isolation import stability
+from marc_paper.analysis.interaction import stability
 
 
 @pytest.mark.parametrize(("weight", "capacity"), [(0.0, 4), (0.01, 2), (0.1, 16), (10.0, 3)])

@@ -6,19 +6,20 @@ from dataclasses import replace
 import pytest
 from helpers.embedding_trees import draw_lab_folder, make_plan
 
-from benchmarks import replication
-from benchmarks.replication import Measured, Rates
 from marc.embed.plan import load_jobs
 from marc.embed.store import CHUNK
 from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import NAMED_SETS
+from marc_paper import replication
+from marc_paper.replication import _Measured
 from marc_paper.study.plan_files import PLANS, plan_from, read_plan
 
 SPACES = ["clip-b16", "dinov2-s", "resnet50"]
-RATES = Rates(
-    {"clip-b16-text": 640.0, "clip-b16": 100.0, "dinov2-s": 50.0},
-    {"clip-b16-text": 320.0},
-)
+RATES = {
+    "clip-b16-text": _Measured(1, 4, 640.0, 320.0),
+    "clip-b16": _Measured(1, 4, 100.0),
+    "dinov2-s": _Measured(1, 4, 50.0),
+}
 
 
 def small_plan():
@@ -48,21 +49,23 @@ def test_a_store_is_two_bytes_a_number_of_views_and_four_of_spaces():
     views = [[bytes(2) for _ in range(5)] for _ in range(3 * 7)]
     spaces = [bytes(4) for _ in range(3 * (11 + 13))]
     direct = sum(map(len, spaces)) + sum(len(number) for view in views for number in view)
-    assert replication.store_bytes(3, 7, 5, [11, 13]) == direct
+    assert replication._store_bytes(3, 7, 5, [11, 13]) == direct
 
 
-def test_the_slower_of_encoder_and_pipeline_decides():
-    assert replication.viewed_per_second(64, 640.0, 320.0) == 5.0
-    assert replication.viewed_per_second(64, 640.0, 6400.0) == 10.0
+@pytest.mark.parametrize(("from_files", "seconds"), [(320.0, 200.0), (6400.0, 100.0)])
+def test_the_slower_of_encoder_and_pipeline_decides(from_files, seconds):
+    predictor = _Measured(1, 4, 640.0, from_files)
+    assert replication._embedding_hours(1000, 64, predictor, []) == pytest.approx(seconds / 3600)
 
 
 def test_hours_are_those_of_every_encoder_in_turn():
-    hours = replication.embedding_hours(1000, 64, "clip-b16-text", ["clip-b16", "dinov2-s"], RATES)
+    spaces = [RATES["clip-b16"], RATES["dinov2-s"]]
+    hours = replication._embedding_hours(1000, 64, RATES["clip-b16-text"], spaces)
     assert hours == pytest.approx((1000 * 64 / 320 + 1000 / 100 + 1000 / 50) / 3600)
 
 
 def test_a_row_for_each_stream_and_their_sums():
-    rows = replication.data_rows(small_plan(), RATES)
+    rows = replication._data_rows(small_plan(), RATES)
     assert [row[0] for row in rows] == ["`dtd`", "`pets`", "`again`", "all"]
     textures, pets = NAMED_SETS["dtd"].images, NAMED_SETS["oxford-pets"].images
     assert [row[1] for row in rows] == [f"{textures:,}", f"{pets:,}", f"{textures:,}", ""]
@@ -79,8 +82,11 @@ def test_a_row_for_each_stream_and_their_sums():
 
 
 def test_sizes_of_weights_are_added_up():
-    measured = {"a": Measured(86_000_000, 344_000_000, 5542.4), "b": Measured(22, 56_000_000, 3.3)}
-    assert replication.encoder_rows(measured) == [
+    measured = {
+        "a": _Measured(86_000_000, 344_000_000, 5542.4),
+        "b": _Measured(22, 56_000_000, 3.3),
+    }
+    assert replication._encoder_rows(measured) == [
         ["`a`", "86", "344", "5,542"],
         ["`b`", "0", "56", "3.3"],
         ["all", "", "400", ""],
@@ -88,34 +94,32 @@ def test_sizes_of_weights_are_added_up():
 
 
 def test_views_are_shown_by_image():
-    assert replication.view_rows(RATES, 16) == [["`clip-b16-text`", "20", "40"]]
+    assert replication._view_rows(RATES, 16) == [["`clip-b16-text`", "20", "40"]]
 
 
 def test_every_set_of_the_papers_plan_has_a_download():
     plan = read_plan(PLANS / "paper.toml")
-    assert {entry.dataset for entry in plan.streams.values()} == set(replication.DOWNLOADS)
-    names = replication.encoders_of(plan)
+    assert {entry.dataset for entry in plan.streams.values()} == set(replication._DOWNLOADS)
+    names = replication._encoders_of(plan)
     assert names[:2] == ["clip-b16-text", "clip-rn50-text"]
     assert len(names) == len(set(names)) == 18
 
 
-def test_what_was_not_measured_is_said():
-    measured = {"clip-b16": Measured(1, 4, 100.0)}
+def test_what_was_not_measured_is_reported():
+    measured = {"clip-b16": _Measured(1, 4, 100.0), "clip-b16-text": RATES["clip-b16-text"]}
     arguments = Namespace(
         device="cpu", workers=2, precision="bfloat16", images=8, files=2, views=16
     )
-    text = replication.report(small_plan(), measured, RATES, arguments)
-    last = text.splitlines()[-1]
-    assert "clip-rn50-text, dinov2-s, resnet50" in last
-    assert "clip-b16," not in last
-    whole = {name: measured["clip-b16"] for name in replication.encoders_of(small_plan())}
-    told = replication.report(small_plan(), whole, RATES, arguments)
-    assert told.count("\n\n") == 3
-    assert "not measured" not in told
+    last = replication._report(small_plan(), measured, arguments).splitlines()[-1]
+    assert "of clip-rn50-text, dinov2-s, resnet50," in last
+    every = {name: measured["clip-b16"] for name in replication._encoders_of(small_plan())}
+    text = replication._report(small_plan(), every, arguments)
+    assert text.count("\n\n") == 3
+    assert "not measured" not in text
 
 
 def test_a_store_that_forgets_has_the_rows_of_one_that_does_not():
-    store = replication.Unwritten(CHUNK + 3)
+    store = replication._Unwritten(CHUNK + 3)
     assert [*store.rows(0), *store.rows(1)] == list(range(CHUNK + 3))
     assert len(store.rows(0)) == CHUNK
 
@@ -132,7 +136,7 @@ def test_every_view_of_every_file_is_encoded_and_nothing_is_written(tmp_path, mo
     asked = []
     monkeypatch.setattr(replication, "rate", lambda count, work: asked.append(count) or work())
     with Workers(0) as workers:
-        timing = replication.views_from_files(job, plan.images, workers)
+        timing = replication._views_from_files(job, plan.images, workers)
     assert asked == [15]
     assert sum(seen) == 15
     assert timing.images == 5

@@ -18,7 +18,7 @@ def study(
     quick: bool = typer.Option(False, "--quick", help="With --lab: a small plan, in a minute."),
     only: list[str] = typer.Option([], help="Some experiments by name; all by default."),
     output: str = typer.Option("", "-o", "--output", help="Folder of the study."),
-    force: bool = typer.Option(False, "--force", help="Make anew; shared work that holds is kept."),
+    force: bool = typer.Option(False, "--force", help="Make again; shared work that holds stays."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -28,15 +28,18 @@ def study(
 
     Your own:  marc study PLAN.toml --only spaces controls -o studies/mine
     """
-    from marc_paper.cli.study import Asked, study_as_asked  # many experiments: loaded when needed
+    from marc_paper.cli.study_command import (  # many experiments: loaded when needed
+        StudyOptions,
+        run_study,
+    )
 
-    asked = Asked(plan, lab, paper, quick, tuple(only), output, force, dry_run, json)
-    raise typer.Exit(study_as_asked(asked))
+    options = StudyOptions(plan, lab, paper, quick, tuple(only), output, force, dry_run, json)
+    raise typer.Exit(run_study(options))
 
 
 def verify(
     study: Path = typer.Argument(help="Folder of a study."),
-    everything: bool = typer.Option(False, "--all", help="Each value without a match, too."),
+    with_unmatched: bool = typer.Option(False, "--all", help="Each value without a match, too."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Compare a study with every value that the paper prints.
@@ -48,9 +51,9 @@ def verify(
 
     Example:  marc verify studies/paper
     """
-    from marc_paper.cli.verify import verify_and_tell  # a thousand values: loaded when needed
+    from marc_paper.cli.verify_command import run_verify  # a thousand values: loaded when needed
 
-    raise typer.Exit(verify_and_tell(study, everything=everything, json=json))
+    raise typer.Exit(run_verify(study, with_unmatched=with_unmatched, json=json))
 
 
 def list_experiments(pattern: str, card: str, json: bool) -> None:
@@ -59,11 +62,10 @@ def list_experiments(pattern: str, card: str, json: bool) -> None:
 
     refuse_card("experiments", card)
     known = {each.name: each for each in EXPERIMENTS}
-    found = [each for name, each in known.items() if fnmatch.fnmatch(name, pattern)]
-    refuse_none("experiment", [each.name for each in found], pattern, known)
+    shown = [each for name, each in known.items() if fnmatch.fnmatch(name, pattern)]
+    refuse_none("experiment", [each.name for each in shown], pattern, known)
     if json:
-        told = {each.name: {"title": each.title, "answers": each.answers} for each in found}
-        console.as_json(told)
+        console.as_json({e.name: {"title": e.title, "answers": e.answers} for e in shown})
         return
-    rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in found]
+    rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in shown]
     console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -51,6 +52,15 @@ class Printed:
         """The highest number that is printed so, a half rounded either way."""
         return self.value + self.unit / 2
 
+    @property
+    def log10(self) -> float:
+        """The logarithm of a p-value, however small.
+
+        >>> round(Printed("2e-285").log10, 3)
+        -284.699
+        """
+        return math.log10(self.value.numerator) - math.log10(self.value.denominator)
+
     def __float__(self) -> float:
         return float(self.value)
 
@@ -94,7 +104,7 @@ def numbers(text: str) -> list[Printed]:
     return [Printed(match) for match in _NUMBER.findall(text)]
 
 
-def table(label: str, text: str) -> Table:
+def parse_table(label: str, text: str) -> Table:
     """Read a table whose first line names the columns; a dash is an empty cell."""
     found = [[cell.strip() for cell in line.split("|")] for line in text.strip().split("\n")]
     header, *lines = found

@@ -27,12 +27,12 @@ from importlib.resources import files
 from typing import Any, final
 
 from marc.errors import MarcError
-from marc_paper.printed.numbers import Table, table
+from marc_paper.printed.numbers import Table, parse_table
 
 PRINTED = "printed"
 """The one column of every table of statements."""
 
-Address = Mapping[str, Any]
+_Address = Mapping[str, Any]
 """Where a study has a value, in the words of a file."""
 
 _ADDRESSES = ("address", "each_column", "each_row", "columns", "rows", "cells", "addresses")
@@ -44,23 +44,18 @@ class Sheet:
     """A printed table with the addresses of its values."""
 
     table: Table
-    address: Address
-    columns: Mapping[str, Address]
-    rows: Mapping[str, Address]
-    cells: Mapping[tuple[str, str], Address]
-    named: Mapping[str, Address]
+    address: _Address
+    columns: Mapping[str, _Address]
+    rows: Mapping[str, _Address]
+    cells: Mapping[tuple[str, str], _Address]
+    named: Mapping[str, _Address]
     """Parts of an address that `like` refers to, beside those of `common.toml`."""
 
 
 @cache
-def sheet(name: str) -> Sheet:
-    """The table of a file, by its name without the ending."""
-    return _sheet_of(_read(name))
-
-
-def table_sheets() -> list[Sheet]:
-    """All tables of results, in the order in which the paper prints them."""
-    return [sheet(name) for name in common()["tables"]]
+def table_sheets() -> dict[str, Sheet]:
+    """All tables of results by the names of their files, in the order of the paper."""
+    return {name: _sheet_of(_read(name)) for name in common()["tables"]}
 
 
 @cache
@@ -90,15 +85,15 @@ def _parse(text: str) -> dict[str, Any]:
 def _sheet_of(data: Mapping[str, Any]) -> Sheet:
     """A printed table of the data of its file."""
     label = _text(data, "label", "a printed table")
-    unknown(label, data, ("label", PRINTED, *_ADDRESSES))
+    refuse_unknown(label, data, ("label", PRINTED, *_ADDRESSES))
     for name in _ADDRESSES:
         _is_address(f"{label}, {name}", data.get(name, {}))
-    printed = table(label, _text(data, PRINTED, label))
+    printed = parse_table(label, _text(data, PRINTED, label))
     cells = data.get("cells", {})
-    unknown(f"the cells of {label}", cells, printed.rows)
+    refuse_unknown(f"the cells of {label}", cells, printed.rows)
     for row, columns in cells.items():
         _is_address(f"{label}, {row}", columns)
-        unknown(f"the cells of {label}, {row}", columns, printed.columns)
+        refuse_unknown(f"the cells of {label}, {row}", columns, printed.columns)
     return Sheet(
         printed,
         data.get("address", {}),
@@ -125,7 +120,7 @@ def _statements_of(data: Mapping[str, Any]) -> list[Sheet]:
     return found
 
 
-def unknown(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+def refuse_unknown(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
     """Refuse names that are not allowed."""
     known = list(allowed)
     wrong = [name for name in given if name not in known]
@@ -150,18 +145,18 @@ def _is_address(where: str, value: object) -> None:
 
 
 def _completed(
-    label: str, names: Iterable[str], own: Mapping[str, Address], each: Address | None
-) -> dict[str, Address]:
+    label: str, names: Iterable[str], own: Mapping[str, _Address], each: _Address | None
+) -> dict[str, _Address]:
     """The addresses of rows or columns: their own, else the one that is filled for each."""
     names = list(names)
-    unknown(label, own, names)
+    refuse_unknown(label, own, names)
     if each is None:
         return dict(own)
     found = {name: own.get(name, _filled(each, name)) for name in names}
     return {name: address for name, address in found.items() if address is not None}
 
 
-def _filled(each: Address, name: str) -> Address | None:
+def _filled(each: _Address, name: str) -> _Address | None:
     """An address for a row or column of this name; none where the name is not of its kind."""
     meant = {
         "@name": name,

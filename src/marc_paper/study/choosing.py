@@ -11,7 +11,7 @@ from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
 from marc.spaces.selection import lead_is_resolved
 from marc.stats import Interval
-from marc_paper.analysis.batch_regrets import BatchValues
+from marc_paper.analysis.regrets import BatchValues
 from marc_paper.study.artifacts import Estimate
 from marc_paper.study.plan import Plan
 

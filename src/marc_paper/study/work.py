@@ -21,8 +21,7 @@ from marc.spaces.calibration import usable_sizes
 from marc.spaces.geometry import Geometry, measure
 from marc.stream import Stream
 from marc.types import Answers, OnProgress
-from marc_paper.analysis.batch_regrets import BatchValues, batch_values
-from marc_paper.analysis.regrets import parse_rule
+from marc_paper.analysis.regrets import BatchValues, batch_values, parse_rule
 from marc_paper.study.pieces import Piece, ordered
 from marc_paper.study.plan import Plan
 from marc_paper.study.shelf import answers_from, answers_to, geometry_from, geometry_to

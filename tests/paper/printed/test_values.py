@@ -7,17 +7,18 @@ once with number words such as *nine* in digits.
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import marc_paper.printed as printed_values
 from marc.errors import MarcError
-from marc_paper.printed import MATCHED, PRINTED, STATEMENTS, TABLES, stated
-from marc_paper.printed.numbers import Printed, Table, numbers, table
+from marc_paper.printed import PRINTED, STATEMENTS, TABLES, stated, table
+from marc_paper.printed.numbers import Printed, numbers, parse_table
 
 PAPER = json.loads(Path(__file__).with_name("paper_numbers.json").read_text("utf-8"))
-LABELS = sorted({each.label for each in TABLES if each.label.startswith("tab:")})
+LABELS = sorted({each.label for each in TABLES.values() if each.label.startswith("tab:")})
 # Tables with two values in one printed cell, which are two columns of the data.
 TWO_IN_A_CELL = {"tab:swap", "tab:s_ood_sub"}
 
@@ -31,7 +32,7 @@ def stored_rows(label):
     """The same of the data; a label may have more than one table."""
     return [
         [[number.text for number in numbers(cell)] for cell in cells]
-        for each in TABLES
+        for each in TABLES.values()
         if each.label == label
         for cells in each.rows.values()
     ]
@@ -63,26 +64,33 @@ def test_a_statement_holds_numbers_of_its_place(label):
 
 
 def test_what_the_text_prints_of_single_seeds():
-    words = PAPER["text"][MATCHED.label]["numbers"].split()
-    for cells in MATCHED.rows.values():
+    matched = table("matched")
+    words = PAPER["text"][matched.label]["numbers"].split()
+    for cells in matched.rows.values():
         assert all(occurs([each.text for each in numbers(cell)], words) for cell in cells)
 
 
 def test_every_table_of_results_is_there_in_the_order_of_the_paper():
-    ours = [each.label for each in TABLES if each.label.startswith("tab:")]
+    ours = [each.label for each in TABLES.values() if each.label.startswith("tab:")]
     assert list(dict.fromkeys(ours)) == list(PAPER["tables"])
 
 
-def test_every_file_of_a_table_has_a_name_and_is_listed_once():
-    named = {name: each for name, each in vars(printed_values).items() if isinstance(each, Table)}
-    assert sorted(map(id, named.values())) == sorted(map(id, TABLES))
+def test_every_file_of_a_table_is_listed_once():
     folder = Path(printed_values.__file__).parent
     files = {path.stem for path in folder.glob("*.toml")} - {"common", "statements"}
-    assert files == {name.lower() for name in named}
+    assert files == set(TABLES)
+    listed = tomllib.loads((folder / "common.toml").read_text("utf-8"))["tables"]
+    assert list(TABLES) == listed
+
+
+def test_a_table_is_found_by_the_name_of_its_file():
+    assert table("swap") is TABLES["swap"]
+    with pytest.raises(MarcError, match="unknown printed table"):
+        table("tab:swap")
 
 
 def test_rows_have_names_of_their_own_under_each_label():
-    every = [*TABLES, *STATEMENTS.values()]
+    every = [*TABLES.values(), *STATEMENTS.values()]
     names = [(each.label, row) for each in every for row in each.rows]
     assert len(set(names)) == len(names)
     assert all(label == each.label for label, each in STATEMENTS.items())
@@ -91,7 +99,7 @@ def test_rows_have_names_of_their_own_under_each_label():
 
 def test_every_cell_is_a_number_a_name_or_empty():
     letters = re.compile(r"[A-Za-z]")
-    for each in TABLES:
+    for each in TABLES.values():
         for row in each.rows:
             for column in each.columns:
                 cell = each.cell(row, column)
@@ -104,7 +112,7 @@ def test_every_statement_has_a_number():
 
 
 def test_accuracies_are_percentages():
-    for each in TABLES:
+    for each in TABLES.values():
         if "accuracy" in each.columns:
             assert all(0 <= float(number) <= 100 for number in each.column("accuracy").values())
 
@@ -133,9 +141,9 @@ def test_a_printed_number_reaches_half_a_digit_to_both_sides():
 
 def test_a_row_of_a_known_name_is_refused():
     with pytest.raises(MarcError, match="more than one row"):
-        table("tab:x", "space | a\nCLIP | 1.0\nCLIP | 2.0")
+        parse_table("tab:x", "space | a\nCLIP | 1.0\nCLIP | 2.0")
 
 
 def test_a_cell_without_a_number_is_named():
     with pytest.raises(MarcError, match="no number at CLIP, a of tab:x"):
-        table("tab:x", "space | a\nCLIP | -").at("CLIP", "a")
+        parse_table("tab:x", "space | a\nCLIP | -").at("CLIP", "a")

@@ -10,7 +10,7 @@ from helpers.online_answers import weight_gains
 from helpers.studies import tiny_plan, tiny_work
 
 from marc.stats import Interval
-from marc_paper.analysis.batch_regrets import BatchValues
+from marc_paper.analysis.regrets import BatchValues
 from marc_paper.study.choosing import (
     _rivals,
     batch_notes,

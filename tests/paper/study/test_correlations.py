@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from marc import MARC, run
 from marc.spaces.geometry import purity
-from marc_paper.analysis.batch_regrets import batch_regret
+from marc_paper.analysis.regrets import batch_regret
 from marc_paper.study.tables import correlations
 from marc_paper.study.tables.correlations import _parts_by_gain
 

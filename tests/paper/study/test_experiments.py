@@ -116,5 +116,5 @@ def test_artifacts_of_two_experiments_never_share_a_file(shelves):
 
 def test_every_table_and_figure_of_the_paper_is_answered():
     answered = {label for experiment in EXPERIMENTS for label in experiment.answers}
-    wanted = {table.label for table in TABLES} | FIGURES
+    wanted = {table.label for table in TABLES.values()} | FIGURES
     assert wanted - OTHERS <= answered

@@ -9,7 +9,7 @@ from helpers.studies import SPACES, tiny_plan, tiny_stream, tiny_streams, tiny_w
 
 import marc
 from marc.spaces.geometry import measure
-from marc_paper.analysis.batch_regrets import batch_values
+from marc_paper.analysis.regrets import batch_values
 from marc_paper.study.estimate import _measure_speed, _seconds_of, _Size, _size_of
 from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
 from marc_paper.study.plan_files import PLANS, read_plan

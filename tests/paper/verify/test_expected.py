@@ -8,30 +8,23 @@ from collections import Counter
 from dataclasses import asdict
 
 import pytest
+from helpers.paper_names import DATASETS, EIGHT, RN50, SIXTEEN, VIT
 
 from marc.encoders import encoder_card
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS
 from marc.types import WEIGHTS
 from marc_paper.printed import STATEMENTS, TABLES
-from marc_paper.printed.numbers import table
+from marc_paper.printed.numbers import parse_table
 from marc_paper.printed.sheets import _parse, _sheet_of, _statements_of
-from marc_paper.verify.addresses import EXPECTED, _expected_of
-from marc_paper.verify.expected import Place, declare
-from marc_paper.verify.names import _DATASETS, _EIGHT, _RN50, _SIXTEEN, VIT
+from marc_paper.verify.expected import EXPECTED, Place, _declare, _expected_of
 from marc_paper.verify.tolerances import (
-    _CAPACITY_RANKS,
-    _CHANGE,
-    _COUNT,
-    _FEW_RANKS,
-    _ORACLE,
-    _ORDER,
     KINDS,
 )
 
 PRINTED = [
     (each.label, row, column, number, found.text)
-    for each in (*TABLES, *STATEMENTS.values())
+    for each in (*TABLES.values(), *STATEMENTS.values())
     for row in each.rows
     for column in each.columns
     for number, found in enumerate(each.numbers(row, column))
@@ -60,7 +53,9 @@ def digest(data):
 
 def test_no_number_and_no_address_changes_by_accident():
     """The digests are of the same values as they stood in Python before they were files."""
-    tables = [[t.label, t.columns, list(t.rows.items())] for t in (*TABLES, *STATEMENTS.values())]
+    tables = [
+        [t.label, t.columns, list(t.rows.items())] for t in (*TABLES.values(), *STATEMENTS.values())
+    ]
     assert digest(tables) == ("bb2fe0e33f9454357e0f4cf9f17d12f2faf3ed83705f90ffab9c58615ec9c7da")
     assert digest([as_data(each) for each in EXPECTED]) == (
         "cb5750c0ae41737a7c9bdb34bff55a42312a0d2f5615bc4ff69904822025465f"
@@ -81,17 +76,17 @@ def test_a_place_is_whole_or_says_why_there_is_none(label):
             continue
         assert place.table, expected.where
         assert place.column, expected.where
-        assert place.tolerance in KINDS, expected.where
+        assert place.tolerance in KINDS.values(), expected.where
         assert place.dataset or place.datasets, expected.where
         assert place.part in ("value", "sd", "low", "high"), expected.where
         assert expected.allowed >= 0, expected.where
 
 
 def test_names_are_those_that_marc_lists():
-    assert set(_DATASETS.values()) <= set(NAMED_SETS)
-    assert len(set(_SIXTEEN)) == 16
-    assert len(set(_EIGHT)) == 8
-    for name in (*_SIXTEEN, f"{VIT}-text", f"{_RN50}-text"):
+    assert set(DATASETS.values()) <= set(NAMED_SETS)
+    assert len(set(SIXTEEN)) == 16
+    assert len(set(EIGHT)) == 8
+    for name in (*SIXTEEN, f"{VIT}-text", f"{RN50}-text"):
         assert encoder_card(name).name == name
 
 
@@ -105,7 +100,7 @@ def test_other_papers_and_time_are_never_compared():
 def test_a_deviation_beside_a_value_widens_it():
     by_place = {(e.label, e.row, e.column, e.number): e for e in EXPECTED}
     gain = by_place["tab:swap", "DINOv2-L", "oracle", 0]
-    assert gain.place.tolerance is _ORACLE
+    assert gain.place.tolerance is KINDS["oracle gain"]
     assert gain.allowed == pytest.approx(3 * 0.34 + 0.005)
     assert by_place["tab:swap", "DINOv2-L", "oracle", 1].place.part == "sd"
     assert by_place["tab:swap", "DINOv2-L", "oracle", 1].allowed == pytest.approx(
@@ -148,21 +143,21 @@ def test_places_ask_for_what_the_paper_did():
         assert place("sec:s_benchmark", f"oracle gain, {name}").plan["grids.weights"] == WEIGHTS
     assert place("tab:s_joint_selection", "A", "gain").column == "gain, first order"
     for row in ("accuracy, A, RN50, M = 1, DINOv2-B", "gain of the memory, A, RN50, M = 1"):
-        assert place("sec:s_substitution", row).tolerance is _ORDER
+        assert place("sec:s_substitution", row).tolerance is KINDS["order"]
         assert "single run" in place("sec:s_substitution", row).note
 
 
 def test_kinds_that_differ_within_a_table():
-    assert place("tab:swap", "DINOv2-S", "held-out").tolerance is _ORACLE
-    assert place("tab:s_components_ood", "refinement", "A").tolerance is _CHANGE
+    assert place("tab:swap", "DINOv2-S", "held-out").tolerance is KINDS["oracle gain"]
+    assert place("tab:s_components_ood", "refinement", "A").tolerance is KINDS["change"]
     for number in range(3):
         kinds = [
             place("tab:s_correlations", "purity, A", column, number).tolerance
             for column in ("oracle", "capacity")
         ]
-        assert kinds == [_FEW_RANKS, _CAPACITY_RANKS]
+        assert kinds == [KINDS["ranks of five"], KINDS["ranks of capacities"]]
     stated = place("sec:capacity", "correlation of purity and capacity, A, 2,000 images")
-    assert stated.tolerance is _CAPACITY_RANKS
+    assert stated.tolerance is KINDS["ranks of capacities"]
     ends = [
         place("sec:s_ci", "advantage over COSMIC, three orders", number=number).never
         for number in range(3)
@@ -174,16 +169,16 @@ def test_kinds_that_differ_within_a_table():
 
 def test_spaces_without_gain_are_all_but_those_with_one():
     found = place("sec:s_figures", "spaces without gain, V2")
-    assert (found.table, found.tolerance) == ("correlations-checks", _COUNT)
+    assert (found.table, found.tolerance) == ("correlations-checks", KINDS["count"])
     assert (found.row["set"], found.less["set"]) == ("all", "positive gain")
 
 
 def test_a_cell_without_a_place_is_an_error():
-    printed = table("tab:x", "row | a | b\nfirst | 1.0 | -\nsecond | 2 to 3 | 4")
+    printed = parse_table("tab:x", "row | a | b\nfirst | 1.0 | -\nsecond | 2 to 3 | 4")
     with pytest.raises(MarcError, match="no place for second"):
-        declare(printed, Place(), {"a": Place()}, {"first": Place()})
+        _declare(printed, Place(), {"a": Place()}, {"first": Place()})
     with pytest.raises(MarcError, match="2 numbers has 1"):
-        declare(
+        _declare(
             printed,
             Place(),
             {"a": Place(), "b": Place()},
@@ -225,7 +220,7 @@ def test_a_file_gives_every_number_its_place():
     assert [each.printed.text for each in found] == ["1.0", "2", "3", "4.0", "0.1"]
     first, low, high, value, deviation = (each.place for each in found)
     assert (first.column, first.row, first.plan) == ("column a", {}, {"grids.weights": WEIGHTS})
-    assert first.tolerance is _ORDER
+    assert first.tolerance is KINDS["order"]
     assert (low.part, low.row, low.dataset) == ("low", {"space": "clip-b16"}, "")
     assert (high.part, high.dataset) == ("value", "dtd")
     assert high.note.startswith("The paper states no capacity")

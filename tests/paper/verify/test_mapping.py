@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.paper_names import CROSS_DOMAIN, SIX
 from helpers.paper_plans import SIZES, named_stream, paper_plan
 
 from marc_paper.study.artifacts import Table
@@ -17,14 +18,8 @@ from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import _as_json
 from marc_paper.study.make import describe
 from marc_paper.study.work import Work, _Held
-from marc_paper.verify.addresses import EXPECTED
-from marc_paper.verify.expected import MEAN
-from marc_paper.verify.names import (
-    _CROSS_DOMAIN,
-    _SIX,
-)
-from marc_paper.verify.streams import Streams
-from marc_paper.verify.verify import _experiment_of, _find_row, verify
+from marc_paper.verify.expected import EXPECTED, MEAN
+from marc_paper.verify.verify import _experiment_of, _find_row, _Streams, verify
 
 """Batches of the paper, and of streams that are as small as these."""
 
@@ -84,7 +79,7 @@ def test_every_address_is_filled(made, plan, table):
         assert place.column in columns, said
         assert columns[place.column]["unit"] != "text", said
         assert set(place.settings) <= settings, said
-        row = _find_row(stored, place, Streams.of(plan))
+        row = _find_row(stored, place, _Streams.of(plan))
         cell = row[list(columns).index(place.column)]
         # streams as small as these may have no anti-hubs to rank, and no deviation to divide by
         assert cell is not None or columns[place.column]["unit"] in ("correlation", "ratio"), said
@@ -95,13 +90,13 @@ def test_averages_over_exactly_the_streams_of_the_paper(made, plan):
     found = {}
     for expected in MAPPED:
         place = expected.place
-        if MEAN in place.row.values() and place.datasets in (_SIX, _CROSS_DOMAIN):
-            [name] = _find_row(made[place.table], place, Streams.of(plan))[:1]
+        if MEAN in place.row.values() and place.datasets in (SIX, CROSS_DOMAIN):
+            [name] = _find_row(made[place.table], place, _Streams.of(plan))[:1]
             found.setdefault((place.table, place.datasets), set()).add(name)
     assert found == {
-        ("benchmark-domains", _SIX): {"mean, without extra"},
-        ("benchmark-domains", _CROSS_DOMAIN): {"mean"},
-        ("large-views", _SIX): {"mean"},
+        ("benchmark-domains", SIX): {"mean, without extra"},
+        ("benchmark-domains", CROSS_DOMAIN): {"mean"},
+        ("large-views", SIX): {"mean"},
     }
 
 

@@ -5,22 +5,12 @@ import math
 import pytest
 from scipy.stats import norm
 
-from marc_paper.printed import CAPACITIES_AT_64, SPLITS
+from marc_paper.printed import table
 from marc_paper.printed.numbers import Printed
 from marc_paper.verify import tolerances
-from marc_paper.verify.addresses import EXPECTED
+from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.tolerances import (
-    _ADVANTAGE,
-    _CAPACITY,
-    _CHANGE_OF_VIEWS,
-    _IMAGES,
-    _ORDER,
-    _RATIO,
-    _SEEN_IMAGES,
-    _VIEWS,
-    DEVIATION,
     KINDS,
-    LOG10_P,
     Tolerance,
     _shift_of_log10_p,
 )
@@ -34,18 +24,20 @@ def meets(tolerance, printed, got, deviation=None):
 
 
 def test_tolerances_are_in_the_printed_unit():
-    assert _ORDER.allowed(Printed("+9.8"), Printed("0.1")) == pytest.approx(0.5 + 0.05)
-    assert _VIEWS.allowed(Printed("65.25"), Printed("0.02")) == pytest.approx(1.505)
-    assert _VIEWS.allowed(Printed("58.67"), Printed("1.52")) == pytest.approx(3 * 1.52 + 0.005)
-    assert Tolerance("x", "y", share=0.5).allowed(Printed("-8")) == pytest.approx(4.5)
+    assert KINDS["order"].allowed(Printed("+9.8"), Printed("0.1")) == pytest.approx(0.5 + 0.05)
+    assert KINDS["views"].allowed(Printed("65.25"), Printed("0.02")) == pytest.approx(1.505)
+    assert KINDS["views"].allowed(Printed("58.67"), Printed("1.52")) == pytest.approx(
+        3 * 1.52 + 0.005
+    )
+    assert Tolerance("x", "y", fraction=0.5).allowed(Printed("-8")) == pytest.approx(4.5)
 
 
 def test_grids_are_counted_in_steps():
-    assert _CAPACITY.distance(8, 8) == 0
-    assert _CAPACITY.distance(8, 16) == 1
-    assert _CAPACITY.distance(16, 4) == -2
-    assert abs(_CAPACITY.distance(8, 12)) == 0.5
-    assert _CAPACITY.allowed(Printed("8")) == 1
+    assert KINDS["capacity"].distance(8, 8) == 0
+    assert KINDS["capacity"].distance(8, 16) == 1
+    assert KINDS["capacity"].distance(16, 4) == -2
+    assert abs(KINDS["capacity"].distance(8, 12)) == 0.5
+    assert KINDS["capacity"].allowed(Printed("8")) == 1
 
 
 @pytest.mark.parametrize(
@@ -62,7 +54,7 @@ def test_grids_are_counted_in_steps():
     ],
 )
 def test_a_deviation_is_up_to_six_times_as_much_or_as_little(printed, got, wanted):
-    assert meets(DEVIATION, printed, got) == wanted
+    assert meets(KINDS["deviation"], printed, got) == wanted
 
 
 @pytest.mark.parametrize(
@@ -78,7 +70,7 @@ def test_a_deviation_is_up_to_six_times_as_much_or_as_little(printed, got, wante
     ],
 )
 def test_a_ratio_of_deviations_has_a_factor_of_three_and_two_near_zero(printed, got, wanted):
-    assert meets(_RATIO, printed, got) == wanted
+    assert meets(KINDS["ratio of deviations"], printed, got) == wanted
 
 
 @pytest.mark.parametrize(
@@ -93,19 +85,21 @@ def test_a_ratio_of_deviations_has_a_factor_of_three_and_two_near_zero(printed, 
 )
 def test_images_under_views_depend_on_how_many_are_printed(printed, deviation, allowed):
     given = Printed(deviation) if deviation else None
-    assert _SEEN_IMAGES.allowed(Printed(printed), given) == pytest.approx(allowed + 0.5, abs=0.5)
+    assert KINDS["images under views"].allowed(Printed(printed), given) == pytest.approx(
+        allowed + 0.5, abs=0.5
+    )
 
 
 def test_sets_of_one_view_depend_on_the_order_alone():
     for row, column, kind in (
-        ("repairs", "retrieval", _IMAGES),
-        ("repairs", "CLIP", _IMAGES),
-        ("repairs", "augmentation", _SEEN_IMAGES),
-        ("repairs", "shared", _SEEN_IMAGES),
+        ("repairs", "retrieval", KINDS["images"]),
+        ("repairs", "CLIP", KINDS["images"]),
+        ("repairs", "augmentation", KINDS["images under views"]),
+        ("repairs", "shared", KINDS["images under views"]),
     ):
         assert BY_PLACE["tab:s_repair_regression", row, column, 0].place.tolerance is kind
-    assert _IMAGES.allowed(Printed("1,074"), Printed("21")) == pytest.approx(63.5)
-    assert _IMAGES.allowed(Printed("377"), Printed("12")) == pytest.approx(38.0)
+    assert KINDS["images"].allowed(Printed("1,074"), Printed("21")) == pytest.approx(63.5)
+    assert KINDS["images"].allowed(Printed("377"), Printed("12")) == pytest.approx(38.0)
 
 
 def test_a_p_value_moves_with_the_effect_behind_it():
@@ -138,21 +132,21 @@ def test_p_values_are_compared_by_their_logarithm():
     assert p.distance(-200.0) == 100
     assert not p.meets(-200.0)
     p = BY_PLACE["sec:s_ci", "p, A, DINOv2-S", "printed", 0]
-    assert p.place.tolerance is LOG10_P
+    assert p.place.tolerance is KINDS["p"]
     assert p.value == pytest.approx(-0.721, abs=1e-3)
     assert p.allowed == pytest.approx(4.33, abs=0.01)
 
 
 def test_a_claimed_sign_is_kept():
     shrink = BY_PLACE["tab:s_ood_sub", "V2", "shrink", 0]
-    assert shrink.place.tolerance is _CHANGE_OF_VIEWS
+    assert shrink.place.tolerance is KINDS["change under views"]
     assert shrink.allowed == pytest.approx(0.705)
     assert shrink.meets(-1.1)
     assert not shrink.meets(-1.2)
     assert shrink.meets(0.2)
     assert not shrink.meets(0.4)
     order = BY_PLACE["tab:s_ci_cosmic", "1", "advantage", 0]
-    assert order.place.tolerance is _ADVANTAGE
+    assert order.place.tolerance is KINDS["advantage of one order"]
     assert order.meets(-0.65)
     assert abs(order.distance(-0.8)) < order.allowed
     assert not order.meets(-0.8)  # near enough, but of the other sign
@@ -166,8 +160,8 @@ def test_a_claimed_sign_is_kept():
 @pytest.mark.parametrize(
     "at",
     [
-        *(("tab:s_ood_sub", row, "shrink", 0) for row in SPLITS.rows),
-        *(("tab:s_cd_capacity", row, "change", 0) for row in CAPACITIES_AT_64.rows),
+        *(("tab:s_ood_sub", row, "shrink", 0) for row in table("splits").rows),
+        *(("tab:s_cd_capacity", row, "change", 0) for row in table("capacities_at_64").rows),
         ("tab:s_substitution_seeds", "Sub(1, 64)", "mean", 0),
         ("tab:s_ci_cosmic", "pooled", "advantage", 0),
         ("sec:s_timing", "advantage", "mean", 0),
@@ -175,12 +169,11 @@ def test_a_claimed_sign_is_kept():
     ],
 )
 def test_differences_within_one_draw_of_views_are_not_views(at):
-    assert BY_PLACE[at].place.tolerance is _CHANGE_OF_VIEWS
+    assert BY_PLACE[at].place.tolerance is KINDS["change under views"]
 
 
 def test_every_kind_has_a_reason_and_is_used():
     used = {each.place.tolerance for each in EXPECTED}
-    assert set(KINDS) == used - {None}
-    assert all(kind.reason for kind in KINDS)
-    named = {value for value in vars(tolerances).values() if isinstance(value, Tolerance)}
-    assert named == set(KINDS)
+    assert set(KINDS.values()) == used - {None}
+    assert all(kind.reason for kind in KINDS.values())
+    assert len(KINDS) == len(tolerances._ALL)

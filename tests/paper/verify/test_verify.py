@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.paper_names import SPACES, V2, A
 from helpers.paper_plans import entry, paper_plan
 from helpers.printed_studies import SETTINGS, printed_spaces
 
-from marc_paper.printed import PAIRED16, SPACES16
+from marc_paper.printed import TABLES
 from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
@@ -17,18 +18,17 @@ from marc_paper.study.formats import _as_json
 from marc_paper.study.make import describe
 from marc_paper.study.plan import StreamEntry
 from marc_paper.study.tables import paired
-from marc_paper.verify.addresses import EXPECTED
-from marc_paper.verify.names import _A, _SPACES, _V2
+from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.verify import verify
 
 
 def printed_paired():
     names = [column.name for column in paired._COLUMNS]
     rows = []
-    for name, space in _SPACES.items():
+    for name, space in SPACES.items():
         row = dict.fromkeys(names)
-        value, low, high = (float(n) / 100 for n in PAIRED16.numbers(name, "gain at 10"))
-        row |= {"stream": _A, "space": space, "gain at K, w": Estimate(value, low, high)}
+        value, low, high = (float(n) / 100 for n in TABLES["paired16"].numbers(name, "gain at 10"))
+        row |= {"stream": A, "space": space, "gain at K, w": Estimate(value, low, high)}
         row["McNemar p"] = -900.0 if space == "mae-b16" else -20.0
         rows.append(tuple(row.values()))
     return Table("paired", "", "", paired._COLUMNS, tuple(rows), (), SETTINGS)
@@ -78,10 +78,10 @@ def test_printed_values_meet_themselves():
     [("purity@10", "purity A", 0.35), ("G*, first order", "gain A", 1.005)],
 )
 def test_the_tolerance_decides(column, heading, allowed):
-    value = float(SPACES16.at("DINOv2-B", heading))
+    value = float(TABLES["spaces16"].at("DINOv2-B", heading))
     for off, status in ((0.999, "meets"), (1.001, "differs"), (-0.999, "meets")):
         got = (value + off * allowed) / 100
-        table = printed_spaces({(_A, "dinov2-b", column): got})
+        table = printed_spaces({(A, "dinov2-b", column): got})
         found = findings(stored([table]))["DINOv2-B", heading]
         assert found.status == status
         assert found.difference == pytest.approx(off * allowed)
@@ -101,22 +101,22 @@ def changed(plan, name, **fields):
 
 
 def test_no_stream_of_the_data_set():
-    plan = changed(paper_plan(), _A, dataset="sun397")
-    plan = replace(plan, streams={k: v for k, v in plan.streams.items() if k != f"{_A}-2"})
-    assert reason(stored([printed_spaces()], plan)) == f"the study has no stream of {_A}"
+    plan = changed(paper_plan(), A, dataset="sun397")
+    plan = replace(plan, streams={k: v for k, v in plan.streams.items() if k != f"{A}-2"})
+    assert reason(stored([printed_spaces()], plan)) == f"the study has no stream of {A}"
 
 
 def test_another_predictor():
-    plan = changed(paper_plan(), _A, predictor="clip-l14")
+    plan = changed(paper_plan(), A, predictor="clip-l14")
     assert "is predicted by clip-l14, not clip-b16" in reason(stored([printed_spaces()], plan))
 
 
 def test_other_prompts_or_none():
-    plan = changed(paper_plan(), _A, prompts="t80")
+    plan = changed(paper_plan(), A, prompts="t80")
     assert "are t80, not tip-7+cupl" in reason(stored([printed_spaces()], plan))
-    plan = changed(paper_plan(), _A, prompts="")
+    plan = changed(paper_plan(), A, prompts="")
     assert "are not stated, not tip-7+cupl" in reason(stored([printed_spaces()], plan))
-    plan = changed(paper_plan(), _A, prompts="texts/CuPL.json+tip-7")
+    plan = changed(paper_plan(), A, prompts="texts/CuPL.json+tip-7")
     assert findings(stored([printed_spaces()], plan))["DINOv2-B", "gain A"].status == "meets"
 
 
@@ -156,16 +156,16 @@ def test_another_grid_of_weights():
 
 
 def test_an_empty_cell():
-    study = stored([printed_spaces({(_A, "dinov2-b", "G*, first order"): None})])
+    study = stored([printed_spaces({(A, "dinov2-b", "G*, first order"): None})])
     assert reason(study) == "empty: the table spaces has no value here"
-    [row] = [row for row in study.tables["spaces"]["rows"] if row[:2] == [_A, "dinov2-b"]]
+    [row] = [row for row in study.tables["spaces"]["rows"] if row[:2] == [A, "dinov2-b"]]
     row[-2] = float("nan")
     assert reason(study) == "empty: the table spaces has no value here"
 
 
 def test_a_table_of_another_plan_in_the_same_folder():
     study = stored([printed_spaces()])
-    study.tables["spaces"]["streams"][_A]["source"] = "arrays/other.npz"
+    study.tables["spaces"]["streams"][A]["source"] = "arrays/other.npz"
     assert "other streams than the plan" in reason(study)
 
 
@@ -211,7 +211,7 @@ def test_averages_need_exactly_the_streams_of_the_paper():
 def test_no_deviation_at_all_is_no_match_but_a_small_one_is():
     plan = paper_plan()
     columns = (Column("policy"), Column("deployed", "percent"), Column("strong", "percent"))
-    settings = {"stream": _A, "capacity": 16, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
+    settings = {"stream": A, "capacity": 16, "weight": 10.0, "views": 1, "seeds": (0, 1, 2)}
     rows = (("entropy", Estimate(0.6014, sd=0.0), Estimate(0.6993, sd=0.0001)),)
     table = Table("policies", "", "", columns, rows, (), settings)
     found = {
@@ -229,7 +229,7 @@ def test_a_role_that_another_space_plays():
     plan = paper_plan()
     plan = replace(plan, spaces=replace(plan.spaces, deployed="dinov2-s"))
     columns = (Column("views"), Column("deployed memory", "percent", "fixed"))
-    settings = {"stream": _A, "capacity": 16, "weight": 10.0, "seeds": (0, 1, 2)}
+    settings = {"stream": A, "capacity": 16, "weight": 10.0, "seeds": (0, 1, 2)}
     table = Table("view-budget", "", "", columns, (("1", 0.5973),), (), settings)
     found = {
         e.expected.row: e
@@ -247,7 +247,7 @@ def test_a_role_that_another_space_plays():
 
 
 def test_a_table_about_another_stream():
-    settings = {"stream": _V2, "capacity": 16, "weight": 10.0, "seeds": (0, 1, 2)}
+    settings = {"stream": V2, "capacity": 16, "weight": 10.0, "seeds": (0, 1, 2)}
     columns = (Column("views"), Column("deployed memory", "percent", "fixed"))
     table = Table("view-budget", "", "", columns, (("1", 0.5973),), (), settings)
     [found] = [
@@ -255,7 +255,7 @@ def test_a_table_about_another_stream():
         for e in verify(stored([table]))
         if (e.expected.label, e.expected.row, e.expected.column) == ("tab:grid", "1", "DINOv2")
     ]
-    assert found.reason == f"the table view-budget is about {_V2}, not {_A}"
+    assert found.reason == f"the table view-budget is about {V2}, not {A}"
 
 
 def test_every_experiment_behind_a_place_exists():

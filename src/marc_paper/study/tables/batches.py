@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc.report.text import percent
-from marc_paper.analysis.batch_regrets import BatchRegret
+from marc_paper.analysis.regrets import BatchRegret
 from marc_paper.study.artifacts import Column, Estimate, Row, Table
 from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
 from marc_paper.study.experiment import Experiment

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.analysis.batch_regrets import BatchValues
-from marc_paper.analysis.regrets import Choice, choice_of, score
+from marc_paper.analysis.regrets import BatchValues, Choice, choice_of, score
 from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
 from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
 from marc_paper.study.experiment import Experiment

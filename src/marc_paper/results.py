@@ -1,8 +1,8 @@
 """The tables of a study that its walk-through speaks of, as Markdown.
 
-    marc study --lab -o studies/lab && python -m benchmarks.study studies/lab
+    marc study --lab -o studies/lab && python -m marc_paper.results studies/lab
 
-docs/results/study.md holds the output for the plan of the lab; `make study-results` makes it anew.
+docs/results/study.md holds the output for the plan of the lab; `make study-results` makes it again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.words import table
+from marc_paper.markdown import table
 from marc_paper.study.artifacts import Estimate
 from marc_paper.study.cells import cell_text
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy, read_study
 
-TABLES = (
+_TABLES = (
     *("spaces", "spaces-ranked", "controls", "transformed", "memory-alone"),
     *("view-budget", "substitution", "splits", "repairs", "repairs-shared"),
     *("correlations", "correlations-checks", "batches", "composite"),
@@ -28,17 +28,16 @@ TABLES = (
 )
 
 
-def text_of(cell: Any, unit: Any) -> str:
-    """A stored cell as it is printed."""
-    return cell_text(Estimate(**cell) if isinstance(cell, dict) else cell, unit)
+def _cell(stored: Any, unit: Any) -> str:
+    return cell_text(Estimate(**stored) if isinstance(stored, dict) else stored, unit)
 
 
-def section(stored: dict[str, Any]) -> str:
+def _section(stored: dict[str, Any]) -> str:
     """One table with its words."""
     columns = stored["columns"]
     heads = [c["name"] + (f" ({c['word']})" if c["word"] else "") for c in columns]
     rows = [
-        [text_of(cell, column["unit"]) for cell, column in zip(row, columns, strict=True)]
+        [_cell(cell, column["unit"]) for cell, column in zip(row, columns, strict=True)]
         for row in stored["rows"]
     ]
     words = " ".join([stored["caption"], *stored["notes"]])
@@ -46,8 +45,7 @@ def section(stored: dict[str, Any]) -> str:
     return f"{title} {words}\n\n{table(heads, rows)}\n"
 
 
-def page(study: StoredStudy) -> str:
-    """The whole document."""
+def _page(study: StoredStudy) -> str:
     plan = study.config["plan"]
     seconds = sum(record["seconds"] for record in study.records.values())
     head = (
@@ -56,14 +54,9 @@ def page(study: StoredStudy) -> str:
         f"{len(study.records)} experiments, {seconds:.0f} s without the drawing and embedding of "
         "pictures.\n"
     )
-    return "\n".join([head, *(section(dict(study.tables[name])) for name in TABLES)])
-
-
-def main() -> None:
-    """Print the tables of a study."""
-    names = [experiment.name for experiment in EXPERIMENTS]
-    print(page(read_study(Path(sys.argv[1]), names)), end="")
+    return "\n".join([head, *(_section(dict(study.tables[name])) for name in _TABLES)])
 
 
 if __name__ == "__main__":
-    main()
+    names = [experiment.name for experiment in EXPERIMENTS]
+    print(_page(read_study(Path(sys.argv[1]), names)), end="")

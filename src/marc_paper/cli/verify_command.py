@@ -12,25 +12,25 @@ from marc_paper.printed import TABLES
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import read_study
 from marc_paper.verify.expected import Expected
-from marc_paper.verify.tolerances import LOG10_P
+from marc_paper.verify.tolerances import KINDS
 from marc_paper.verify.verify import Finding, verify
 
 _TEXT = "values of the text"
 _DEVIATIONS = "deviations over orders"
-_LABELS = frozenset(table.label for table in TABLES)
+_LABELS = frozenset(table.label for table in TABLES.values())
 
 
-def verify_and_tell(study: Path, *, everything: bool, json: bool) -> int:
+def run_verify(study: Path, *, with_unmatched: bool, json: bool) -> int:
     """Compare a study with the paper and print what came out; gives the exit status."""
-    findings = verify(read_study(study, [experiment.name for experiment in EXPERIMENTS]))
+    findings = verify(read_study(study, [each.name for each in EXPERIMENTS]))
     compared = [each for each in findings if each.status != "no match"]
     differing = [each for each in compared if each.status == "differs"]
     if json:
-        console.as_json(_as_data(study, findings, everything=everything))
+        console.as_json(_as_data(study, findings, with_unmatched=with_unmatched))
     else:
-        _show_summary(findings, everything=everything)
+        _show_summary(findings, with_unmatched=with_unmatched)
         _show_values([*differing, *(each for each in compared if each.status == "meets")])
-        _show_reasons(findings, everything=everything)
+        _show_reasons(findings, with_unmatched=with_unmatched)
         console.say(_conclusion(findings))
     return int(bool(differing) or not compared)
 
@@ -54,8 +54,8 @@ def _conclusion(findings: Sequence[Finding]) -> str:
     )
 
 
-def _place_of(expected: Expected) -> str:
-    """The table that prints a value; the text is one place, deviations are another."""
+def _group_of(expected: Expected) -> str:
+    """The table that prints a value; values of the text are one group, deviations another."""
     if expected.is_deviation:
         return _DEVIATIONS
     is_table = expected.column != "printed" and expected.label in _LABELS
@@ -66,23 +66,23 @@ def _summary(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """For each printed table, how many values it has and what became of them; deviations last."""
     rows: dict[str, Counter[str]] = {}
     for each in sorted(findings, key=lambda each: each.expected.is_deviation):
-        rows.setdefault(_place_of(each.expected), Counter())[each.status] += 1
-    return [
-        {
-            "label": label,
-            "printed": sum(counts.values()),
-            "compared": counts["meets"] + counts["differs"],
-            "meets": counts["meets"],
-            "differs": counts["differs"],
-            "no_match": counts["no match"],
-        }
-        for label, counts in rows.items()
-    ]
+        rows.setdefault(_group_of(each.expected), Counter())[each.status] += 1
+    return [{"label": label, **_by_status(counts)} for label, counts in rows.items()]
 
 
-def _show_summary(findings: Sequence[Finding], *, everything: bool) -> None:
+def _by_status(counts: Counter[str]) -> dict[str, int]:
+    return {
+        "printed": counts.total(),
+        "compared": counts["meets"] + counts["differs"],
+        "meets": counts["meets"],
+        "differs": counts["differs"],
+        "no_match": counts["no match"],
+    }
+
+
+def _show_summary(findings: Sequence[Finding], *, with_unmatched: bool) -> None:
     """A line for each printed table of which something was compared, or for each."""
-    rows = [row for row in _summary(findings) if row["compared"] or everything]
+    rows = [row for row in _summary(findings) if row["compared"] or with_unmatched]
     if rows:
         heads = ["printed in", "values", "compared", "met", "differ", "no match"]
         console.table(heads, [[str(cell) for cell in row.values()] for row in rows])
@@ -105,13 +105,12 @@ def _show_values(compared: Sequence[Finding]) -> None:
 
 
 def _row_of(finding: Finding) -> list[str]:
-    """A compared value for a person."""
     expected, tolerance = finding.expected, finding.expected.place.tolerance
     assert tolerance is not None
     assert finding.got is not None
     assert finding.difference is not None
     digits = expected.printed.decimals
-    if tolerance is LOG10_P:
+    if tolerance is KINDS["p"]:
         got, difference = console.p_value(finding.got), f"{finding.difference:+.1f} digits"
         allowed = f"{expected.allowed:.1f} digits"
     elif tolerance.grid:
@@ -138,17 +137,17 @@ def _setting(expected: Expected) -> str:
     """Under what a value was compared."""
     place = expected.place
     data = place.dataset or f"{len(place.datasets)} streams"
-    said = [data, place.predictor, *(f"{name} {value}" for name, value in place.settings.items())]
-    return ", ".join(said)
+    settings = (f"{name} {value}" for name, value in place.settings.items())
+    return ", ".join([data, place.predictor, *settings])
 
 
-def _show_reasons(findings: Sequence[Finding], *, everything: bool) -> None:
+def _show_reasons(findings: Sequence[Finding], *, with_unmatched: bool) -> None:
     """Why the rest has no match: the reasons with their counts, or each value."""
     left_out = [each for each in findings if each.status == "no match"]
     if not left_out:
         return
     console.say("")
-    if everything:
+    if with_unmatched:
         console.table(
             ["printed in", "value", "printed", "no match"],
             [
@@ -164,21 +163,16 @@ def _show_reasons(findings: Sequence[Finding], *, everything: bool) -> None:
         )
 
 
-def _as_data(study: Path, findings: Sequence[Finding], *, everything: bool) -> dict[str, Any]:
-    """The same as plain data."""
-    counts = Counter(each.status for each in findings)
+def _as_data(study: Path, findings: Sequence[Finding], *, with_unmatched: bool) -> dict[str, Any]:
+    counts = Counter[str](each.status for each in findings)
     reasons = Counter(each.reason for each in findings if each.reason).most_common()
     return {
         "study": str(study),
-        "printed": len(findings),
-        "compared": counts["meets"] + counts["differs"],
-        "meets": counts["meets"],
-        "differs": counts["differs"],
-        "no_match": counts["no match"],
+        **_by_status(counts),
         "conclusion": _conclusion(findings),
         "tables": _summary(findings),
         "values": [
-            _value_data(each) for each in findings if everything or each.status != "no match"
+            _value_data(each) for each in findings if with_unmatched or each.status != "no match"
         ],
         "reasons": [{"reason": reason, "values": number} for reason, number in reasons],
     }

@@ -1,4 +1,4 @@
-"""What `marc study` does with its options: choose, make or foresee, and tell."""
+"""What `marc study` does with its options: choose, make or estimate, and print."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from marc_paper.study.plan_files import PLANS, read_plan
 
 @final
 @dataclass(frozen=True)
-class Asked:
+class StudyOptions:
     """The options of `marc study`."""
 
     plan: str
@@ -38,21 +38,20 @@ class Asked:
     json: bool
 
 
-def study_as_asked(options: Asked) -> int:
-    """Make a study, or say what it would take; gives the exit status."""
+def run_study(options: StudyOptions) -> int:
+    """Make a study, or estimate what it would take; gives the exit status."""
     path = _chosen_plan(options)
-    read = read_plan(path)
-    asked = _chosen_experiments(options.only)
+    plan, experiments = read_plan(path), _chosen_experiments(options.only)
     place = Path(options.output or f"studies/{path.stem}")
-    folder = StudyFolder.open(place, read.as_data(), force=options.force)
+    folder = StudyFolder.open(place, plan.as_data(), force=options.force)
     if options.dry_run:
-        names = [each.name for each in asked if folder.record(each.name)]
+        there = [each.name for each in experiments if folder.record(each.name)]
         with console.notes():
-            expected = foresee(read, asked, [] if options.force else names)
-        _tell_foreseen(read, folder, expected, json=options.json)
+            estimate = foresee(plan, experiments, [] if options.force else there)
+        _show_estimate(plan, folder, estimate, json=options.json)
         return 0
     started = time.monotonic()
-    outcomes = _make(read, folder, asked, force=options.force, quiet=options.json)
+    outcomes = _make(plan, folder, experiments, force=options.force, quiet=options.json)
     seconds = time.monotonic() - started
     if options.json:
         console.as_json(_as_data(place, outcomes, seconds))
@@ -61,8 +60,7 @@ def study_as_asked(options: Asked) -> int:
     return int(any(outcome.status == FAILED for outcome in outcomes))
 
 
-def _chosen_plan(options: Asked) -> Path:
-    """The file of the plan: the one that is named, or one that comes with the package."""
+def _chosen_plan(options: StudyOptions) -> Path:
     ways = ((options.plan, options.plan), ("--lab", options.lab), ("--paper", options.paper))
     given = [name for name, is_given in ways if is_given]
     if len(given) != 1:
@@ -89,35 +87,28 @@ def _chosen_experiments(only: Sequence[str]) -> list[Experiment]:
 
 
 def _make(
-    plan: Plan,
-    folder: StudyFolder,
-    asked: Sequence[Experiment],
-    *,
-    force: bool,
-    quiet: bool,
+    plan: Plan, folder: StudyFolder, experiments: Sequence[Experiment], *, force: bool, quiet: bool
 ) -> list[Outcome]:
-    """Make what is not there, and say so line by line."""
+    """Make what is not there, and print it line by line."""
     with console.notes(), console.progress() as bar:
-        task = bar.add_task(asked[0].name, total=len(asked), note="")
+        task = bar.add_task(experiments[0].name, total=len(experiments), note="")
 
-        def tell(what: str, done: int, total: int) -> None:
-            share = f" {done}/{total}" if total > 1 else ""
-            bar.update(task, note=f"{what}{share}")
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, note=f"{what} {done}/{total}" if total > 1 else what)
 
-        def finished(outcome: Outcome) -> None:
+        def finish(outcome: Outcome) -> None:
             bar.advance(task)
-            place = asked.index(outcome.experiment) + 1
-            bar.update(task, description=asked[min(place, len(asked) - 1)].name, note="")
+            following = min(experiments.index(outcome.experiment) + 1, len(experiments) - 1)
+            bar.update(task, description=experiments[following].name, note="")
             if not quiet:
                 console.say(_line(outcome))
 
         return make_study(
-            plan, folder, asked, EXPERIMENTS, force=force, on_progress=tell, on_outcome=finished
+            plan, folder, experiments, EXPERIMENTS, force=force, on_progress=show, on_outcome=finish
         )
 
 
 def _line(outcome: Outcome) -> str:
-    """One experiment for a person."""
     name = f"{outcome.experiment.name:<20}"
     if outcome.status in (MISSING, FAILED):
         return f"{name} {outcome.status}: {outcome.reason}"
@@ -128,15 +119,13 @@ def _line(outcome: Outcome) -> str:
 
 def _conclude(place: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
     """What was done, how long it took, and where to look."""
-    told = console.tally(outcome.status for outcome in outcomes)
-    console.say(f"{console.count(len(outcomes), 'experiment')}: {told}; this took {seconds:.0f} s")
-    if not any(outcome.status in (MADE, THERE) for outcome in outcomes):
-        return
-    console.say(f"open {place / INDEX} in a browser")
+    tally = console.tally(outcome.status for outcome in outcomes)
+    console.say(f"{console.count(len(outcomes), 'experiment')}: {tally}; this took {seconds:.0f} s")
+    if any(outcome.status in (MADE, THERE) for outcome in outcomes):
+        console.say(f"open {place / INDEX} in a browser")
 
 
 def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
-    """The same for a machine."""
     return {
         "folder": str(place),
         "index": str(place / INDEX),
@@ -155,15 +144,15 @@ def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[s
     }
 
 
-def _tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: bool) -> None:
+def _show_estimate(plan: Plan, folder: StudyFolder, estimate: Foreseen, *, json: bool) -> None:
     """What would be made, and about how long it would take."""
-    place, rows = folder.path, expected.rows
+    place, rows = folder.path, estimate.rows
     if json:
         console.as_json(
             {
                 "folder": str(place),
-                "seconds": expected.seconds,
-                "seconds_of_features": expected.seconds_of_features,
+                "seconds": estimate.seconds,
+                "seconds_of_features": estimate.seconds_of_features,
                 "experiments": [asdict(row) for row in rows],
             }
         )
@@ -173,8 +162,8 @@ def _tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json:
         ["experiment", "new shared work", "about", "status"],
         [[row.name, str(row.pieces), duration(row.seconds), row.status] for row in rows],
     )
-    console.say(f"in all about {duration(expected.seconds)} on this computer, roughly")
-    if expected.seconds_of_features:
-        more = duration(expected.seconds_of_features)
+    console.say(f"in all about {duration(estimate.seconds)} on this computer, roughly")
+    if estimate.seconds_of_features:
+        more = duration(estimate.seconds_of_features)
         console.say(f"and about {more} to draw and embed streams that are not kept yet")
     console.say(f"into {place}" + (", which is there" if (place / CONFIG).is_file() else ""))

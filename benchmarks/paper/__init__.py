@@ -1,1 +1,0 @@
-"""The paper's own arithmetic: docs/results/paper-arithmetic.md."""
