@@ -19,7 +19,7 @@ from marc.replay.replay import admit
 from marc.scores import Int, kernel
 from marc.stream import Stream
 from marc.types import Trajectory
-from marc_paper.study.artifacts import Column, Table
+from marc_paper.study.artifacts import Table, columns
 from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
@@ -148,7 +148,7 @@ def none_chosen(name: str, title: str, stream: str, rule: str, answers: tuple[st
         name=name,
         title=title,
         caption="No figure: what it would show is chosen by a rule that no image satisfies.",
-        columns=(Column("stream"), Column("rule"), Column("images", "count")),
+        columns=columns("stream | rule | images: count"),
         rows=((stream, rule, 0),),
         answers=answers,
     )

@@ -21,7 +21,7 @@ from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, PALETTE
 from marc.scores import Int
 from marc.stats import wilson
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, sweep_pieces
@@ -43,17 +43,10 @@ _BANDS = (
 _COLORS = (PALETTE[2], PALETTE[5], PALETTE[1], LINE)
 _HATCHES = ("", "....", "////", "")
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("K"),
-    Column("base errors", "count"),
-    Column("stored label true", "percent"),
-    Column("true label true", "percent"),
-    Column("stored as base prediction", "percent"),
-    Column("none of these", "percent"),
-    Column("median cosine", "number"),
-    Column("repaired at w", "percent", "fixed"),
+_COLUMNS = columns(
+    "stream | space | K | base errors: count | stored label true: percent",
+    "true label true: percent | stored as base prediction: percent | none of these: percent",
+    "median cosine: number | repaired at w: percent fixed",
 )
 
 

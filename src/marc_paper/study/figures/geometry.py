@@ -22,7 +22,7 @@ from marc.replay.sweep import Sweep
 from marc.scores import Int
 from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import looks_of
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures.geometry_panels import draw
@@ -206,14 +206,9 @@ def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
         caption="Before adaptation, over all images, with 95 % intervals over images. "
         "Pseudo-purity puts the predictor's answers in place of labels. Anti-hubs are neighbours "
         "of no other image; skewness is that of how often each image is a neighbour.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("neighbors"),
-            Column("purity", "percent"),
-            Column("pseudo-purity", "percent"),
-            Column("anti-hubs", "percent"),
-            Column("hub skewness", "ratio"),
+        columns=columns(
+            "stream | space | neighbors | purity: percent | pseudo-purity: percent",
+            "anti-hubs: percent | hub skewness: ratio",
         ),
         rows=tuple(rows),
         answers=(_LABEL,),
@@ -228,14 +223,9 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
         caption=f"Anti-hubs and skewness at {_NEIGHBORS} neighbours, before adaptation. K* is the "
         "capacity of the highest gain with the best weight of the grid in each order, chosen with "
         "the labels of the stream.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("anti-hubs@10", "percent"),
-            Column("hub skewness@10", "ratio"),
-            Column("K*", "count", "oracle"),
-            Column("no memory", "percent"),
-            Column("G* at K*", "points", "oracle"),
+        columns=columns(
+            "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
+            "K*: count oracle | no memory: percent | G* at K*: points oracle",
         ),
         rows=tuple(rows),
         answers=(_LABEL,),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, MUTED, PALETTE
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.choosing import paired_gain, usual_views
 from marc_paper.study.drawing import SMALL, panels, weight_axis
 from marc_paper.study.experiment import Experiment
@@ -29,16 +29,9 @@ _NAME = "hazard"
 _STEPS = 160
 """Weights at which the exact curve is drawn."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("group"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("gain at w", "points", "fixed"),
-    Column("loses at w"),
-    Column("no loss up to w", "number"),
-    Column("best w", "number", "oracle"),
-    Column("G*", "points", "oracle"),
+_COLUMNS = columns(
+    "stream | group | views | no memory: percent | gain at w: points fixed | loses at w",
+    "no loss up to w: number | best w: number oracle | G*: points oracle",
 )
 
 

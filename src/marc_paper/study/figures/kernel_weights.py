@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marc.report.style import INK, MUTED, PALETTE
 from marc.scores import Int
-from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import SMALL, panels
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.queries import (
@@ -47,20 +47,10 @@ _COLORS = (PALETTE[2], PALETTE[1], MUTED)
 _MARKERS = ("o", "s", ".")
 _HATCHES = ("", "////", "....")
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("query"),
-    Column("keys", "count"),
-    Column("active keys", "count"),
-    Column("active, true class", "count"),
-    Column("active, base prediction", "count"),
-    Column("largest weight", "number"),
-    Column("evidence, true class", "number"),
-    Column("evidence, best other", "number"),
-    Column("true class"),
-    Column("base prediction"),
-    Column("best other class"),
+_COLUMNS = columns(
+    "stream | space | query | keys: count | active keys: count | active, true class: count",
+    "active, base prediction: count | largest weight: number | evidence, true class: number",
+    "evidence, best other: number | true class | base prediction | best other class",
 )
 
 

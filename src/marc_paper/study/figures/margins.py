@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from marc.method import MARC
 from marc.report.style import INK, MUTED, PALETTE
 from marc_paper.analysis.interaction import margins, repair_sets
-from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, sweep_pieces
@@ -253,19 +253,11 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         "errors with delta > 0 and mu + w delta > 0, which fusion always repairs. At risk: right "
         "answers that are not above this line; only they can be lost. Gain = (repairs - "
         "regressions) / images.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("no memory", "percent"),
-            Column("gain", "points", "fixed"),
-            Column("errors", "count"),
-            Column("correctable", "count", "fixed"),
-            Column("correctable of errors", "percent", "fixed"),
-            Column("repairs", "count", "fixed"),
-            Column("right", "count"),
-            Column("at risk", "count", "fixed"),
-            Column("regressions", "count", "fixed"),
-            Column("regressions of right", "percent", "fixed"),
+        columns=columns(
+            "stream | space | no memory: percent | gain: points fixed | errors: count",
+            "correctable: count fixed | correctable of errors: percent fixed",
+            "repairs: count fixed | right: count | at risk: count fixed",
+            "regressions: count fixed | regressions of right: percent fixed",
         ),
         rows=tuple(rows),
         answers=(_LABEL,),

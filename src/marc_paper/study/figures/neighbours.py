@@ -22,7 +22,7 @@ from marc.report.thumbnails import pictures_of
 from marc.scores import Int
 from marc.stream import Stream
 from marc_paper.analysis.interaction import margins, true_margin
-from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.queries import (
@@ -45,20 +45,11 @@ _ANSWERS = ("fig:s_qualitative",)
 _N_QUERIES = 4
 _N_NEAREST = 10
 
-_COLUMNS = (
-    Column("stream"),
-    Column("query"),
-    Column("space"),
-    Column("true class"),
-    Column("base prediction"),
-    Column("keys", "count"),
-    Column("nearest shown", "count"),
-    Column("of the true class", "count"),
-    Column("stored as the true class", "count"),
-    Column("stored as the base prediction", "count"),
-    Column("cosine, nearest", "number"),
-    Column("cosine, last shown", "number"),
-    Column("memory margin", "number"),
+_COLUMNS = columns(
+    "stream | query | space | true class | base prediction | keys: count",
+    "nearest shown: count | of the true class: count | stored as the true class: count",
+    "stored as the base prediction: count | cosine, nearest: number",
+    "cosine, last shown: number | memory margin: number",
 )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from marc.replay.sweep import Score, Sweep
 from marc.report.style import MUTED, Look
 from marc.stats import seed_interval
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.choosing import usual_views
 from marc_paper.study.drawing import SMALL, looks_of, panels
 from marc_paper.study.experiment import Experiment
@@ -32,26 +32,14 @@ _HALF_WIDTH = 0.5
 _Gains = Mapping[str, Sequence[float]]
 """By space, one gain an order."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("lowest gain", "points", "fixed"),
-    Column("highest gain", "points", "fixed"),
-    Column("lowest G*", "points", "oracle"),
-    Column("highest G*", "points", "oracle"),
+_COLUMNS = columns(
+    "stream | views | space | no memory: percent | accuracy: percent fixed",
+    "lowest gain: points fixed | highest gain: points fixed | lowest G*: points oracle",
+    "highest G*: points oracle",
 )
-_PAIRS = (
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("other"),
-    Column("ranges of G* overlap"),
-    Column("orders led in G*", "text", "oracle"),
-    Column("ranges of gain overlap"),
-    Column("orders led in gain", "text", "fixed"),
+_PAIRS = columns(
+    "stream | views | space | other | ranges of G* overlap | orders led in G*: text oracle",
+    "ranges of gain overlap | orders led in gain: text fixed",
 )
 
 

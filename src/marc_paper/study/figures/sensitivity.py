@@ -19,7 +19,7 @@ from marc.encoders._loading import safe_name
 from marc.method import MARC
 from marc.replay.sweep import Score
 from marc.report.style import INK, Look
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import capacity_axis, looks_of, panels, weight_axis, zero_line
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, sweep_pieces
@@ -198,13 +198,8 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         name=_NAME,
         title="One setting at a time",
         caption=f"Each row changes one setting of {around}; one view, gain over orders.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("setting"),
-            Column("value"),
-            Column("no memory", "percent"),
-            Column("gain", "points", "fixed"),
+        columns=columns(
+            "stream | space | setting | value | no memory: percent | gain: points fixed"
         ),
         rows=tuple(rows),
         answers=tuple(_LABELS.values()),

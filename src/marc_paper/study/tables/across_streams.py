@@ -14,7 +14,7 @@ from typing import final
 from marc.replay.sweep import Score
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import usual_views
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
@@ -25,25 +25,14 @@ _NAME = "across-streams"
 _FEWEST = 3
 """Streams; two are always in perfect order."""
 
-_VALUES = (
-    Column("stream"),
-    Column("views"),
-    Column("images", "count"),
-    Column("purity@5", "percent"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@5", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("skewness@5", "number"),
-    Column("skewness@10", "number"),
-    Column("no memory", "percent"),
-    Column("gain", "points", "fixed"),
-    Column("G*", "points", "oracle"),
+_VALUES = columns(
+    "stream | views | images: count | purity@5: percent | purity@10: percent",
+    "anti-hubs@5: percent | anti-hubs@10: percent | skewness@5: number | skewness@10: number",
+    "no memory: percent | gain: points fixed | G*: points oracle",
 )
-_CORRELATIONS = (
-    Column("measure"),
-    Column("streams", "count"),
-    Column("correlation with gain", "correlation", "fixed"),
-    Column("correlation with G*", "correlation", "oracle"),
+_CORRELATIONS = columns(
+    "measure | streams: count | correlation with gain: correlation fixed",
+    "correlation with G*: correlation oracle",
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from marc.report.text import percent
 from marc_paper.analysis.batch_regrets import BatchRegret
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, batch_pieces, sweep_pieces
@@ -23,12 +23,8 @@ _MEASURES = (PURITY, PSEUDO_PURITY)
 _ALL = "all"
 """In the column n: every image of the stream."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("measure"),
-    Column("n"),
-    Column("correlation", "correlation", "oracle"),
-    Column("zero regret", "ratio", "oracle"),
+_COLUMNS = columns(
+    "stream | measure | n | correlation: correlation oracle | zero regret: ratio oracle"
 )
 
 

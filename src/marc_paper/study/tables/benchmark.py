@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from marc.errors import MarcError
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -35,15 +35,9 @@ _ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
 _TABLES = {_NAME: ("main", "shift"), f"{_NAME}-domains": ("domain", "extra")}
 """Groups of streams by table."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("method"),
-    Column("space"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("MARC minus method", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | method | space | views | no memory: percent | accuracy: percent fixed",
+    "gain: points fixed | MARC minus method: points fixed",
 )
 
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from marc.peers.cards import MethodCard
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import card_of, peer_settings
 
-_COLUMNS = (
-    Column("method"),
-    Column("order"),
-    Column("sees"),
-    Column("views"),
-    Column("second encoder"),
-    Column("settings here"),
-    Column("tuned by its authors"),
+_COLUMNS = columns(
+    "method | order | sees | views | second encoder | settings here | tuned by its authors"
 )
 
 _ORDER = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -51,14 +51,9 @@ _REFERENCE = {
 }
 """What each step is compared with."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("views"),
-    Column("component"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("change", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | views | component | no memory: percent | accuracy: percent fixed",
+    "gain: points fixed | change: points fixed",
 )
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import ceilings
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
@@ -30,18 +30,11 @@ from marc_paper.study.work import Work
 _NAME = "composite"
 _KAPPA = 10
 
-_COLUMNS = (
-    Column("candidates"),
-    Column("stream"),
-    Column("role"),
-    Column("rankings", "count"),
-    Column("lambda", "number"),
-    Column("lambda from", "number"),
-    Column("lambda to", "number"),
-    Column("correlation of purity", "correlation", "oracle"),
-    Column("correlation of composite", "correlation", "oracle"),
-    Column("lowest", "correlation", "oracle"),
-    Column("highest", "correlation", "oracle"),
+_COLUMNS = columns(
+    "candidates | stream | role | rankings: count | lambda: number | lambda from: number",
+    "lambda to: number | correlation of purity: correlation oracle",
+    "correlation of composite: correlation oracle | lowest: correlation oracle",
+    "highest: correlation oracle",
 )
 
 _Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ import numpy as np
 
 from marc.replay.sweep import Score, Sweep, best_setting
 from marc.spaces.geometry import Geometry
-from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import sources_of
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
@@ -31,41 +31,20 @@ _SPAN = "span"
 _CLIP_WEIGHT = 1.0
 """At which the CLIP memory's own evidence is read, as it is for admission."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("K*", "count"),
-    Column("w*", "number"),
-    Column("w*, each order"),
-    Column("no memory", "percent"),
-    Column("accuracy at K*, w", "percent", "oracle"),
-    Column("gain at K*, w", "points", "oracle"),
-    Column("G* at K*", "points", "oracle"),
-    Column("G^tr at K", "points", "held-out"),
-    Column("w^tr", "number"),
+_COLUMNS = columns(
+    "stream | space | purity@10: percent | anti-hubs@10: percent | K*: count | w*: number",
+    "w*, each order | no memory: percent | accuracy at K*, w: percent oracle",
+    "gain at K*, w: points oracle | G* at K*: points oracle | G^tr at K: points held-out",
+    "w^tr: number",
 )
-_ALL_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("K*", "count"),
-    Column("w*", "number"),
-    Column("no memory", "percent"),
-    Column("G* ceiling", "points", "oracle"),
+_ALL_COLUMNS = columns(
+    "stream | space | purity@10: percent | anti-hubs@10: percent | K*: count | w*: number",
+    "no memory: percent | G* ceiling: points oracle",
 )
-_PARALLEL_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("K"),
-    Column("w"),
-    Column("no memory", "percent"),
-    Column("single memory", "percent", "fixed"),
-    Column("parallel memories", "percent", "fixed"),
-    Column("gain of parallel memories", "points", "fixed"),
-    Column("parallel minus single", "points", "fixed"),
+_PARALLEL_COLUMNS = columns(
+    "stream | space | K | w | no memory: percent | single memory: percent fixed",
+    "parallel memories: percent fixed | gain of parallel memories: points fixed",
+    "parallel minus single: points fixed",
 )
 
 

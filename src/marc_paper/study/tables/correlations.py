@@ -15,7 +15,7 @@ from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.analysis.batch_regrets import BatchValues
 from marc_paper.analysis.regrets import Choice, choice_of, score
-from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, batch_pieces, geometry_pieces, sweep_pieces
@@ -161,13 +161,11 @@ def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
         title="What purity and anti-hubs rank among the control spaces",
         caption="Spearman's correlation with midranks of a measure with the ceiling G* at K* and "
         f"with K* itself, both over all orders. {_batches_words(plan)}",
-        columns=(
-            *(Column("stream"), Column("measure"), Column("spaces", "count")),
-            Column("with ceiling, all images", "correlation", "oracle"),
-            Column("with ceiling, batches", "correlation", "oracle"),
-            Column("with K*, all images", "correlation", "oracle"),
-            Column("with K*, batches", "correlation", "oracle"),
-            Column("images of a batch", "count"),
+        columns=columns(
+            "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
+            "with ceiling, batches: correlation oracle",
+            "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
+            "images of a batch: count",
         ),
         rows=tuple(rows),
         answers=("tab:s_correlations",),
@@ -183,13 +181,9 @@ def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
         caption="All spaces see the same order. Spearman's correlation of purity@10 with G* at "
         f"K = {plan.grids.capacity}; the leader has the highest G*. Regret: what the space of the "
         "highest purity loses.",
-        columns=(
-            *(Column("stream"), Column("order"), Column("no memory", "percent")),
-            Column("correlation", "correlation", "oracle"),
-            Column("leader"),
-            Column("G* of leader", "points", "oracle"),
-            Column("chosen"),
-            Column("regret", "points", "oracle"),
+        columns=columns(
+            "stream | order | no memory: percent | correlation: correlation oracle | leader",
+            "G* of leader: points oracle | chosen | regret: points oracle",
         ),
         rows=tuple(rows),
         answers=("tab:s_spaces16_seeds",),
@@ -206,14 +200,10 @@ def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
         f"K = {plan.grids.capacity}. Positive gain: without ties at zero. Near-matched: spaces "
         f"that gain {least} to {most} % of the highest gain. Parts of fewer than {_FEWEST} spaces "
         "are left out.",
-        columns=(
-            *(Column("stream"), Column("predictor"), Column("set"), Column("spaces", "count")),
-            Column("correlation", "correlation", "oracle"),
-            Column("chosen"),
-            Column("regret", "points", "oracle"),
-            Column("no memory", "percent"),
-            Column("lowest G*", "points", "oracle"),
-            Column("highest G*", "points", "oracle"),
+        columns=columns(
+            "stream | predictor | set | spaces: count | correlation: correlation oracle",
+            "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
+            "highest G*: points oracle",
         ),
         rows=tuple(rows),
         answers=("tab:s_rho_checks",),
@@ -227,11 +217,9 @@ def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
         title="Rank correlations over every space on calibration batches",
         caption="Spearman's correlation with midranks of a measure with G* of the first order at "
         f"K = {plan.grids.capacity}. {_batches_words(plan)}",
-        columns=(
-            *(Column("stream"), Column("measure"), Column("spaces", "count")),
-            Column("all images", "correlation", "oracle"),
-            Column("batches", "correlation", "oracle"),
-            Column("images of a batch", "count"),
+        columns=columns(
+            "stream | measure | spaces: count | all images: correlation oracle",
+            "batches: correlation oracle | images of a batch: count",
         ),
         rows=tuple(rows),
         answers=("tab:s_rho_ci",),

@@ -16,7 +16,7 @@ import numpy as np
 
 from marc.stats import ratio_interval
 from marc_paper.study.answers import Answers
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures import pareto as figure
 from marc_paper.study.pieces import Piece, ordered
@@ -36,17 +36,9 @@ from marc_paper.study.work import Work
 _NAME = "cost"
 _ANSWERS = ("tab:pareto", "tab:s_timing")
 
-_COLUMNS = (
-    Column("configuration"),
-    Column("space"),
-    Column("views"),
-    Column("encoding", "seconds"),
-    Column("scoring", "seconds"),
-    Column("memory", "seconds"),
-    Column("total", "seconds"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("on the front"),
+_COLUMNS = columns(
+    "configuration | space | views | encoding: seconds | scoring: seconds | memory: seconds",
+    "total: seconds | no memory: percent | accuracy: percent fixed | on the front",
 )
 
 
@@ -137,11 +129,7 @@ def _make(work: Work) -> Sequence[Artifact]:
             caption=f"{order} Ratios of the total inside each session, with a t-interval over "
             "sessions. Accuracy: MARC minus the other system, paired over images; both stand in "
             f"the table {_NAME}, each with its accuracy without memory.",
-            columns=(
-                Column("comparison"),
-                Column("ratio", "ratio"),
-                Column("accuracy of MARC over it", "points", "fixed"),
-            ),
+            columns=columns("comparison | ratio: ratio | accuracy of MARC over it: points fixed"),
             rows=tuple(_ratio_rows(systems, times, answers)),
             **common,
         ),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
 from marc_paper.study.experiment import Experiment, needs_two
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
@@ -23,25 +23,13 @@ from marc_paper.study.work import Work
 _NAME = "joint-choice"
 _ALL, _WITHOUT_OWN = "all", "without the predictor's own"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("candidates"),
-    Column("chosen"),
-    Column("lead resolved"),
-    Column("chosen on"),
-    Column("K", "count"),
-    Column("w", "number"),
-    Column("no memory", "percent"),
-    Column("accuracy, first order", "percent", "held-out"),
-    Column("accuracy", "percent", "held-out"),
-    Column("gain, first order", "points", "held-out"),
-    Column("gain", "points", "held-out"),
-    Column("best"),
-    Column("oracle, first order", "percent", "oracle"),
-    Column("oracle", "percent", "oracle"),
-    Column("regret, first order", "points", "held-out"),
-    Column("regret", "points", "held-out"),
-    Column("share of oracle gain", "percent", "held-out"),
+_COLUMNS = columns(
+    "stream | candidates | chosen | lead resolved | chosen on | K: count | w: number",
+    "no memory: percent | accuracy, first order: percent held-out | accuracy: percent held-out",
+    "gain, first order: points held-out | gain: points held-out | best",
+    "oracle, first order: percent oracle | oracle: percent oracle",
+    "regret, first order: points held-out | regret: points held-out",
+    "share of oracle gain: percent held-out",
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, sweep_pieces
@@ -21,14 +21,9 @@ from marc_paper.study.work import Work
 
 _NAME = "large-views"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("at capacity", "percent", "fixed"),
-    Column("at benchmark capacity", "percent", "fixed"),
-    Column("change", "points", "fixed"),
-    Column("ratio", "ratio"),
+_COLUMNS = columns(
+    "stream | views | no memory: percent | at capacity: percent fixed",
+    "at benchmark capacity: percent fixed | change: points fixed | ratio: ratio",
 )
 
 _Capacities = tuple[Budget, Budget]

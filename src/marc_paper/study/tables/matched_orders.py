@@ -12,7 +12,7 @@ from typing import Any
 
 from marc.stats import mcnemar_log10
 from marc_paper.study.answers import Answers
-from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word
+from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -27,14 +27,12 @@ WEIGHTS = ("clip_weight", "dino_weight")
 def _columns(word: Word) -> tuple[Column, ...]:
     """Columns where the weights of COSMIC were chosen in some way."""
     return (
-        Column("order"),
-        Column("no memory, MARC", "percent"),
-        Column("MARC", "percent", "fixed"),
-        Column("no memory, COSMIC", "percent"),
+        *columns(
+            "order | no memory, MARC: percent | MARC: percent fixed", "no memory, COSMIC: percent"
+        ),
         Column("COSMIC", "percent", word),
         Column("advantage", "points", word),
-        Column("discordant", "count"),
-        Column("p", "log10 p"),
+        *columns("discordant: count | p: log10 p"),
         *(Column(name.replace("_", " "), "number", word) for name in WEIGHTS if word == "oracle"),
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from marc.stats import mcnemar_log10
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -23,14 +23,9 @@ from marc_paper.study.work import Work
 _NAME = "memory-alone"
 _NO_MEMORY = "no memory"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("accuracy", "percent", "fixed"),
-    Column("no memory", "percent"),
-    Column("difference", "points", "fixed"),
-    Column("discordant, first order", "count"),
-    Column("McNemar p, first order", "log10 p"),
+_COLUMNS = columns(
+    "stream | space | accuracy: percent fixed | no memory: percent | difference: points fixed",
+    "discordant, first order: count | McNemar p, first order: log10 p",
 )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Draws, Plan
@@ -23,18 +23,10 @@ from marc_paper.study.work import Work
 
 _NAME = "paired"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("no memory", "percent"),
-    Column("accuracy at K, w", "percent", "fixed"),
-    Column("gain at K, w", "points", "fixed"),
-    Column("discordant", "count"),
-    Column("repairs", "count"),
-    Column("regressions", "count"),
-    Column("McNemar p", "log10 p"),
-    Column("G*", "points", "oracle"),
-    Column("gain at K, w, over orders", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | space | no memory: percent | accuracy at K, w: percent fixed",
+    "gain at K, w: points fixed | discordant: count | repairs: count | regressions: count",
+    "McNemar p: log10 p | G*: points oracle | gain at K, w, over orders: points fixed",
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from marc.admission import POLICIES
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -26,14 +26,9 @@ from marc_paper.study.work import Work
 _NAME = "policies"
 _USUAL = "entropy"
 
-_COLUMNS = (
-    Column("policy"),
-    Column("no memory", "percent"),
-    Column("deployed", "percent", "fixed"),
-    Column("gain, deployed", "points", "fixed"),
-    Column("strong", "percent", "fixed"),
-    Column("gain, strong", "points", "fixed"),
-    Column("gap", "points", "fixed"),
+_COLUMNS = columns(
+    "policy | no memory: percent | deployed: percent fixed | gain, deployed: points fixed",
+    "strong: percent fixed | gain, strong: points fixed | gap: points fixed",
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -20,16 +20,9 @@ from marc_paper.study.work import Work
 
 _NAME = "protocol-controls"
 
-_COLUMNS = (
-    Column("control"),
-    Column("reference is"),
-    Column("variant is"),
-    Column("space"),
-    Column("K"),
-    Column("no memory", "percent"),
-    Column("reference", "percent", "fixed"),
-    Column("variant", "percent", "fixed"),
-    Column("change", "points", "fixed"),
+_COLUMNS = columns(
+    "control | reference is | variant is | space | K | no memory: percent",
+    "reference: percent fixed | variant: percent fixed | change: points fixed",
 )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
     AUGMENTATION,
     ONE_DRAW,
@@ -43,38 +43,19 @@ _COVERAGE = (
     "only if the answers of the reference may be kept too, which the last column does."
 )
 
-_COLUMNS = (
-    Column("source"),
-    Column("views"),
-    Column("space"),
-    Column("weight"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("repairs", "count"),
-    Column("regressions", "count"),
-    Column("net change", "points", "fixed"),
+_COLUMNS = columns(
+    "source | views | space | weight | no memory: percent | accuracy: percent fixed",
+    "repairs: count | regressions: count | net change: points fixed",
 )
-_SHARED_COLUMNS = (
-    Column("memory"),
-    Column("space"),
-    Column("weight"),
-    Column("shared repairs", "count"),
-    Column("augmentation only", "count"),
-    Column("memory only", "count"),
-    Column("share of augmentation", "percent"),
-    Column("shared regressions", "count"),
-    Column("cross sets", "count"),
+_SHARED_COLUMNS = columns(
+    "memory | space | weight | shared repairs: count | augmentation only: count",
+    "memory only: count | share of augmentation: percent | shared regressions: count",
+    "cross sets: count",
 )
-_COVERAGE_COLUMNS = (
-    Column("memory"),
-    Column("space"),
-    Column("weight"),
-    Column("no memory", "percent"),
-    Column("augmentation", "percent"),
-    Column("memory alone", "percent", "fixed"),
-    Column("combination", "percent", "fixed"),
-    Column("coverage", "percent", "oracle"),
-    Column("coverage with reference", "percent", "oracle"),
+_COVERAGE_COLUMNS = columns(
+    "memory | space | weight | no memory: percent | augmentation: percent",
+    "memory alone: percent fixed | combination: percent fixed | coverage: percent oracle",
+    "coverage with reference: percent oracle",
 )
 
 

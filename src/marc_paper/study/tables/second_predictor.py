@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
@@ -27,15 +27,9 @@ from marc_paper.study.work import Work
 _NAME = "second-predictor"
 _ANSWERS = ("tab:ood", "sec:s_substitution")
 
-_COLUMNS = (
-    Column("stream"),
-    Column("predictor"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("from views alone", "points", "fixed"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("over one view without memory", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | predictor | views | no memory: percent | from views alone: points fixed",
+    "accuracy: percent fixed | gain: points fixed | over one view without memory: points fixed",
 )
 
 _ByViews = Mapping[int, Runs]

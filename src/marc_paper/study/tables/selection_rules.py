@@ -15,7 +15,7 @@ from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.analysis.regrets import Choice, Regret, choice_of, parse_rule, score
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import (
     ANTIHUB,
     PSEUDO_PURITY,
@@ -32,17 +32,10 @@ from marc_paper.study.work import Work
 _NAME = "selection-rules"
 _RULES = ("purity@5", PURITY, PSEUDO_PURITY, "hub_skewness@10", ANTIHUB)
 
-_COLUMNS = (
-    Column("candidates"),
-    Column("rule"),
-    Column("labels"),
-    Column("hits", "count", "oracle"),
-    Column("streams", "count"),
-    Column("mean regret", "points", "oracle"),
-    Column("worst regret", "points", "oracle"),
-    Column("worst on"),
-    Column("mean correlation", "correlation", "oracle"),
-    Column("mean correlation with purity@10", "correlation"),
+_COLUMNS = columns(
+    "candidates | rule | labels | hits: count oracle | streams: count",
+    "mean regret: points oracle | worst regret: points oracle | worst on",
+    "mean correlation: correlation oracle | mean correlation with purity@10: correlation",
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc.stats import spearman
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.cells import cell_text
 from marc_paper.study.choosing import (
     NOT_SIMULTANEOUS,
@@ -28,30 +28,15 @@ from marc_paper.study.work import Work
 
 _NAME = "selection-streams"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("candidates"),
-    Column("views"),
-    Column("purity range", "points"),
-    Column("purity resolved"),
-    Column("ties", "count", "oracle"),
-    Column("correlation, first order", "correlation", "oracle"),
-    Column("correlation", "correlation", "oracle"),
-    Column("correlation without ties", "correlation", "oracle"),
-    Column("best"),
-    Column("purity selects"),
-    Column("regret", "points", "oracle"),
-    Column("pseudo-purity selects"),
-    Column("regret of pseudo-purity", "points", "oracle"),
+_COLUMNS = columns(
+    "stream | candidates | views | purity range: points | purity resolved | ties: count oracle",
+    "correlation, first order: correlation oracle | correlation: correlation oracle",
+    "correlation without ties: correlation oracle | best | purity selects",
+    "regret: points oracle | pseudo-purity selects | regret of pseudo-purity: points oracle",
 )
-_CEILINGS = (
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("no memory", "percent"),
-    Column("G*, first order", "points", "oracle"),
-    Column("G*, all orders", "points", "oracle"),
+_CEILINGS = columns(
+    "stream | views | space | purity@10: percent | no memory: percent",
+    "G*, first order: points oracle | G*, all orders: points oracle",
 )
 
 

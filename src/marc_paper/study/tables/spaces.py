@@ -13,7 +13,7 @@ from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.analysis.regrets import choice_of, score
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, ceilings, first_ceilings
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
@@ -22,15 +22,10 @@ from marc_paper.study.work import Work
 
 _NAME = "spaces"
 
-COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("no memory", "percent"),
-    Column("gain at K, w", "points", "fixed"),
-    Column("G*, first order", "points", "oracle"),
-    Column("G*, all orders", "points", "oracle"),
+COLUMNS = columns(
+    "stream | space | purity@10: percent | anti-hubs@10: percent | no memory: percent",
+    "gain at K, w: points fixed | G*, first order: points oracle",
+    "G*, all orders: points oracle",
 )
 
 
@@ -103,13 +98,9 @@ def _make(work: Work) -> Sequence[Table]:
             caption="Spearman's correlation with midranks over the spaces, of a measure taken "
             f"before adaptation with G* at K = {capacity}. Regret: what the space of the best "
             "measure loses in G* of the first order.",
-            columns=(
-                Column("stream"),
-                Column("measure"),
-                Column("correlation, first order", "correlation", "oracle"),
-                Column("correlation, all orders", "correlation", "oracle"),
-                Column("chosen"),
-                Column("regret", "points", "oracle"),
+            columns=columns(
+                "stream | measure | correlation, first order: correlation oracle",
+                "correlation, all orders: correlation oracle | chosen | regret: points oracle",
             ),
             rows=tuple(summary),
             answers=("tab:spaces16",),

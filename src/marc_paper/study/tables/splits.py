@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
     DEPLOYED,
     Budget,
@@ -25,18 +25,11 @@ from marc_paper.study.work import Work
 _NAME = "splits"
 _GROUPS = ("main", "shift", "domain", "extra")
 
-_COLUMNS = (
-    Column("group"),
-    Column("stream"),
-    Column("capacity"),
-    Column("few views"),
-    Column("no memory, one view", "percent"),
-    Column("memory, one view", "percent", "fixed"),
-    Column("no memory, few views", "percent"),
-    Column("memory, few views", "percent", "fixed"),
-    Column("gain, one view", "points", "fixed"),
-    Column("gain, few views", "points", "fixed"),
-    Column("shrink", "points", "fixed"),
+_COLUMNS = columns(
+    "group | stream | capacity | few views | no memory, one view: percent",
+    "memory, one view: percent fixed | no memory, few views: percent",
+    "memory, few views: percent fixed | gain, one view: points fixed",
+    "gain, few views: points fixed | shrink: points fixed",
 )
 
 

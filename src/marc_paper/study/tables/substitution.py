@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.budgets import AUGMENTATION, DEPLOYED, ONE_DRAW, Budget, pairs, shared_share
 from marc_paper.study.plan import Plan
 
@@ -82,10 +82,7 @@ def contrast_tables(
             caption=f"{plan.main}, {plan.spaces.deployed}, K = {settings['capacity']}, "
             f"w = {plan.grids.weight:g}. Sub(1, M): gain at M views minus gain at one view. "
             f"{intervals}; of one order: 95 %, paired over images.",
-            columns=(
-                *(Column("quantity"), Column("views"), Column("order")),
-                *(Column("no memory", "percent"), Column("value", "points", "fixed")),
-            ),
+            columns=columns("quantity | views | order | no memory: percent | value: points fixed"),
             rows=tuple(_contrast_rows(budgets, seeds)),
             answers=("tab:s_substitution_seeds",),
             settings=settings,
@@ -97,10 +94,7 @@ def contrast_tables(
             caption=f"{plan.main}: augmentation is {many} views without memory, retrieval one view "
             f"with {plan.spaces.deployed}, K = {settings['capacity']}, w = {plan.grids.weight:g}; "
             f"both against one view without memory. {intervals}.",
-            columns=(
-                *(Column("quantity"), Column("order")),
-                *(Column("images", "count"), Column("share of augmentation", "percent")),
-            ),
+            columns=columns("quantity | order | images: count | share of augmentation: percent"),
             rows=tuple(_repair_rows(budgets[0], budgets[-1], seeds)),
             answers=("tab:s_substitution_seeds",),
             settings={**settings, "images": len(budgets[0].base)},

@@ -17,7 +17,7 @@ import numpy as np
 from marc.replay.sweep import Score, Sweep
 from marc.stats import spearman
 from marc_paper.analysis.regrets import score
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import PURITY, mean_known, sources_of, usual_views
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
@@ -30,41 +30,20 @@ _PAIRS, _DOMAINS = "one other main stream", "other domain streams"
 _SHIFTS = "other main and shift streams"
 _FAMILIES = {_PAIRS: "pairs", _DOMAINS: "domain", _SHIFTS: "shift"}
 
-_CELLS = (
-    Column("chosen on"),
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("w", "number"),
-    Column("purity@10", "percent"),
-    Column("no memory", "percent"),
-    Column("G*", "points", "oracle"),
-    Column("gain", "points", "held-out"),
-    Column("cost", "points", "held-out"),
+_CELLS = columns(
+    "chosen on | stream | views | space | w: number | purity@10: percent | no memory: percent",
+    "G*: points oracle | gain: points held-out | cost: points held-out",
 )
-_RANKED = (
-    Column("chosen on"),
-    Column("stream"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("span of G*", "points", "oracle"),
-    Column("span", "points", "held-out"),
-    Column("cost of span", "points", "held-out"),
-    Column("correlation of G*", "correlation", "oracle"),
-    Column("correlation", "correlation", "held-out"),
+_RANKED = columns(
+    "chosen on | stream | views | no memory: percent | span of G*: points oracle",
+    "span: points held-out | cost of span: points held-out",
+    "correlation of G*: correlation oracle | correlation: correlation held-out",
 )
-_SUMMARY = (
-    Column("chosen on"),
-    Column("cells", "count"),
-    Column("mean cost", "points", "held-out"),
-    Column("largest cost", "points", "held-out"),
-    Column("largest cost at"),
-    Column("lowest gain", "points", "held-out"),
-    Column("lowest gain at"),
-    Column("streams", "count"),
-    Column("mean correlation of G*", "correlation", "oracle"),
-    Column("mean correlation", "correlation", "held-out"),
-    Column("streams above zero", "count", "held-out"),
+_SUMMARY = columns(
+    "chosen on | cells: count | mean cost: points held-out | largest cost: points held-out",
+    "largest cost at | lowest gain: points held-out | lowest gain at | streams: count",
+    "mean correlation of G*: correlation oracle | mean correlation: correlation held-out",
+    "streams above zero: count held-out",
 )
 
 

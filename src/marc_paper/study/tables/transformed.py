@@ -16,7 +16,7 @@ from typing import Any
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
@@ -30,15 +30,10 @@ _TRANSDUCTIVE = (
     "stream, the later ones included. Random projections use no statistics."
 )
 
-_RANKED = (
-    Column("stream"),
-    Column("projection"),
-    Column("variants", "count"),
-    Column("measure"),
-    Column("correlation, first order", "correlation", "oracle"),
-    Column("correlation, all orders", "correlation", "oracle"),
-    Column("chosen"),
-    Column("regret", "points", "oracle"),
+_RANKED = columns(
+    "stream | projection | variants: count | measure",
+    "correlation, first order: correlation oracle",
+    "correlation, all orders: correlation oracle | chosen | regret: points oracle",
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Column, Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
     DEPLOYED,
     ONE_DRAW,
@@ -35,28 +35,17 @@ _NAME = "view-budget"
 _GAINS = {"deployed": DEPLOYED, "strong": STRONG}
 """Memories whose gains have columns."""
 
-_CHANGE_COLUMNS = (
-    Column("quantity"),
-    Column("first order", "points", "fixed"),
-    Column("all orders", "points", "fixed"),
-)
-_ORDER_COLUMNS = (
-    Column("memory"),
-    Column("views"),
-    Column("space"),
-    Column("weight"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("Sub(1, M)", "points", "fixed"),
+_CHANGE_COLUMNS = columns("quantity | first order: points fixed | all orders: points fixed")
+_ORDER_COLUMNS = columns(
+    "memory | views | space | weight | no memory: percent | accuracy: percent fixed",
+    "gain: points fixed | Sub(1, M): points fixed",
 )
 
 
 def _columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
     """Accuracies of the first order, then gains of the first order and of all."""
     return (
-        Column("views"),
-        Column("no memory", "percent"),
+        *columns("views | no memory: percent"),
         *(Column(arm.name, "percent", "fixed") for arm in arms),
         *(
             Column(f"{name} gain, {orders}", "points", "fixed")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Column, Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
     DEPLOYED,
     STRONG,
@@ -38,8 +38,7 @@ _VALUES = (
     Column(NO_MEMORY, "percent"),
     Column(DEPLOYED, "percent", "fixed"),
     Column(STRONG, "percent", "fixed"),
-    Column("deployed gain", "points", "fixed"),
-    Column("strong gain", "points", "fixed"),
+    *columns("deployed gain: points fixed | strong gain: points fixed"),
 )
 
 
