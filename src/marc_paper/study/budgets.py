@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 AUGMENTATION = "augmentation"
 OWN, DEPLOYED, STRONG = "own memory", "deployed memory", "strong memory"

@@ -12,19 +12,11 @@ from marc.spaces.geometry import Geometry
 from marc.stats import Interval
 from marc_paper.analysis.batch_regrets import BatchValues
 from marc_paper.study.artifacts import Estimate
-from marc_paper.study.plan import Plan
 
 PURITY, PSEUDO_PURITY, ANTIHUB = "purity@10", "pseudo_purity@10", "antihub_fraction@10"
 
 NOT_SIMULTANEOUS = "Each interval is that of its own space; they do not hold for all at once."
 """Said where intervals decide which space leads."""
-
-
-def usual_views(plan: Plan, stream: str) -> int:
-    """M of comparisons of spaces: few for streams of other classes, one for all others."""
-    if plan.streams[stream].group not in ("domain", "extra"):
-        return 1
-    return plan.few_views(stream)
 
 
 def ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import final
 
 from marc_paper.study.artifacts import Artifact
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work
 
 
 @final

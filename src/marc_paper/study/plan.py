@@ -161,6 +161,10 @@ class Plan:
         """The views of the comparison with COSMIC, or as many as a stream has."""
         return min(self.grids.graph_views, self.most_views(stream))
 
+    def usual_views(self, stream: str) -> int:
+        """M of comparisons of spaces: few for streams of other classes, one for all others."""
+        return self.few_views(stream) if self.streams[stream].group in ("domain", "extra") else 1
+
     def as_data(self) -> dict[str, Any]:
         """The plan with all its defaults, for a record."""
         return dataclasses.asdict(self)

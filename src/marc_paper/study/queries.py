@@ -20,9 +20,8 @@ from marc.scores import Int, kernel
 from marc.stream import Stream
 from marc.types import Trajectory
 from marc_paper.study.artifacts import Table, columns
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _ALPHA, _BETA = MARC.alpha, MARC.beta
 """The kernel of every sweep that does not say otherwise."""

@@ -18,9 +18,7 @@ from marc.report.style import Look
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import capacity_axis, legend_below, looks_of, panels
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
-from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "capacity"
 
@@ -102,15 +100,10 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of every space on every main stream."""
-    return sweep_pieces(plan.group("main"), plan.spaces.all)
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Gain against capacity, figure",
-    answers=("fig:s_capacity",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Gain against capacity, figure",
+    ("fig:s_capacity",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all),
 )

@@ -24,9 +24,8 @@ from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import first_order, none_chosen, strongest_keys
+from marc_paper.study.queries import first_order, none_chosen, strongest_keys, two_space_pieces
 from marc_paper.study.work import Work
 
 _NAME = "dominant-keys"
@@ -252,15 +251,4 @@ def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the two spaces on the main stream."""
-    return sweep_pieces([plan.main], _spaces(plan))
-
-
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title=f"{_TITLE}, figure",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces)

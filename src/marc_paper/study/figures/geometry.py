@@ -26,9 +26,8 @@ from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, c
 from marc_paper.study.drawing import looks_of
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures.geometry_panels import draw
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, main_pieces
 
 _NAME = "geometry"
 _LABEL = "fig:s_geometry"
@@ -233,12 +232,6 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 def _missing(plan: Plan) -> str:
     """What is missing where the extra `[paper]` is not installed."""
     del plan
@@ -246,10 +239,5 @@ def _missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Neighbourhoods before adaptation, figure",
-    answers=(_LABEL,),
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, main_pieces, _missing
 )

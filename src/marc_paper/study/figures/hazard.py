@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.choosing import paired_gain, usual_views
+from marc_paper.study.choosing import paired_gain
 from marc_paper.study.drawing import SMALL, panels, weight_axis
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "hazard"
 _STEPS = 160
@@ -144,7 +143,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
     curves, rows = {}, []
     for name, entry in plan.streams.items():
-        views = usual_views(plan, name)
+        views = plan.usual_views(name)
         sweep = work.sweep(name, [space], views)
         curves[name] = _curve_of(sweep, space, capacity, weight)
         rows.append(_hazard_row((name, entry.group, views), sweep, space, capacity, weight))
@@ -189,20 +188,12 @@ def _make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the deployed space on every stream."""
-    found = []
-    for stream in plan.streams:
-        found += sweep_pieces([stream], [plan.spaces.deployed], usual_views(plan, stream))
-    return found
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Gain against weight on every stream, figure",
-    answers=("fig:hazard",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Gain against weight on every stream, figure",
+    ("fig:hazard",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.streams, [plan.spaces.deployed], plan.usual_views),
 )
 
 

@@ -239,10 +239,5 @@ def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title=f"{_TITLE}, figure",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=two_space_pieces,
-    missing=needs_two_spaces,
+    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
 )

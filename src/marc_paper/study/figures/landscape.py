@@ -23,9 +23,8 @@ from marc.stats import Interval, envelope_bootstrap, paired_difference
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import SMALL, WIDTH, weight_axis
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, main_pieces
 
 _NAME = "landscape"
 _LABEL = "fig:s_landscape"
@@ -229,19 +228,7 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Gain over purity and weight, figure",
-    answers=(_LABEL,),
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Gain over purity and weight, figure", (_LABEL,), _make, main_pieces)
 
 
 def _known(purity: Interval | None) -> Interval:

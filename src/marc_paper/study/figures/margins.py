@@ -23,9 +23,8 @@ from marc_paper.analysis.interaction import margins, repair_sets
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "margins"
 _LABEL = "fig:s_margin"
@@ -270,15 +269,10 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of each space that is asked about, on the main stream."""
-    return sweep_pieces([plan.main], _asked_spaces(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Margins of predictor and memory, figure",
-    answers=(_LABEL,),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Margins of predictor and memory, figure",
+    (_LABEL,),
+    _make,
+    pieces=lambda plan: sweep_pieces([plan.main], _asked_spaces(plan)),
 )

@@ -43,9 +43,5 @@ def _make(work: Work) -> Sequence[Figure]:
 
 
 EXPERIMENT = Experiment(
-    name="schematics",
-    title="How it works",
-    answers=("fig:mismatch", "fig:pipeline"),
-    make=_make,
-    pieces=lambda plan: [],
+    "schematics", "How it works", ("fig:mismatch", "fig:pipeline"), _make, pieces=lambda plan: []
 )

@@ -18,12 +18,10 @@ from marc.replay.sweep import Score, Sweep
 from marc.report.style import MUTED, Look
 from marc.stats import seed_interval
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.choosing import usual_views
 from marc_paper.study.drawing import SMALL, looks_of, panels
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "seed-spread"
 _HALF_WIDTH = 0.5
@@ -167,7 +165,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     rows: list[Row] = []
     pairs: list[Row] = []
     for stream in plan.group("domain"):
-        views = usual_views(plan, stream)
+        views = plan.usual_views(stream)
         sweep = work.sweep(stream, spaces, views)
         oracle[stream] = {space: _gains_of(sweep.oracle(space, capacity)) for space in spaces}
         fixed[stream] = {space: _gains_of(sweep.fixed(space, capacity, weight)) for space in spaces}
@@ -201,14 +199,6 @@ def _make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the compared spaces on every domain stream."""
-    found = []
-    for stream in plan.group("domain"):
-        found += sweep_pieces([stream], _spaces(plan), usual_views(plan, stream))
-    return found
-
-
 def _missing(plan: Plan) -> str:
     """A spread needs streams of other classes and several orders."""
     if not plan.group("domain"):
@@ -217,11 +207,11 @@ def _missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Whether stream orders agree on the ranking of spaces, figure",
-    answers=("fig:s_seedspread", "sec:s_eurosat"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Whether stream orders agree on the ranking of spaces, figure",
+    ("fig:s_seedspread", "sec:s_eurosat"),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.group("domain"), _spaces(plan), plan.usual_views),
     missing=_missing,
 )
 

@@ -22,9 +22,8 @@ from marc.report.style import INK, Look
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import capacity_axis, looks_of, panels, weight_axis, zero_line
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _NAME = "sensitivity"
 _USUAL = {"beta": MARC.beta, "alpha": MARC.alpha}
@@ -229,9 +228,5 @@ def _pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="One setting at a time, figures",
-    answers=tuple(_LABELS.values()),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "One setting at a time, figures", tuple(_LABELS.values()), _make, _pieces
 )

@@ -28,7 +28,6 @@ from marc_paper.study.budgets import (
 )
 from marc_paper.study.drawing import legend_below, looks_of, panels, zero_line
 from marc_paper.study.experiment import Experiment, needs_views
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.warm_up import NO_MEMORY, Curves, climb, curves_of, orders_of, parts_of
 from marc_paper.study.work import Work
@@ -160,16 +159,11 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of three spaces of the main stream at every view budget."""
-    return budget_pieces(plan.main, plan.budgets(plan.main), arms_of(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="View budget and warm-up, figure",
-    answers=("fig:s_substitution",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "View budget and warm-up, figure",
+    ("fig:s_substitution",),
+    _make,
+    pieces=lambda plan: budget_pieces(plan.main, plan.budgets(plan.main), arms_of(plan)),
     missing=needs_views,
 )

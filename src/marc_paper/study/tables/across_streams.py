@@ -15,11 +15,9 @@ from marc.replay.sweep import Score
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import usual_views
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "across-streams"
 _FEWEST = 3
@@ -86,7 +84,7 @@ def _make(work: Work) -> Sequence[Table]:
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
     streams = {}
     for name in _streams(plan):
-        views = usual_views(plan, name)
+        views = plan.usual_views(name)
         sweep = work.sweep(name, [space], views)
         streams[name] = _Found(
             views,
@@ -125,15 +123,6 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of the deployed space on every stream."""
-    streams, spaces = _streams(plan), [plan.spaces.deployed]
-    found = geometry_pieces(streams, spaces)
-    for stream in streams:
-        found += sweep_pieces([stream], spaces, usual_views(plan, stream))
-    return found
-
-
 def _missing(plan: Plan) -> str:
     """A correlation over streams needs several."""
     if len(_streams(plan)) >= _FEWEST:
@@ -142,11 +131,13 @@ def _missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Whether geometry predicts which streams gain",
-    answers=("sec:s_discarded",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Whether geometry predicts which streams gain",
+    ("sec:s_discarded",),
+    _make,
+    pieces=lambda plan: sweep_pieces(
+        _streams(plan), [plan.spaces.deployed], plan.usual_views, also=("geometry",)
+    ),
     missing=_missing,
 )
 

@@ -14,9 +14,7 @@ from marc_paper.analysis.batch_regrets import BatchRegret
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, batch_pieces, sweep_pieces
-from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "batches"
 _MEASURES = (PURITY, PSEUDO_PURITY)
@@ -74,18 +72,12 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and the batches of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *batch_pieces(streams, spaces)]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="How many images a choice of space needs",
-    answers=("tab:s_bootstrap_selection",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "How many images a choice of space needs",
+    ("tab:s_bootstrap_selection",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all, also=("batches",)),
 )
 
 

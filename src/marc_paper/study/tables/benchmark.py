@@ -15,7 +15,6 @@ from typing import Any, final
 from marc.errors import MarcError
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.benchmark_methods import method_table
 from marc_paper.study.tables.over_orders import (
@@ -28,7 +27,7 @@ from marc_paper.study.tables.over_orders import (
     span,
     views_of,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "benchmark"
 _ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
@@ -190,23 +189,18 @@ def _answers(
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of every entry over each order of each stream."""
-    return [
-        piece
-        for groups in _TABLES.values()
-        for entry in _entries(plan, plan.group(*groups))
-        for stream, views in entry.views.items()
-        for piece in run_pieces(plan, (stream,), entry.method, views, **entry.settings)
-    ]
+    entries = [each for groups in _TABLES.values() for each in _entries(plan, plan.group(*groups))]
+    return run_pieces(
+        plan.seeds.orders,
+        (
+            (stream, entry.method, views, entry.settings)
+            for entry in entries
+            for stream, views in entry.views.items()
+        ),
+    )
 
 
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Methods side by side",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Methods side by side", _ANSWERS, _make, _pieces)
 
 
 def _one_view(stream: str) -> int:

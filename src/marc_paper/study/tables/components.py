@@ -13,7 +13,6 @@ from typing import Any
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,
@@ -23,7 +22,7 @@ from marc_paper.study.tables.over_orders import (
     mean_accuracy,
     over_orders,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "components"
 _REDUCED, _STRICT = "reduced system", "strict one memory"
@@ -118,23 +117,17 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of each step over each order, and at many views on the first main stream."""
-    many = plan.most_views(plan.main)
-    asked = [(plan.group("main", "shift"), 1)] + ([((plan.main,), many)] if many > 1 else [])
-    return [
-        piece
-        for streams, views in asked
-        for step in _STEPS.values()
-        for piece in run_pieces(plan, streams, "marc", views, **_settings(plan), **step)
-    ]
+    asked = [(stream, 1) for stream in plan.group("main", "shift")]
+    asked.append((plan.main, plan.most_views(plan.main)))
+    usual = _settings(plan)
+    steps = [{**usual, **step} for step in _STEPS.values()]
+    return run_pieces(
+        plan.seeds.orders, ((stream, "marc", m, step) for stream, m in asked for step in steps)
+    )
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Optional components, one after the other",
-    answers=("tab:s_components_ood",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Optional components, one after the other", ("tab:s_components_ood",), _make, _pieces
 )
 
 

@@ -22,10 +22,9 @@ from marc.stats import spearman
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import ceilings
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.selection_rules import candidate_sets
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, main_pieces
 
 _NAME = "composite"
 _KAPPA = 10
@@ -171,12 +170,6 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 def _missing(plan: Plan) -> str:
     """A fit says nothing where there is no stream to try it on."""
     if len(plan.group("main")) > 1:
@@ -185,12 +178,12 @@ def _missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Purity less anti-hubs, fitted on one stream",
-    answers=("sec:s_discarded", "eq:composite"),
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME,
+    "Purity less anti-hubs, fitted on one stream",
+    ("sec:s_discarded", "eq:composite"),
+    _make,
+    main_pieces,
+    _missing,
 )
 
 

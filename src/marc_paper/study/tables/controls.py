@@ -20,11 +20,10 @@ from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import sources_of
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import over_orders
 from marc_paper.study.tables.paired import envelope_interval
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, main_pieces, run_pieces
 
 _NAME = "controls"
 _SPAN = "span"
@@ -196,14 +195,8 @@ def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Sweeps and geometries of every space, and the runs with parallel memories."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    runs = [run_pieces(plan, [plan.main], "marc", **each) for each in _parallel_settings(plan)]
-    return [
-        *sweep_pieces(streams, spaces),
-        *geometry_pieces(streams, spaces),
-        *(piece for pieces_of_setting in runs for piece in pieces_of_setting),
-    ]
+    runs = ((plan.main, "marc", 1, each) for each in _parallel_settings(plan))
+    return main_pieces(plan) + run_pieces(plan.seeds.orders, runs)
 
 
 def _parallel_settings(plan: Plan) -> list[dict[str, Any]]:
@@ -227,9 +220,9 @@ def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The control spaces at their best capacity",
-    answers=("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "The control spaces at their best capacity",
+    ("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
+    _make,
+    _pieces,
 )

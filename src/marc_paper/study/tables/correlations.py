@@ -18,9 +18,8 @@ from marc_paper.analysis.regrets import Choice, choice_of, score
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, batch_pieces, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _NAME = "correlations"
 _NEAR = (0.2, 0.6)
@@ -229,21 +228,19 @@ def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Sweeps and geometries with every predictor, and batches of the main streams."""
-    streams, spaces = plan.group("main", "predictor"), plan.spaces.all
+    main, others, spaces = plan.group("main"), plan.group("predictor"), plan.spaces.all
     return [
-        *sweep_pieces(streams, spaces),
-        *geometry_pieces(streams, spaces),
-        *batch_pieces(plan.group("main"), spaces),
+        *sweep_pieces(main, spaces, also=("geometry", "batches")),
+        *sweep_pieces(others, spaces, also=("geometry",)),
     ]
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="How geometry ranks spaces, and how sure that is",
-    answers=("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "How geometry ranks spaces, and how sure that is",
+    ("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
+    _make,
+    _pieces,
 )
 
 

@@ -19,7 +19,6 @@ from marc_paper.study.answers import Answers
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table, columns
 from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures import pareto as figure
-from marc_paper.study.pieces import Piece, ordered
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.encoding_time import N_PICTURES
 from marc_paper.study.tables.system_times import (
@@ -31,7 +30,7 @@ from marc_paper.study.tables.system_times import (
     configurations,
     measure,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "cost"
 _ANSWERS = ("tab:pareto", "tab:s_timing")
@@ -138,24 +137,12 @@ def _make(work: Work) -> Sequence[Artifact]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of each system over the first order; times are shared with nobody."""
-    seed = plan.seeds.orders[0]
-    return [
-        Piece(
-            *("run", plan.main, "", each.views),
-            ordered({"method": each.method, "seed": seed, **each.settings}),
-        )
-        for each in configurations(plan)
-    ]
+    # times are shared with nobody
+    runs = ((plan.main, each.method, each.views, each.settings) for each in configurations(plan))
+    return run_pieces(plan.seeds.orders[:1], runs)
 
 
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Accuracy against seconds an image",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
 
 
 def _sessions_table(

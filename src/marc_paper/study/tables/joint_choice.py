@@ -16,9 +16,7 @@ from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
 from marc_paper.study.experiment import Experiment, needs_two
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
-from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, main_pieces
 
 _NAME = "joint-choice"
 _ALL, _WITHOUT_OWN = "all", "without the predictor's own"
@@ -103,17 +101,11 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Space, capacity and weight chosen without labels",
-    answers=("tab:s_joint_selection",),
-    make=_make,
-    pieces=_pieces,
-    missing=needs_two,
+    _NAME,
+    "Space, capacity and weight chosen without labels",
+    ("tab:s_joint_selection",),
+    _make,
+    main_pieces,
+    needs_two,
 )

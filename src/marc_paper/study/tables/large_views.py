@@ -14,10 +14,9 @@ import numpy as np
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "large-views"
 
@@ -111,21 +110,12 @@ def _missing(plan: Plan) -> str:
     return "" if _streams(plan) else "no stream of group domain has several views"
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the deployed space on every domain stream at its most views."""
-    return [
-        piece
-        for stream, views in _streams(plan).items()
-        for piece in sweep_pieces([stream], [plan.spaces.deployed], views)
-    ]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Two capacities at the most views",
-    answers=("tab:s_cd_capacity",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Two capacities at the most views",
+    ("tab:s_cd_capacity",),
+    _make,
+    pieces=lambda plan: sweep_pieces(_streams(plan), [plan.spaces.deployed], plan.most_views),
     missing=_missing,
 )
 

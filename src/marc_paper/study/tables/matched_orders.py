@@ -14,13 +14,14 @@ from marc.stats import mcnemar_log10
 from marc_paper.study.answers import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders, peer_settings
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "matched-orders"
+_WORDS: dict[Word, str] = {"fixed": _NAME, "oracle": f"{_NAME}-oracle"}
+"""Tables, by how the weights of COSMIC are chosen."""
 WEIGHTS = ("clip_weight", "dino_weight")
 
 
@@ -70,9 +71,8 @@ def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
     views = plan.graph_views(plan.main)
     ours = over_orders(work, plan.main, "marc", views, **_ours(plan))
-    words: tuple[tuple[Word, str], ...] = (("fixed", _NAME), ("oracle", f"{_NAME}-oracle"))
     tables = []
-    for word, name in words:
+    for word, name in _WORDS.items():
         theirs = over_orders(work, plan.main, "cosmic", views, **_theirs(plan, word))
         pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
         rows = [_order_row(str(seed), a, b) for seed, a, b in pairs]
@@ -81,21 +81,13 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """MARC, and COSMIC with either kind of weights, over each order."""
-    views, where = plan.graph_views(plan.main), (plan.main,)
-    return [
-        *run_pieces(plan, where, "marc", views, **_ours(plan)),
-        *run_pieces(plan, where, "cosmic", views, **_theirs(plan, "fixed")),
-        *run_pieces(plan, where, "cosmic", views, **_theirs(plan, "oracle")),
-    ]
+    views = plan.graph_views(plan.main)
+    theirs = [(plan.main, "cosmic", views, _theirs(plan, word)) for word in _WORDS]
+    return run_pieces(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="MARC and COSMIC over the same orders",
-    answers=("tab:s_ci_cosmic",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "MARC and COSMIC over the same orders", ("tab:s_ci_cosmic",), _make, _pieces
 )
 
 

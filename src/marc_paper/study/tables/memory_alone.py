@@ -14,11 +14,10 @@ from typing import Any
 from marc.stats import mcnemar_log10
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs, over_orders
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "memory-alone"
 _NO_MEMORY = "no memory"
@@ -83,12 +82,11 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """One run for each main stream, order and space."""
-    return [
-        piece
-        for space in _spaces_of(plan)
-        for piece in run_pieces(plan, plan.group("main"), "marc", **_settings(plan, space))
-    ]
+    asked = [_settings(plan, space) for space in _spaces_of(plan)]
+    streams = plan.group("main")
+    return run_pieces(
+        plan.seeds.orders, ((stream, "marc", 1, each) for stream in streams for each in asked)
+    )
 
 
 def _settings(plan: Plan, space: str) -> dict[str, Any]:
@@ -102,9 +100,5 @@ def _settings(plan: Plan, space: str) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The memory without the predictor's scores",
-    answers=("tab:s_cachealone",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "The memory without the predictor's scores", ("tab:s_cachealone",), _make, _pieces
 )

@@ -19,10 +19,8 @@ from marc.replay.sweep import Sweep
 from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
-from marc_paper.study.plan import Plan
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "multiplicity"
 _LISTED = 60
@@ -198,17 +196,12 @@ def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) ->
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of every space on every stream."""
-    return sweep_pieces(plan.streams, plan.spaces.all)
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="All paired tests as one family",
-    answers=("sec:s_ci",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "All paired tests as one family",
+    ("sec:s_ci",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
 )
 
 

@@ -17,9 +17,8 @@ from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
-from marc_paper.study.plan import Draws, Plan
-from marc_paper.study.work import Work
+from marc_paper.study.plan import Draws
+from marc_paper.study.work import Work, sweep_pieces
 
 _NAME = "paired"
 
@@ -128,15 +127,10 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of every space on every stream."""
-    return sweep_pieces(plan.streams, plan.spaces.all)
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Paired intervals and tests of every space",
-    answers=("tab:s_ci_spaces16",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Paired intervals and tests of every space",
+    ("tab:s_ci_spaces16",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
 )

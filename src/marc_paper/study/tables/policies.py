@@ -12,7 +12,6 @@ from typing import Any
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,
@@ -21,7 +20,7 @@ from marc_paper.study.tables.over_orders import (
     mean_accuracy,
     over_orders,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "policies"
 _USUAL = "entropy"
@@ -97,19 +96,11 @@ def _settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of each policy in both spaces over each order."""
-    return [
-        piece
-        for policy in POLICIES
-        for space in dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
-        for piece in run_pieces(plan, (plan.main,), "marc", **_settings_of(plan, space, policy))
-    ]
+    spaces = dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
+    asked = [_settings_of(plan, space, policy) for policy in POLICIES for space in spaces]
+    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Every admission policy in two spaces",
-    answers=("tab:s_admission_policies",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Every admission policy in two spaces", ("tab:s_admission_policies",), _make, _pieces
 )

@@ -13,10 +13,9 @@ from typing import Any, final
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import marc_settings, over_orders
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "protocol-controls"
 
@@ -109,21 +108,12 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Both sides of each control, over each order."""
-    return [
-        piece
-        for control in _controls(plan)
-        for changed in (False, True)
-        for piece in run_pieces(
-            plan, (plan.main,), "marc", **control.settings(plan, changed=changed)
-        )
+    sides = [
+        each.settings(plan, changed=side) for each in _controls(plan) for side in (False, True)
     ]
+    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Controls of the protocol",
-    answers=("tab:s_protocol_controls",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Controls of the protocol", ("tab:s_protocol_controls",), _make, _pieces
 )

@@ -29,7 +29,6 @@ from marc_paper.study.budgets import (
     shared_share,
 )
 from marc_paper.study.experiment import Experiment, needs_views
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
@@ -230,16 +229,11 @@ def _ends(plan: Plan) -> tuple[int, int]:
     return 1, plan.most_views(plan.main)
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of three spaces of the main stream at one view and at the most."""
-    return budget_pieces(plan.main, _ends(plan), arms_of(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Repairs and regressions of views and memories",
-    answers=("tab:s_repair_regression", "sec:s_substitution"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Repairs and regressions of views and memories",
+    ("tab:s_repair_regression", "sec:s_substitution"),
+    _make,
+    pieces=lambda plan: budget_pieces(plan.main, _ends(plan), arms_of(plan)),
     missing=needs_views,
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,
@@ -22,7 +21,7 @@ from marc_paper.study.tables.over_orders import (
     over_orders,
     span,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, run_pieces
 
 _NAME = "second-predictor"
 _ANSWERS = ("tab:ood", "sec:s_substitution")
@@ -93,13 +92,9 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run at one view and at many, over each order of each stream."""
-    return [
-        piece
-        for stream in plan.group("predictor")
-        for views in _budgets(plan, stream)
-        for piece in run_pieces(plan, (stream,), "marc", views, **_settings(plan))
-    ]
+    asked = [(each, views) for each in plan.group("predictor") for views in _budgets(plan, each)]
+    settings = _settings(plan)
+    return run_pieces(plan.seeds.orders, ((each, "marc", m, settings) for each, m in asked))
 
 
 def _missing(plan: Plan) -> str:
@@ -108,12 +103,7 @@ def _missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Views and memory with another predictor",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME, "Views and memory with another predictor", _ANSWERS, _make, _pieces, _missing
 )
 
 

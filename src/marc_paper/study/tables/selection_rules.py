@@ -22,12 +22,10 @@ from marc_paper.study.choosing import (
     PURITY,
     ceilings,
     mean_known,
-    usual_views,
 )
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _NAME = "selection-rules"
 _RULES = ("purity@5", PURITY, PSEUDO_PURITY, "hub_skewness@10", ANTIHUB)
@@ -64,7 +62,7 @@ def compared(work: Work) -> list[Compared]:
     plan, spaces = work.plan, work.plan.spaces.all
     found = []
     for stream in plan.group("main", "domain"):
-        views = usual_views(plan, stream)
+        views = plan.usual_views(stream)
         sweep = work.sweep(stream, spaces, views)
         found.append(Compared(stream, views, sweep, work.geometry(stream, spaces)))
     return found
@@ -130,16 +128,7 @@ def _make(work: Work) -> Sequence[Table]:
 def pieces(plan: Plan) -> list[Piece]:
     """One sweep and one geometry of every space on every main and domain stream."""
     streams = plan.group("main", "domain")
-    found = geometry_pieces(streams, plan.spaces.all)
-    for stream in streams:
-        found += sweep_pieces([stream], plan.spaces.all, usual_views(plan, stream))
-    return found
+    return sweep_pieces(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
 
 
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Rules that choose a space",
-    answers=("tab:s_selection",),
-    make=_make,
-    pieces=pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Rules that choose a space", ("tab:s_selection",), _make, pieces)

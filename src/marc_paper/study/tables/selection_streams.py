@@ -120,11 +120,11 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Where purity can choose a space",
-    answers=("tab:cd16", "tab:s_scope", "tab:s_scope8"),
-    make=_make,
-    pieces=pieces,
+    _NAME,
+    "Where purity can choose a space",
+    ("tab:cd16", "tab:s_scope", "tab:s_scope8"),
+    _make,
+    pieces,
 )
 
 

@@ -16,9 +16,7 @@ from marc_paper.analysis.regrets import choice_of, score
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, ceilings, first_ceilings
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
-from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Work, main_pieces
 
 _NAME = "spaces"
 
@@ -109,16 +107,6 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Every space with the same memory",
-    answers=("tab:spaces16",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Every space with the same memory", ("tab:spaces16",), _make, main_pieces
 )

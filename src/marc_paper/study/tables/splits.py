@@ -18,9 +18,8 @@ from marc_paper.study.budgets import (
     view_notes,
 )
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work
 
 _NAME = "splits"
 _GROUPS = ("main", "shift", "domain", "extra")
@@ -110,21 +109,18 @@ def _missing(plan: Plan) -> str:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Sweeps of the deployed space at one view and at few, on every stream with several."""
-    return [
-        piece
-        for stream in _streams(plan)
-        for piece in budget_pieces(stream, (1, plan.few_views(stream)), [deployed_arm(plan)])
-    ]
+    arms = [deployed_arm(plan)]
+    asked = {stream: (1, plan.few_views(stream)) for stream in _streams(plan)}
+    return [piece for each, views in asked.items() for piece in budget_pieces(each, views, arms)]
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The gain with one view and with few on every stream",
-    answers=("tab:s_ood_sub",),
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME,
+    "The gain with one view and with few on every stream",
+    ("tab:s_ood_sub",),
+    _make,
+    _pieces,
+    _missing,
 )
 
 

@@ -18,11 +18,10 @@ from marc.replay.sweep import Score, Sweep
 from marc.stats import spearman
 from marc_paper.analysis.regrets import score
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import PURITY, mean_known, sources_of, usual_views
+from marc_paper.study.choosing import PURITY, mean_known, sources_of
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _NAME = "transfer"
 _ANSWERS = ("tab:s_transfer", "sec:s_transfer")
@@ -194,12 +193,8 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of the control spaces on every stream of a family."""
     streams = dict.fromkeys(stream for each in _families(plan).values() for stream in each)
-    found = geometry_pieces(streams, plan.spaces.controls)
-    for stream in streams:
-        found += sweep_pieces([stream], plan.spaces.controls, usual_views(plan, stream))
-    return found
+    return sweep_pieces(streams, plan.spaces.controls, plan.usual_views, also=("geometry",))
 
 
 def _missing(plan: Plan) -> str:
@@ -210,18 +205,13 @@ def _missing(plan: Plan) -> str:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Weights chosen on other streams",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME, "Weights chosen on other streams", _ANSWERS, _make, _pieces, _missing
 )
 
 
 def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfer]:
     plan, spaces = work.plan, work.plan.spaces.controls
-    views = {stream: usual_views(plan, stream) for stream in streams}
+    views = {stream: plan.usual_views(stream) for stream in streams}
     sweeps = {stream: work.sweep(stream, spaces, views[stream]) for stream in streams}
     found = []
     for stream in streams:

@@ -18,10 +18,9 @@ from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.spaces import COLUMNS, space_rows, summary_rows
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _NAME = "transformed"
 _ANSWERS = ("sec:swap", "sec:capacity")
@@ -145,15 +144,8 @@ def _settings(plan: Plan) -> dict[str, Any]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every variant on every main stream, whatever it has."""
-    streams, spaces = plan.group("main"), _variants(plan, plan.grids.dims)
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
+    variants = _variants(plan, plan.grids.dims)
+    return sweep_pieces(plan.group("main"), variants, also=("geometry",))
 
 
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Centred, whitened and projected spaces",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Centred, whitened and projected spaces", _ANSWERS, _make, _pieces)

@@ -26,7 +26,6 @@ from marc_paper.study.budgets import (
     read_budget,
 )
 from marc_paper.study.experiment import Experiment, needs_views
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.substitution import contrast_tables
 from marc_paper.study.work import Work
@@ -115,8 +114,7 @@ def _make(work: Work) -> Sequence[Table]:
     """The sweep over view budgets, the same over all orders, and the contrasts."""
     plan = work.plan
     stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
-    needed = sorted({*plan.budgets(stream), *anchors(plan, stream)})
-    read = {views: read_budget(work, stream, views, arms, capacity) for views in needed}
+    read = {views: read_budget(work, stream, views, arms, capacity) for views in _budgets(plan)}
     budgets = [read[views] for views in plan.budgets(stream)]
     return [
         *_budget_tables(plan, budgets, arms),
@@ -162,6 +160,10 @@ def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -
     ]
 
 
+def _budgets(plan: Plan) -> list[int]:
+    return sorted({*plan.budgets(plan.main), *anchors(plan, plan.main)})
+
+
 def _settings(plan: Plan) -> dict[str, object]:
     return {
         "stream": plan.main,
@@ -173,17 +175,11 @@ def _settings(plan: Plan) -> dict[str, object]:
     }
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of three spaces of the main stream at every view budget."""
-    needed = sorted({*plan.budgets(plan.main), *anchors(plan, plan.main)})
-    return budget_pieces(plan.main, needed, arms_of(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The gain of a memory at every view budget",
-    answers=("tab:grid", "tab:s_substitution_seeds"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "The gain of a memory at every view budget",
+    ("tab:grid", "tab:s_substitution_seeds"),
+    _make,
+    pieces=lambda plan: budget_pieces(plan.main, _budgets(plan), arms_of(plan)),
     missing=needs_views,
 )

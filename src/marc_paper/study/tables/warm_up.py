@@ -23,7 +23,6 @@ from marc_paper.study.budgets import (
     read_budget,
 )
 from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work
 
@@ -155,17 +154,12 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of two spaces of the main stream at every view budget."""
-    return budget_pieces(plan.main, plan.budgets(plan.main), _arms(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Accuracy while the memory fills",
-    answers=("fig:s_warmup",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Accuracy while the memory fills",
+    ("fig:s_warmup",),
+    _make,
+    pieces=lambda plan: budget_pieces(plan.main, plan.budgets(plan.main), _arms(plan)),
 )
 
 
