@@ -33,8 +33,7 @@ from marc.encoders import encoder_card
 from marc.encoders.published import PREDICTORS
 from marc.errors import integer, one_of
 from marc.pictures import NAMED_SETS, ImageSet, open_images
-from marc_paper.study.plan import Plan
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, Plan, read_plan
 
 RECIPE = "VC"
 DOWNLOADS = {

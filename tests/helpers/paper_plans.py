@@ -3,7 +3,7 @@
 import numpy as np
 
 from marc.stream import Stream
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import plan_from
 from marc_paper.verify.names import (
     _ADDED,
     _CROSS_DOMAIN,

@@ -12,7 +12,7 @@ from marc.embed.plan import load_jobs
 from marc.embed.store import CHUNK
 from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import NAMED_SETS
-from marc_paper.study.plan_files import PLANS, plan_from, read_plan
+from marc_paper.study.plan import PLANS, plan_from, read_plan
 
 SPACES = ["clip-b16", "dinov2-s", "resnet50"]
 RATES = Rates(

@@ -13,13 +13,12 @@ from marc.errors import MarcError, one_of
 from marc.report.text import duration
 from marc.results.folder import CONFIG
 from marc_paper.study.estimate import Foreseen, foresee
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import INDEX, StudyFolder
 from marc_paper.study.make import FAILED, MADE, MISSING, THERE, Outcome
 from marc_paper.study.make import study as make_study
-from marc_paper.study.plan import Plan
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, Plan, read_plan
+from marc_paper.study.work import Experiment
 
 
 @final

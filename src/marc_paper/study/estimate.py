@@ -20,10 +20,9 @@ from marc.pictures import NAMED_SETS
 from marc.sources import load_stream
 from marc_lab.encoders import PREFIX
 from marc_lab.streams import plan_stream
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan, StreamEntry
 from marc_paper.study.streams import store_of
-from marc_paper.study.work import Piece
+from marc_paper.study.work import Experiment, Piece
 
 _PIECE = 0.01  # seconds that any piece takes
 _ENTRY = 2e-9  # seconds that one entry of a kernel matrix takes beside its product, in each order

@@ -1,8 +1,10 @@
-"""Shared work: streams, sweeps, geometry, calibration batches and runs, each computed once.
+"""Shared work, each piece computed once, and the experiments that ask for it.
 
-A piece of work is known by everything that decides it: the digests of the features it reads, the
-grids, the seeds, the settings and the versions of the libraries. So a piece that is kept on disk is
-right wherever it is found again, whichever plan asked for it first.
+Streams, sweeps, geometry, calibration batches and runs are shared. A piece of work is known by
+everything that decides it: the digests of the features it reads, the grids, the seeds, the settings
+and the versions of the libraries. So a piece on disk is right wherever it is found again, whichever
+plan asked for it first. An experiment declares its pieces, so that the cost of a study is known
+before it is made; a test holds every experiment to it.
 """
 
 from __future__ import annotations
@@ -27,16 +29,11 @@ from marc.types import OnProgress
 from marc_paper.analysis.batch_regrets import BatchValues, batch_values
 from marc_paper.analysis.regrets import parse_rule
 from marc_paper.study.answers import Answers, answer
+from marc_paper.study.artifacts import Artifact
 from marc_paper.study.plan import Plan
 from marc_paper.study.streams import OpenStreams
 
-_RULES = (
-    "purity@5",
-    "purity@10",
-    "pseudo_purity@10",
-    "antihub_fraction@10",
-    "hub_skewness@10",
-)
+_RULES = ("purity@5", "purity@10", "pseudo_purity@10", "antihub_fraction@10", "hub_skewness@10")
 """Measures that are taken on calibration batches."""
 
 _HELD = 2  # streams and sweeps whose views and base scores are held at a time
@@ -277,7 +274,6 @@ def run_pieces(
 
 
 def _geometry_to(geometry: Geometry) -> Arrays:
-    """Arrays of the geometry of one labelled space."""
     measures = list(geometry.measures.values())
     return {
         "kappas": np.array(list(geometry.measures)),
@@ -293,7 +289,6 @@ def _geometry_to(geometry: Geometry) -> Arrays:
 
 
 def _geometry_from(space: str, arrays: Mapping[str, Any]) -> Geometry:
-    """The geometry that `_geometry_to` was given."""
     n_images, n_duplicates = arrays["counts"].tolist()
     return Geometry(
         space=space,
@@ -318,3 +313,33 @@ def _geometry_from(space: str, arrays: Mapping[str, Any]) -> Geometry:
 def _ordered(settings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Settings by name, so that equal ones are one piece."""
     return tuple(sorted(settings.items()))
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """One question of the paper."""
+
+    name: str
+    """In file names and after --only."""
+    title: str
+    answers: tuple[str, ...]
+    """LaTeX labels of the paper's tables and figures."""
+    make: Callable[[Work], Sequence[Artifact]]
+    pieces: Callable[[Plan], Sequence[Piece]]
+    missing: Callable[[Plan], str] = lambda plan: ""
+    """Why this plan cannot answer it; empty if it can."""
+
+
+def needs_views(plan: Plan) -> str:
+    """What is missing where the main stream has one view only."""
+    if len(plan.budgets(plan.main)) > 1:
+        return ""
+    return f"the stream {plan.main} has one view in this plan"
+
+
+def needs_two(plan: Plan) -> str:
+    """What is missing where there is no second main stream to choose settings on."""
+    if len(plan.group("main")) > 1:
+        return ""
+    return "settings are chosen on another stream of group main, and there is none"

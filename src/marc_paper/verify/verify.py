@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
-from marc_paper.study.plan import Plan
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import Plan, plan_from
+from marc_paper.study.work import Experiment
 from marc_paper.verify.addresses import EXPECTED
 from marc_paper.verify.expected import MEAN, Expected, Place
 from marc_paper.verify.streams import NoMatch, Streams

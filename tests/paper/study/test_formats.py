@@ -9,8 +9,16 @@ import re
 import pytest
 
 from marc_paper.study.artifacts import Column, Estimate, Figure, Table
-from marc_paper.study.cells import cell_latex, cell_text, latex_text
-from marc_paper.study.formats import _as_csv, _as_html, _as_json, _as_latex, files_of
+from marc_paper.study.formats import (
+    _as_csv,
+    _as_html,
+    _as_json,
+    _as_latex,
+    cell_latex,
+    cell_text,
+    files_of,
+    latex_text,
+)
 
 TABLE = Table(
     name="example",

@@ -8,8 +8,18 @@ from helpers.repository import ROOT
 from helpers.studies import PLAN, tiny_plan
 
 from marc.errors import MarcError
-from marc_paper.study.plan import Benchmark, Draws, Grids, Seeds, Spaces, StreamEntry, Timing
-from marc_paper.study.plan_files import PLANS, plan_from, read_plan
+from marc_paper.study.plan import (
+    PLANS,
+    Benchmark,
+    Draws,
+    Grids,
+    Seeds,
+    Spaces,
+    StreamEntry,
+    Timing,
+    plan_from,
+    read_plan,
+)
 
 
 def changed(path, value):

@@ -10,8 +10,7 @@ from marc.encoders.published import PREDICTORS, SPACES
 from marc.pictures import NAMED_SETS
 from marc.pictures.cross_domain import CROSS_DOMAIN_SETS
 from marc.sources import _STORES, default_store, is_pictures
-from marc_paper.study.plan import Draws, Grids, Seeds, Timing
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, Draws, Grids, Seeds, Timing, read_plan
 
 RECIPE = ROOT / "docs" / "replicate.md"
 TEMPLATES = {each.name: each.prompts for each in CROSS_DOMAIN_SETS}

@@ -6,7 +6,7 @@ from helpers.online_answers import gains, online, wald
 from helpers.studies import cell, column, table_of, tiny_plan, tiny_work, without
 from scipy.stats import t
 
-from marc_paper.study.tables import substitution, view_budget
+from marc_paper.study.tables import view_budget
 
 VIEWS = (1, 2, 4, 8)
 ARMS = {
@@ -183,7 +183,7 @@ def test_nothing_repaired_has_no_share():
         view_budget.read_budget(work, "first", 1, view_budget.arms_of(work.plan), 16)
         for _ in range(2)
     )
-    rows = substitution._repair_rows(one, same, (0, 1, 2))
+    rows = view_budget._repair_rows(one, same, (0, 1, 2))
     [mean] = [row for row in rows if row[:2] == ("shared repairs", "mean")]
     assert mean[2].value == 0
     assert np.isnan(mean[3].value)

@@ -12,7 +12,7 @@ from marc.spaces.geometry import measure
 from marc_paper.analysis.batch_regrets import batch_values
 from marc_paper.study.answers import answer
 from marc_paper.study.estimate import _measure_speed, _seconds_of, _Size, _size_of
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, read_plan
 from marc_paper.study.work import _RULES, Piece, Work, _Held, run_pieces, sweep_pieces
 
 

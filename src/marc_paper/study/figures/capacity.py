@@ -17,8 +17,7 @@ from marc.replay.sweep import Sweep
 from marc.report.style import Look
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import capacity_axis, legend_below, looks_of, panels
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "capacity"
 
@@ -81,7 +80,6 @@ def _curve(axes: Any, capacities: Sequence[int], gains: NDArray[np.float64], loo
 
 
 def _make(work: Work) -> Sequence[Figure]:
-    """The figure over the main streams."""
     plan = work.plan
     streams = {name: _envelopes(work.sweep(name, plan.spaces.all)) for name in plan.group("main")}
     capacities = plan.grids.capacities

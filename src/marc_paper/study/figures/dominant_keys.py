@@ -23,10 +23,9 @@ from marc.scores import Int
 from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.queries import first_order, none_chosen, strongest_keys, two_space_pieces
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "dominant-keys"
 _TITLE = "The strongest key of base errors"
@@ -174,7 +173,6 @@ def _legend(figure: Any) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The bands and their numbers over the main stream."""
     plan = work.plan
     sweep = work.sweep(plan.main, _spaces(plan))
     stream, trajectory = first_order(work)
@@ -239,11 +237,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=_ANSWERS,
-        settings={
-            "weight": plan.grids.weight,
-            "views": 1,
-            "seeds": plan.seeds.orders[:1],
-        },
+        settings={"weight": plan.grids.weight, "views": 1, "seeds": plan.seeds.orders[:1]},
     )
 
 

@@ -24,10 +24,9 @@ from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import looks_of
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.figures.geometry_panels import draw
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work, main_pieces
+from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "geometry"
 _LABEL = "fig:s_geometry"
@@ -84,13 +83,9 @@ def _plane(points: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def _project(stream: Stream, space: str, rows: Int, labels: Int) -> _Projection:
-    """Some images of a space on a plane."""
     keys = stream.features.keys(space)[rows]
     kappa = min(_NEIGHBORS, len(rows) - 1)
-    return _Projection(
-        positions=_plane(keys),
-        purity=purity(keys, labels[rows], kappa),
-    )
+    return _Projection(positions=_plane(keys), purity=purity(keys, labels[rows], kappa))
 
 
 def _curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
@@ -111,7 +106,6 @@ def _curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
 
 
 def _hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
-    """Hubs of each space beside the capacity that is best for it."""
     rows: list[Row] = []
     for space, found in geometry.items():
         measures, best = found.measures[_NEIGHBORS], sweep.oracle(space)
@@ -130,7 +124,6 @@ def _hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> li
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure of the first main stream, and two tables over all main streams."""
     plan = work.plan
     curves: list[Row] = []
     hubs: list[Row] = []
@@ -233,7 +226,6 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
 
 
 def _missing(plan: Plan) -> str:
-    """What is missing where the extra `[paper]` is not installed."""
     del plan
     return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
 

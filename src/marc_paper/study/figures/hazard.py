@@ -20,9 +20,8 @@ from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.choosing import paired_gain
 from marc_paper.study.drawing import SMALL, panels, weight_axis
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "hazard"
 _STEPS = 160
@@ -138,7 +137,6 @@ def _window(axes: Any, gains: NDArray[np.float64], at: float) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure over all streams, and the table of what the fixed weight does."""
     plan = work.plan
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
     curves, rows = {}, []

@@ -19,7 +19,6 @@ from marc.report.style import INK, MUTED, PALETTE
 from marc.scores import Int
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import SMALL, panels
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.queries import (
     ChosenQuery,
     Reading,
@@ -31,7 +30,7 @@ from marc_paper.study.queries import (
     short,
     two_space_pieces,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "kernel-weights"
 _TITLE = "Kernel weights of one query"
@@ -177,7 +176,6 @@ def _legend(figure: Any) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure of the query and its numbers; one row that says why where there is none."""
     plan = work.plan
     name, own, strong = plan.main, plan.spaces.own, plan.spaces.strong
     setting = plan.grids.capacity, plan.grids.weight, plan.seeds.orders[0]

@@ -22,9 +22,8 @@ from marc.spaces.geometry import Geometry
 from marc.stats import Interval, envelope_bootstrap, paired_difference
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import SMALL, WIDTH, weight_axis
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work, main_pieces
+from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "landscape"
 _LABEL = "fig:s_landscape"
@@ -70,10 +69,7 @@ def _landscapes(
             gains=sweep.curve(space)[place],
             fixed=paired_difference(right, [base] * len(right)),
             oracle=envelope_bootstrap(
-                *(lower, upper, base),
-                weights=sweep.weights,
-                n_replicates=n_bootstraps,
-                seed=seed,
+                *(lower, upper, base), weights=sweep.weights, n_replicates=n_bootstraps, seed=seed
             ),
         )
     return found
@@ -187,7 +183,6 @@ def _interval(axes: Any, row: float, value: Interval, color: str, marker: str) -
 
 
 def _make(work: Work) -> Sequence[Figure]:
-    """One figure a main stream."""
     plan = work.plan
     grids, spaces = plan.grids, plan.spaces.all
     figures = []

@@ -22,9 +22,8 @@ from marc.report.style import INK, MUTED, PALETTE
 from marc_paper.analysis.interaction import margins, repair_sets
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "margins"
 _LABEL = "fig:s_margin"
@@ -71,12 +70,10 @@ class _SpaceMargins:
 
 
 def _shown_spaces(plan: Plan) -> tuple[str, ...]:
-    """The predictor's own space and the strong one."""
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
 def _asked_spaces(plan: Plan) -> tuple[str, ...]:
-    """The controls, and what is shown."""
     return tuple(dict.fromkeys((*plan.spaces.controls, *_shown_spaces(plan))))
 
 
@@ -101,7 +98,6 @@ def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
 
 
 def _row_of(stream: str, space: str, found: _SpaceMargins) -> Row:
-    """The counts of one space, with their shares."""
     counts = found.counts
     return (
         stream,
@@ -210,7 +206,6 @@ def _legend(figure: Any, weight: float) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure of two spaces, and the table of the controls."""
     plan = work.plan
     found = _space_margins(work)
     shown = {space: found[space] for space in _shown_spaces(plan)}

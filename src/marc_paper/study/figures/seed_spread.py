@@ -19,9 +19,8 @@ from marc.report.style import MUTED, Look
 from marc.stats import seed_interval
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import SMALL, looks_of, panels
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "seed-spread"
 _HALF_WIDTH = 0.5
@@ -42,7 +41,6 @@ _PAIRS = columns(
 
 
 def _gains_of(score: Score) -> list[float]:
-    """One gain an order."""
     return np.subtract(score.accuracies, score.base_accuracies).tolist()
 
 
@@ -79,7 +77,6 @@ def _led(first: Sequence[float], second: Sequence[float], seeds: Sequence[int | 
 
 
 def _space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: float) -> list[Row]:
-    """One row a space, with an interval over orders."""
     rows: list[Row] = []
     for space in sweep.spaces:
         fixed, oracle = sweep.fixed(space, capacity, weight), sweep.oracle(space, capacity)
@@ -97,7 +94,6 @@ def _space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: fl
 def _pair_rows(
     stream: str, views: int, oracle: _Gains, fixed: _Gains, seeds: Sequence[int | None]
 ) -> list[Row]:
-    """One row for every two spaces."""
     rows: list[Row] = []
     for pair in combinations(oracle, 2):
         cells: list[str] = []
@@ -157,7 +153,6 @@ def _widen(axes: Any) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """A figure of G* and one of the fixed gain; a table of ranges and one of pairs."""
     plan = work.plan
     capacity, weight, spaces = plan.grids.capacity, plan.grids.weight, _spaces(plan)
     oracle: dict[str, dict[str, list[float]]] = {}
@@ -200,7 +195,6 @@ def _make(work: Work) -> Sequence[Artifact]:
 
 
 def _missing(plan: Plan) -> str:
-    """A spread needs streams of other classes and several orders."""
     if not plan.group("domain"):
         return "there is no stream of group domain"
     return "" if len(plan.seeds.orders) > 1 else "one order has no spread"
@@ -217,7 +211,6 @@ EXPERIMENT = Experiment(
 
 
 def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, _Gains]) -> Figure:
-    """The same drawing of one quantity."""
     pair = plan.spaces.deployed, plan.spaces.strong
     found = {name: _compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
     close = [stream for stream, answer in found.items() if answer == "yes"]

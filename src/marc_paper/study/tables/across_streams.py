@@ -15,9 +15,8 @@ from marc.replay.sweep import Score
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "across-streams"
 _FEWEST = 3
@@ -58,7 +57,6 @@ class _Found:
 
 
 def _value_row(stream: str, found: _Found) -> Row:
-    """What is measured on one stream."""
     return (
         *(stream, str(found.views), found.geometry.n_images),
         *found.measures.values(),
@@ -68,7 +66,6 @@ def _value_row(stream: str, found: _Found) -> Row:
 
 
 def _correlation_rows(streams: Mapping[str, _Found]) -> list[Row]:
-    """How each measure ranks the streams."""
     fixed = [each.fixed.gain for each in streams.values()]
     oracle = [each.oracle.gain for each in streams.values()]
     rows: list[Row] = []
@@ -79,7 +76,6 @@ def _correlation_rows(streams: Mapping[str, _Found]) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The values on each stream, and their correlations over the streams."""
     plan = work.plan
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
     streams = {}
@@ -92,12 +88,7 @@ def _make(work: Work) -> Sequence[Table]:
             sweep.fixed(space, capacity, weight),
             sweep.oracle(space, capacity),
         )
-    settings = {
-        "space": space,
-        "capacity": capacity,
-        "weight": weight,
-        "seeds": plan.seeds.orders,
-    }
+    settings = {"space": space, "capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
     return [
         Table(
             name=_NAME,
@@ -124,7 +115,6 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _missing(plan: Plan) -> str:
-    """A correlation over streams needs several."""
     if len(_streams(plan)) >= _FEWEST:
         return ""
     return f"streams are ranked, and there are fewer than {_FEWEST} of main, shift and domain"

@@ -13,8 +13,7 @@ from marc.report.text import percent
 from marc_paper.analysis.batch_regrets import BatchRegret
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "batches"
 _MEASURES = (PURITY, PSEUDO_PURITY)
@@ -27,7 +26,6 @@ _COLUMNS = columns(
 
 
 def _batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
-    """One row a size, and one for all images."""
     rows: list[Row] = [
         (stream, measure, str(size), Estimate.within(correlation), judged.zero_regret[size])
         for size, correlation in judged.rank_correlation.items()
@@ -37,7 +35,6 @@ def _batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """One table over the main streams."""
     plan = work.plan
     capacity, draws = plan.grids.capacity, plan.draws
     rows: list[Row] = []

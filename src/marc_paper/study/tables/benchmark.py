@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from marc.errors import MarcError
+from marc.peers.cards import MethodCard
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.benchmark_methods import method_table
 from marc_paper.study.tables.over_orders import (
     Runs,
     averages,
+    card_of,
     difference,
     marc_settings,
     mean_accuracy,
@@ -27,7 +27,46 @@ from marc_paper.study.tables.over_orders import (
     span,
     views_of,
 )
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+
+_METHOD_COLUMNS = columns(
+    "method | order | sees | views | second encoder | settings here | tuned by its authors"
+)
+
+_ORDER = {True: "answers, then stores", False: "stores, then answers", None: "stores nothing"}
+
+
+def _method_row(plan: Plan, card: MethodCard) -> Row:
+    if card.name == "marc":
+        settings = "the paper's, the same for all streams"
+    elif "published" in peer_settings(plan, card.name):
+        settings = f"published for {plan.benchmark.published}"
+    else:
+        settings = "its defaults"
+    return (
+        card.name,
+        _ORDER[card.reads_before_writes],
+        {"image": "one image", "batch": "a batch", "stream": "the whole stream"}[card.sees],
+        card.views,
+        "yes" if "space" in card.needs else "no",
+        settings,
+        card.tuned,
+    )
+
+
+def _method_table(plan: Plan, name: str, answers: tuple[str, ...]) -> Table:
+    methods = [method for method in plan.benchmark.methods if method != "marc"]
+    return Table(
+        name=name,
+        title="What the methods use",
+        caption="Order: whether an image is answered before it is stored. Sees: what is answered "
+        "together. A method that stores first, sees more than one image, or was tuned on labels "
+        "is not matched with one that does not.",
+        columns=_METHOD_COLUMNS,
+        rows=tuple(_method_row(plan, card_of(method)) for method in (*methods, "marc")),
+        answers=answers,
+    )
+
 
 _NAME = "benchmark"
 _ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
@@ -82,7 +121,6 @@ def _entries(plan: Plan, streams: Sequence[str]) -> list[_Entry]:
 def _run_rows(
     plan: Plan, streams: Sequence[str], lines: Sequence[_Entry], found: _Found
 ) -> list[Row]:
-    """A row for each entry on each stream; entries that agree there are one row."""
     rows: list[Row] = []
     for stream in streams:
         for place, entry in enumerate(lines):
@@ -143,7 +181,6 @@ def _advantage(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """A table for each kind of streams that the plan has, and one of the methods."""
     plan = work.plan
     tables = []
     for name, groups in _TABLES.items():
@@ -154,7 +191,7 @@ def _make(work: Work) -> Sequence[Table]:
         found, refusals = _answers(work, streams, lines)
         rows = _run_rows(plan, streams, lines, found) + _mean_rows(plan, streams, lines, found)
         tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
-    return [*tables, method_table(plan, f"{_NAME}-methods", _ANSWERS)]
+    return [*tables, _method_table(plan, f"{_NAME}-methods", _ANSWERS)]
 
 
 def _answers(

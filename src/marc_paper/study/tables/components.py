@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marc_paper.study.artifacts import Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,
@@ -22,7 +21,7 @@ from marc_paper.study.tables.over_orders import (
     mean_accuracy,
     over_orders,
 )
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "components"
 _REDUCED, _STRICT = "reduced system", "strict one memory"
@@ -57,7 +56,6 @@ _COLUMNS = columns(
 
 
 def _component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]]) -> list[Row]:
-    """A row for each step; several streams are averaged. Each has its runs by step."""
     rows: list[Row] = []
     for step in _STEPS:
         runs = [each[step] for each in streams]
@@ -81,7 +79,6 @@ def _component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]]
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of steps."""
     plan = work.plan
     streams = plan.group("main", "shift")
     runs = {stream: _runs(work, stream, 1) for stream in streams}

@@ -21,10 +21,9 @@ from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import ceilings
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.selection_rules import candidate_sets
-from marc_paper.study.work import Work, main_pieces
+from marc_paper.study.tables.selection import candidate_sets
+from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "composite"
 _KAPPA = 10
@@ -136,7 +135,6 @@ def _composite_rows(named: str, streams: Mapping[str, _Geometries]) -> list[Row]
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """One table over the main streams."""
     plan, capacity = work.plan, work.plan.grids.capacity
     streams = {
         name: (
@@ -171,7 +169,6 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _missing(plan: Plan) -> str:
-    """A fit says nothing where there is no stream to try it on."""
     if len(plan.group("main")) > 1:
         return ""
     return "a fit is tried on another stream of group main, and there is none"
@@ -188,7 +185,6 @@ EXPERIMENT = Experiment(
 
 
 def _inside(low: float, high: float) -> float:
-    """A value between two ends."""
     return (2 * low or 1.0) if math.isinf(high) else (low + high) / 2
 
 

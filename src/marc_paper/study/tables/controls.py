@@ -19,11 +19,10 @@ from marc.replay.sweep import Score, Sweep, best_setting
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import sources_of
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import over_orders
 from marc_paper.study.tables.paired import envelope_interval
-from marc_paper.study.work import Piece, Work, main_pieces, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, main_pieces, run_pieces
 
 _NAME = "controls"
 _SPAN = "span"
@@ -50,7 +49,6 @@ _PARALLEL_COLUMNS = columns(
 def _control_rows(
     stream: str, sweeps: Mapping[str, Sweep], geometry: Mapping[str, Geometry], plan: Plan
 ) -> list[Row]:
-    """One row for each control of a stream, then the span of their gains."""
     sweep = sweeps[stream]
     sources = [sweeps[name] for name in sources_of(sweeps, stream)]
     ceilings: list[float] = []
@@ -89,7 +87,6 @@ def _ceiling(sweep: Sweep, best: Score, plan: Plan) -> Estimate:
 
 
 def _all_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
-    """One row a space at its best capacity in the first order, the lowest ceiling first."""
     first = sweep.of_orders(sweep.seeds[:1])
     scores = [first.oracle(space) for space in first.spaces]
     return [
@@ -124,7 +121,6 @@ def _parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The controls, every space at its best capacity, and single against parallel memories."""
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
     controls: list[Row] = []

@@ -17,9 +17,8 @@ from marc_paper.analysis.batch_regrets import BatchValues
 from marc_paper.analysis.regrets import Choice, choice_of, score
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
 
 _NAME = "correlations"
 _NEAR = (0.2, 0.6)
@@ -31,7 +30,6 @@ _Gains = dict[str, float]
 
 
 def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
-    """How each measure ranks ceilings and best capacities of the spaces in `batches`."""
     best = {space: sweep.oracle(space) for space in batches.spaces}
     ceilings = {space: found.gain for space, found in best.items()}
     capacities = {space: float(found.capacity) for space, found in best.items()}
@@ -47,7 +45,6 @@ def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
 
 
 def _interval_rows(stream: str, gains: _Gains, batches: BatchValues) -> list[Row]:
-    """How each measure ranks gains, on all images and on the largest batches."""
     return [
         (
             *(stream, rule, len(gains)),
@@ -107,11 +104,7 @@ def _parts_by_gain(gains: _Gains) -> dict[str, _Gains]:
 
 
 def _check_rows(
-    stream: str,
-    predictor: str,
-    sweep: Sweep,
-    geometry: Mapping[str, Geometry],
-    capacity: int,
+    stream: str, predictor: str, sweep: Sweep, geometry: Mapping[str, Geometry], capacity: int
 ) -> list[Row]:
     """How purity ranks each set of candidates in the first order."""
     rows: list[Row] = []
@@ -129,7 +122,6 @@ def _check_rows(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Controls on batches, every order, parts of the spaces, and every space on batches."""
     plan = work.plan
     capacity, spaces, main = plan.grids.capacity, plan.spaces.all, plan.group("main")
     rows: dict[str, list[Row]] = {name: [] for name in ("controls", "orders", "checks", "all")}

@@ -15,8 +15,7 @@ from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
-from marc_paper.study.experiment import Experiment, needs_two
-from marc_paper.study.work import Work, main_pieces
+from marc_paper.study.work import Experiment, Work, main_pieces, needs_two
 
 _NAME = "joint-choice"
 _ALL, _WITHOUT_OWN = "all", "without the predictor's own"
@@ -67,7 +66,6 @@ def _choice_row(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """One table over the main streams."""
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
     rows: list[Row] = []

@@ -13,10 +13,9 @@ import numpy as np
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "large-views"
 
@@ -42,7 +41,6 @@ def _dispersion_ratio(change: float, *deviations: float | None) -> float | None:
 
 
 def _capacity_row(stream: str, sides: _Capacities) -> Row:
-    """One stream at two capacities."""
     first, second = (each.correct[DEPLOYED] for each in sides)
     cells = [Estimate.over_orders(each.mean(axis=1).tolist()) for each in (first, second)]
     change = Estimate.paired(second, first)
@@ -67,7 +65,6 @@ def _mean_row(streams: Sequence[_Capacities]) -> Row:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of domain streams at their most views."""
     plan = work.plan
     grids, arm = plan.grids, deployed_arm(plan)
     found = {
@@ -104,7 +101,6 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _missing(plan: Plan) -> str:
-    """Why this plan cannot answer."""
     if plan.grids.capacity == plan.grids.benchmark_capacity:
         return f"grids.capacity and grids.benchmark_capacity are both {plan.grids.capacity}"
     return "" if _streams(plan) else "no stream of group domain has several views"
@@ -121,6 +117,5 @@ EXPERIMENT = Experiment(
 
 
 def _streams(plan: Plan) -> Mapping[str, int]:
-    """Domain streams with several views, and how many that is."""
     most = {stream: plan.most_views(stream) for stream in plan.group("domain")}
     return {stream: views for stream, views in most.items() if views > 1}

@@ -13,11 +13,10 @@ from typing import Any
 from marc.stats import mcnemar_log10
 from marc_paper.study.answers import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders, peer_settings
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "matched-orders"
 _WORDS: dict[Word, str] = {"fixed": _NAME, "oracle": f"{_NAME}-oracle"}
@@ -39,7 +38,6 @@ def _columns(word: Word) -> tuple[Column, ...]:
 
 
 def _order_row(order: str, ours: Answers, theirs: Answers) -> Row:
-    """Both systems over one order; discordant images are those that one of them alone has right."""
     counts = changes(ours.correct, theirs.correct)
     return (
         order,
@@ -56,9 +54,7 @@ def _pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
     """All orders together: an interval over images, and one over orders if there are several."""
     empty = (None,) * (2 + len(theirs.answers[0].chosen))
     accuracies = (ours.no_memory, ours.accuracy, theirs.no_memory, theirs.accuracy)
-    rows: list[Row] = [
-        ("pooled, clustered by image", *accuracies, ours.against(theirs), *empty),
-    ]
+    rows: list[Row] = [("pooled, clustered by image", *accuracies, ours.against(theirs), *empty)]
     if len(ours.answers) > 1:
         advantages: list[float] = (ours.correct.mean(axis=1) - theirs.correct.mean(axis=1)).tolist()
         mean = Estimate.across_orders(advantages)
@@ -67,7 +63,6 @@ def _pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The comparison at fixed weights, and at those of an oracle."""
     plan = work.plan
     views = plan.graph_views(plan.main)
     ours = over_orders(work, plan.main, "marc", views, **_ours(plan))

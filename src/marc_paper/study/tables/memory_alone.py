@@ -13,11 +13,10 @@ from typing import Any
 
 from marc.stats import mcnemar_log10
 from marc_paper.study.artifacts import Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs, over_orders
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "memory-alone"
 _NO_MEMORY = "no memory"
@@ -29,7 +28,6 @@ _COLUMNS = columns(
 
 
 def _spaces_of(plan: Plan) -> tuple[str, ...]:
-    """The spaces that are compared, each once."""
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.deployed, plan.spaces.strong)))
 
 
@@ -49,7 +47,6 @@ def _alone_row(stream: str, space: str, runs: Runs) -> Row:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table over the main streams."""
     plan = work.plan
     rows: list[Row] = []
     for stream in plan.group("main"):
@@ -91,12 +88,7 @@ def _pieces(plan: Plan) -> list[Piece]:
 
 def _settings(plan: Plan, space: str) -> dict[str, Any]:
     # any weight above 0 gives the same answers
-    return {
-        "space": space,
-        "capacity": plan.grids.capacity,
-        "weight": 1.0,
-        "use_base": False,
-    }
+    return {"space": space, "capacity": plan.grids.capacity, "weight": 1.0, "use_base": False}
 
 
 EXPERIMENT = Experiment(

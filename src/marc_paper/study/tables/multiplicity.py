@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "multiplicity"
 _LISTED = 60
@@ -124,7 +123,6 @@ def _undetected_rows(tests: Sequence[_PairedTest]) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The family as a whole, stream by stream, and its tests without a detectable effect."""
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
     tests: list[_PairedTest] = []

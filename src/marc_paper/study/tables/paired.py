@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Draws
-from marc_paper.study.work import Work, sweep_pieces
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "paired"
 
@@ -88,7 +87,6 @@ def _paired_rows(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """A table of the main streams, and one of the others where there are any."""
     plan = work.plan
     main = plan.group("main")
     others = [name for name in plan.streams if name not in main]

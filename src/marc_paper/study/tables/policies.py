@@ -11,7 +11,6 @@ from typing import Any
 
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,
@@ -20,7 +19,7 @@ from marc_paper.study.tables.over_orders import (
     mean_accuracy,
     over_orders,
 )
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "policies"
 _USUAL = "entropy"
@@ -52,7 +51,6 @@ def _policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> 
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of policies."""
     plan = work.plan
     runs = {
         policy: [

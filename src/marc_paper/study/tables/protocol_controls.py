@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from marc_paper.study.artifacts import Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import marc_settings, over_orders
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "protocol-controls"
 
@@ -61,7 +60,6 @@ def _controls(plan: Plan) -> list[_Control]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of controls."""
     plan = work.plan
     rows: list[Row] = []
     for control in _controls(plan):

@@ -28,9 +28,8 @@ from marc_paper.study.budgets import (
     read_budget,
     shared_share,
 )
-from marc_paper.study.experiment import Experiment, needs_views
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, needs_views
 
 _NAME = "repairs"
 _COSTS = (
@@ -86,7 +85,6 @@ def _views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[
 
 
 def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> list[Row]:
-    """One row a source, after the reference (N,) itself."""
     base = float(reference.mean())
     rows: list[Row] = [("reference", "1", None, None, base, base, 0, 0, 0.0)]
     for source in sources:
@@ -159,7 +157,6 @@ def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Repairs and regressions of every source, what two share, and what two cover."""
     plan = work.plan
     stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
     one, many = (read_budget(work, stream, views, arms, capacity) for views in _ends(plan))

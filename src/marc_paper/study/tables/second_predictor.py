@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
     Runs,
@@ -21,7 +20,7 @@ from marc_paper.study.tables.over_orders import (
     over_orders,
     span,
 )
-from marc_paper.study.work import Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "second-predictor"
 _ANSWERS = ("tab:ood", "sec:s_substitution")
@@ -58,7 +57,6 @@ def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> l
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of streams that another predictor sees."""
     plan = work.plan
     streams = plan.group("predictor")
     settings = _settings(plan)
@@ -98,7 +96,6 @@ def _pieces(plan: Plan) -> list[Piece]:
 
 
 def _missing(plan: Plan) -> str:
-    """Another predictor is a group of streams of its own."""
     return "" if plan.group("predictor") else "there is no stream of group predictor"
 
 

@@ -17,9 +17,8 @@ from marc_paper.study.budgets import (
     read_budget,
     view_notes,
 )
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Piece, Work
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "splits"
 _GROUPS = ("main", "shift", "domain", "extra")
@@ -56,7 +55,6 @@ def _first_order(budget: Budget) -> Budget:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Every stream in the first order, as the paper has it, and over all orders."""
     plan = work.plan
     first: list[Row] = []
     every: list[Row] = []
@@ -102,7 +100,6 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _missing(plan: Plan) -> str:
-    """Why no stream can answer."""
     if plan.grids.few_views < 2:
         return f"grids.few_views is {plan.grids.few_views}, and few views are two or more"
     return "" if _streams(plan) else "no stream of this plan has several views"

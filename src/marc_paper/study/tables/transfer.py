@@ -19,9 +19,8 @@ from marc.stats import spearman
 from marc_paper.analysis.regrets import score
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import PURITY, mean_known, sources_of
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
 
 _NAME = "transfer"
 _ANSWERS = ("tab:s_transfer", "sec:s_transfer")
@@ -83,7 +82,6 @@ def _transfer(
 
 
 def _cell_rows(found: _Transfer) -> list[Row]:
-    """One row a space."""
     rows: list[Row] = []
     for space, purity in found.purity.items():
         oracle, held_out = found.oracle[space], found.held_out[space]
@@ -117,7 +115,6 @@ def _ranked_row(found: _Transfer) -> Row:
 
 
 def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
-    """All cells of one way to choose."""
     cells = [(each, space) for each in found for space in each.purity]
     costs = [float(np.mean(each.costs(space))) for each, space in cells]
     gains = [each.held_out[space].gain for each, space in cells]
@@ -150,7 +147,6 @@ def _families(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The cells of each family, the ranks on each stream, and a summary."""
     by_family = {name: _transfers(work, name, each) for name, each in _families(work.plan).items()}
     known = {name: found for name, found in by_family.items() if found}
     capacity = work.plan.grids.capacity
@@ -198,7 +194,6 @@ def _pieces(plan: Plan) -> list[Piece]:
 
 
 def _missing(plan: Plan) -> str:
-    """Nothing can be chosen elsewhere where no group has two streams."""
     if _families(plan):
         return ""
     return "weights are chosen on another stream of the groups main, shift or domain: there is none"
