@@ -174,6 +174,18 @@ class Plan:
         """M of comparisons of spaces: few for streams of other classes, one for all others."""
         return self.few_views(stream) if self.streams[stream].group in ("domain", "extra") else 1
 
+    def protocol(self, names: str, **more: Any) -> dict[str, Any]:
+        """Settings of a controlled comparison by name; `more` adds some or replaces them."""
+        known = {
+            "stream": self.main,
+            "space": self.spaces.deployed,
+            "capacity": self.grids.capacity,
+            "weight": self.grids.weight,
+            "views": 1,
+            "seeds": self.seeds.orders,
+        }
+        return {name: known[name] for name in names.split()} | more
+
     def as_data(self) -> dict[str, Any]:
         """The plan with all its defaults, for a record."""
         return dataclasses.asdict(self)

@@ -176,12 +176,7 @@ def _make(work: Work) -> Sequence[Artifact]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("fig:hazard",),
-            settings={
-                "space": space,
-                "capacity": capacity,
-                "weight": weight,
-                "seeds": plan.seeds.orders,
-            },
+            settings=plan.protocol("space capacity weight seeds"),
         ),
     ]
 

@@ -255,12 +255,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         ),
         rows=tuple(rows),
         answers=(_LABEL,),
-        settings={
-            "capacity": grids.capacity,
-            "weight": grids.weight,
-            "views": 1,
-            "seeds": plan.seeds.orders[:1],
-        },
+        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
     )
 
 

@@ -281,12 +281,7 @@ def _table(plan: Plan, rows: Sequence[Row], about: str) -> Table:
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=_ANSWERS,
-        settings={
-            "capacity": plan.grids.capacity,
-            "weight": plan.grids.weight,
-            "views": 1,
-            "seeds": plan.seeds.orders[:1],
-        },
+        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
     )
 
 

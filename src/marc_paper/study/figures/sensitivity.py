@@ -197,13 +197,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         ),
         rows=tuple(rows),
         answers=tuple(_LABELS.values()),
-        settings={
-            "capacity": plan.grids.capacity,
-            "weight": plan.grids.weight,
-            **_USUAL,
-            "views": 1,
-            "seeds": plan.seeds.orders,
-        },
+        settings={**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")},
     )
 
 

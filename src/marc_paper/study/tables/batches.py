@@ -58,12 +58,9 @@ def _make(work: Work) -> Sequence[Table]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_bootstrap_selection",),
-            settings={
-                "capacity": capacity,
-                "views": 1,
-                "seeds": plan.seeds.orders[:1],
-                "draws": draws.batches,
-            },
+            settings=plan.protocol(
+                "capacity views seeds", seeds=plan.seeds.orders[:1], draws=draws.batches
+            ),
             notes=tuple(notes),
         )
     ]

@@ -270,9 +270,7 @@ def _table(
         answers=_ANSWERS[:2] if name == _NAME else _ANSWERS[2:],
         settings={
             "capacity": capacity,
-            "weight": plan.grids.weight,
-            "seeds": plan.seeds.orders,
-            "published": plan.benchmark.published,
+            **plan.protocol("weight seeds", published=plan.benchmark.published),
         },
         notes=tuple(refusals),
     )

@@ -105,9 +105,7 @@ def _make(work: Work) -> Sequence[Table]:
             answers=("tab:s_components_ood",),
             settings={
                 **settings,
-                "seeds": plan.seeds.orders,
-                "negative_weight": _NEGATIVE_WEIGHT,
-                "gamma": _GAMMA,
+                **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA),
             },
         )
     ]

@@ -160,13 +160,7 @@ def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:swap",),
-        settings={
-            "capacity": capacity,
-            "weight": weight,
-            "views": 1,
-            "seeds": plan.seeds.orders,
-            "bootstraps": plan.draws.bootstraps,
-        },
+        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
         notes=("G^tr is missing where no other main stream has other images.",)
         if any(row[-2] is None for row in rows)
         else (),

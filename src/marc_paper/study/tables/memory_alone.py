@@ -67,12 +67,7 @@ def _make(work: Work) -> Sequence[Table]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_cachealone",),
-            settings={
-                "capacity": plan.grids.capacity,
-                "views": 1,
-                "seeds": plan.seeds.orders,
-                "use_base": False,
-            },
+            settings=plan.protocol("capacity views seeds", use_base=False),
             notes=("Without evidence, as for the first image, the first class is answered.",),
         )
     ]

@@ -128,7 +128,7 @@ def _make(work: Work) -> Sequence[Table]:
     tests: list[_PairedTest] = []
     for stream in plan.streams:  # one sweep is held at a time
         tests += _paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
-    settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
+    settings = plan.protocol("capacity weight views seeds")
     tables = [_procedures(tests, settings), _streams(tests, settings)]
     if any(test.includes_zero for test in tests):
         tables.append(_undetected(tests, settings))

@@ -115,13 +115,7 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:s_ci_spaces16",),
-        settings={
-            "capacity": capacity,
-            "weight": weight,
-            "views": 1,
-            "seeds": plan.seeds.orders,
-            "bootstraps": plan.draws.bootstraps,
-        },
+        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
     )
 
 

@@ -90,12 +90,7 @@ def _make(work: Work) -> Sequence[Table]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_protocol_controls",),
-            settings={
-                "stream": plan.main,
-                "weight": plan.grids.weight,
-                "views": 1,
-                "seeds": plan.seeds.orders,
-            },
+            settings=plan.protocol("stream weight views seeds"),
             notes=(
                 "At one view the entropy of the released TDA is that of the posterior.",
                 "The retrieval-aware priority is minus the entropy of softmax(b + w L). What it "

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
@@ -84,7 +83,7 @@ def _make(work: Work) -> Sequence[Table]:
         geometry = work.geometry(stream, plan.spaces.all)
         rows += _space_rows(stream, sweep, geometry, capacity, weight)
         summary += _summary_rows(stream, sweep, geometry, capacity)
-    settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
+    settings = plan.protocol("capacity weight views seeds")
     return [
         Table(
             name=_NAME,
@@ -207,7 +206,7 @@ def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Ta
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=_ANSWERS,
-        settings=_settings(plan),
+        settings=plan.protocol("capacity weight views seeds"),
         notes=tuple(notes),
     )
 
@@ -223,19 +222,9 @@ def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Tabl
         columns=_RANKED,
         rows=tuple(rows),
         answers=_ANSWERS,
-        settings=_settings(plan),
+        settings=plan.protocol("capacity weight views seeds"),
         notes=tuple(notes),
     )
-
-
-def _settings(plan: Plan) -> dict[str, Any]:
-    grids = plan.grids
-    return {
-        "capacity": grids.capacity,
-        "weight": grids.weight,
-        "views": 1,
-        "seeds": plan.seeds.orders,
-    }
 
 
 def _transformed_pieces(plan: Plan) -> list[Piece]:
