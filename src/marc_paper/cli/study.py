@@ -12,7 +12,7 @@ from marc.cli import console
 from marc.errors import MarcError, one_of
 from marc.report.text import duration
 from marc.results.folder import CONFIG
-from marc_paper.study.estimate import Foreseen, foresee
+from marc_paper.study.estimate import StudyCost, estimate_cost
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import INDEX, StudyFolder
 from marc_paper.study.make import FAILED, MADE, MISSING, THERE, Outcome
@@ -47,7 +47,7 @@ def study_as_asked(options: Asked) -> int:
     if options.dry_run:
         names = [each.name for each in asked if folder.record(each.name)]
         with console.notes():
-            expected = foresee(read, asked, [] if options.force else names)
+            expected = estimate_cost(read, asked, [] if options.force else names)
         _tell_foreseen(read, folder, expected, json=options.json)
         return 0
     started = time.monotonic()
@@ -154,7 +154,7 @@ def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[s
     }
 
 
-def _tell_foreseen(plan: Plan, folder: StudyFolder, expected: Foreseen, *, json: bool) -> None:
+def _tell_foreseen(plan: Plan, folder: StudyFolder, expected: StudyCost, *, json: bool) -> None:
     """What would be made, and about how long it would take."""
     place, rows = folder.path, expected.rows
     if json:

@@ -62,16 +62,16 @@ def cell_text(cell: Cell, unit: Unit) -> str:
     return text
 
 
-def cell_latex(cell: Cell, unit: Unit) -> str:
+def _cell_latex(cell: Cell, unit: Unit) -> str:
     r"""A cell for LaTeX: numbers in mathematics, a deviation as a subscript.
 
-    >>> cell_latex(Estimate(0.6014, sd=0.0038), "percent"), cell_latex("50 % & more", "text")
+    >>> _cell_latex(Estimate(0.6014, sd=0.0038), "percent"), cell_latex("50 % & more", "text")
     ('$60.14_{\\pm 0.38}$', '50 \\% \\& more')
     """
     if _is_empty(cell):
         return "---"
     if isinstance(cell, str) or unit == "text":
-        return latex_text(str(cell))
+        return _latex_text(str(cell))
     estimate = cell if isinstance(cell, Estimate) else Estimate(float(cell))  # type: ignore[arg-type]
     text = _latex_number(_PRINT[unit](estimate.value))
     if estimate.sd is not None:
@@ -95,7 +95,7 @@ def _latex_number(text: str) -> str:
     return digits + power + (f"\\,\\mathrm{{{unit}}}" if unit else "")
 
 
-def latex_text(text: str) -> str:
+def _latex_text(text: str) -> str:
     """Text with the signs that LaTeX reads as commands written out."""
     signs = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
     plain = "".join(signs.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)
@@ -112,8 +112,8 @@ def latex_text(text: str) -> str:
     return plain
 
 
-def plain_headings(column: Column) -> list[str]:
-    """Headings of the plain columns that `plain_values` fills."""
+def _plain_headings(column: Column) -> list[str]:
+    """Headings of the plain columns that `_plain_values` fills."""
     if column.unit == "text":
         return [column.heading]
     unit = {"percent": "percent", "points": "points", "seconds": "s"}.get(column.unit, "")
@@ -121,7 +121,7 @@ def plain_headings(column: Column) -> list[str]:
     return [name, f"{name}: sd", f"{name}: low", f"{name}: high"]
 
 
-def plain_values(cell: Cell, unit: Unit) -> list[str]:
+def _plain_values(cell: Cell, unit: Unit) -> list[str]:
     """A cell as plain values in the printed unit: the number, its deviation, its interval."""
     if unit == "text":
         return ["" if cell is None else str(cell)]
@@ -186,9 +186,9 @@ def _as_json(table: Table, about: Mapping[str, Any]) -> str:
 def _as_csv(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    heads = [name for column in table.columns for name in plain_headings(column)]
+    heads = [name for column in table.columns for name in _plain_headings(column)]
     rows = [
-        [v for cell, c in zip(row, table.columns, strict=True) for v in plain_values(cell, c.unit)]
+        [v for cell, c in zip(row, table.columns, strict=True) for v in _plain_values(cell, c.unit)]
         for row in table.rows
     ]
     # a deviation or an interval that no row has needs no column
@@ -204,14 +204,14 @@ def _as_csv(table: Table) -> str:
 def _as_latex(table: Table) -> str:
     """A table environment that needs booktabs alone."""
     sides = "".join(_latex_side(table, place) for place in range(len(table.columns)))
-    head = " & ".join(latex_text(plain_headings(column)[0]) for column in table.columns)
+    head = " & ".join(_latex_text(_plain_headings(column)[0]) for column in table.columns)
     rows = [
         " & ".join(
-            cell_latex(cell, column.unit) for cell, column in zip(row, table.columns, strict=True)
+            _cell_latex(cell, column.unit) for cell, column in zip(row, table.columns, strict=True)
         )
         for row in table.rows
     ]
-    caption = latex_text(" ".join([f"{table.title}.", table.caption, *table.notes]))
+    caption = _latex_text(" ".join([f"{table.title}.", table.caption, *table.notes]))
     lines = [
         "% needs \\usepackage{booktabs}",
         "\\begin{table}",

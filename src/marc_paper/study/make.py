@@ -109,7 +109,7 @@ def study(
     plan: Plan,
     folder: StudyFolder,
     experiments: Sequence[Experiment],
-    everything: Sequence[Experiment],
+    all_experiments: Sequence[Experiment],
     *,
     force: bool = False,
     on_progress: OnProgress | None = None,
@@ -121,10 +121,10 @@ def study(
         plan: what to study.
         folder: where; it also keeps the shared work.
         experiments: which are asked for.
-        everything: all there are, for the page.
-        force: make the asked ones anew; shared work that still holds is kept.
-        on_progress: is told about shared work.
-        on_outcome: is told when an experiment is done.
+        all_experiments: all there are, for the page.
+        force: make the asked ones again; shared work that still holds stays.
+        on_progress: is called for shared work.
+        on_outcome: is called when an experiment is done.
     """
     streams = OpenStreams(plan, {}, on_progress)
     possible = [each for each in experiments if not each.missing(plan)]
@@ -138,7 +138,7 @@ def study(
             outcome = _one(plan, folder, work, experiment, force=force)
             outcomes.append(outcome)
             on_outcome(outcome)
-            write_whole(folder.path / INDEX, _render(plan, folder, everything).encode())
+            write_whole(folder.path / INDEX, _render(plan, folder, all_experiments).encode())
     return outcomes
 
 

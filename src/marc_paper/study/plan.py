@@ -22,7 +22,7 @@ from marc.replay.weights import check_weights
 from marc.spaces.calibration import REPLICATES, SIZES
 from marc.types import CAPACITIES, WEIGHTS
 
-GROUPS = {
+_GROUPS = {
     "main": "retrieval spaces are compared here; the first is the stream of most tables",
     "shift": "further shifts of the same classes",
     "domain": "streams of other classes",
@@ -50,7 +50,7 @@ class StreamEntry:
 
 @final
 @dataclass(frozen=True)
-class Spaces:
+class _Spaces:
     """The retrieval spaces, and the part that some of them play."""
 
     all: tuple[str, ...]
@@ -66,7 +66,7 @@ class Spaces:
 
 @final
 @dataclass(frozen=True)
-class Grids:
+class _Grids:
     """Values that are tried, and those at which other things are varied."""
 
     capacities: tuple[int, ...] = CAPACITIES
@@ -90,7 +90,7 @@ class Grids:
 
 @final
 @dataclass(frozen=True)
-class Seeds:
+class _Seeds:
     """Orders and draws."""
 
     orders: tuple[int, ...] = (0, 1, 2)
@@ -111,7 +111,7 @@ class Draws:
 
 @final
 @dataclass(frozen=True)
-class Benchmark:
+class _Benchmark:
     """Methods that are compared, each at its own defaults or at those of one published table."""
 
     methods: tuple[str, ...] = ("zero-shot", "zero", "tda", "boostadapter", "dmn-zs", "cosmic")
@@ -137,12 +137,12 @@ class Plan:
     title: str
     predictor: str
     streams: Mapping[str, StreamEntry]
-    spaces: Spaces
+    spaces: _Spaces
     prompts: str = ""
-    grids: Grids = field(default_factory=Grids)
-    seeds: Seeds = field(default_factory=Seeds)
+    grids: _Grids = field(default_factory=_Grids)
+    seeds: _Seeds = field(default_factory=_Seeds)
     draws: Draws = field(default_factory=Draws)
-    benchmark: Benchmark = field(default_factory=Benchmark)
+    benchmark: _Benchmark = field(default_factory=_Benchmark)
     timing: Timing = field(default_factory=Timing)
 
     def group(self, *names: str) -> tuple[str, ...]:
@@ -165,6 +165,10 @@ class Plan:
     def few_views(self, stream: str) -> int:
         """Few views, or as many as a stream has."""
         return min(self.grids.few_views, self.most_views(stream))
+
+    def anchors(self, stream: str) -> tuple[int, ...]:
+        """One view, few and many, each once."""
+        return tuple(sorted({1, self.few_views(stream), self.most_views(stream)}))
 
     def graph_views(self, stream: str) -> int:
         """The views of the comparison with COSMIC, or as many as a stream has."""
@@ -213,11 +217,11 @@ def read_plan(path: Path) -> Plan:
 def plan_from(data: Mapping[str, Any]) -> Plan:
     """A plan from the tables of a TOML file; unknown keys are errors."""
     tables: dict[str, type] = {
-        "spaces": Spaces,
-        "grids": Grids,
-        "seeds": Seeds,
+        "spaces": _Spaces,
+        "grids": _Grids,
+        "seeds": _Seeds,
         "draws": Draws,
-        "benchmark": Benchmark,
+        "benchmark": _Benchmark,
         "timing": Timing,
     }
     given = dict(data)
@@ -282,7 +286,7 @@ def _check(plan: Plan) -> None:
     if not plan.streams:
         raise MarcError("a plan needs streams", hint='[streams.NAME] source = "..." group = "main"')
     for name, entry in plan.streams.items():
-        one_of(f"group of streams.{name}", entry.group, GROUPS)
+        one_of(f"group of streams.{name}", entry.group, _GROUPS)
         integer(f"streams.{name}: views", entry.views, 1)
         if not re.fullmatch("[A-Za-z0-9_-]+", name):
             raise MarcError("a stream's name is ASCII letters, digits, - and _", got=repr(name))
@@ -311,7 +315,7 @@ def _check(plan: Plan) -> None:
         integer("draws.sizes", size, 11)  # more than ten neighbours
 
 
-def _check_grids(grids: Grids) -> None:
+def _check_grids(grids: _Grids) -> None:
     check_capacities(grids.capacities)
     check_weights(grids.weights)
     for name in ("views", "neighbors", "alphas", "betas", "dims"):

@@ -9,7 +9,7 @@ from marc.replay.replay import admit, history_of
 from marc.scores import kernel
 from marc.types import Trajectory
 from marc_paper.study import queries
-from marc_paper.study.queries import strongest_keys
+from marc_paper.study.figures.dominant_keys import _strongest_keys
 
 CAPACITIES = (1, 2, 4, 16)
 
@@ -45,7 +45,7 @@ def test_they_are_those_of_the_memory_at_each_position(
 ):
     monkeypatch.setattr(queries, "_BLOCK", block)
     keys = stream.features.keys(space)
-    found = strongest_keys(keys, history_of(trajectory, CAPACITIES, stream))
+    found = _strongest_keys(keys, history_of(trajectory, CAPACITIES, stream))
     np.testing.assert_array_equal(found, slow(keys, trajectory, CAPACITIES))
     assert (found[:, stream.order[0]] == -1).all()
     assert (found[:, stream.order[1:]] >= 0).all()
@@ -57,4 +57,6 @@ def test_equal_cosines_keep_the_lower_row(stream):
     labels = stream.row_labels[stream.order]
     trajectory = Trajectory(stream.order, labels, np.linspace(0, 1, len(stream)))
     history = history_of(trajectory, CAPACITIES, stream)
-    np.testing.assert_array_equal(strongest_keys(keys, history), slow(keys, trajectory, CAPACITIES))
+    np.testing.assert_array_equal(
+        _strongest_keys(keys, history), slow(keys, trajectory, CAPACITIES)
+    )

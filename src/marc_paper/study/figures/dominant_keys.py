@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.replay.lifetimes import History
 from marc.replay.replay import history_of
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, PALETTE
@@ -24,7 +25,7 @@ from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import first_order, none_chosen, strongest_keys, two_space_pieces
+from marc_paper.study.queries import first_order, none_chosen, two_space_pieces
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "dominant-keys"
@@ -46,6 +47,10 @@ _COLUMNS = columns(
     "true label true: percent | stored as base prediction: percent | none of these: percent",
     "median cosine: number | repaired at w: percent fixed",
 )
+
+
+_BLOCK = 2**22  # cosines of one block: 16 MiB
+_MOST = 1024  # queries of a block
 
 
 @final
@@ -172,6 +177,44 @@ def _legend(figure: Any) -> None:
     figure.legend(keys, _BANDS, loc="outside lower center", ncols=2, fontsize=8)
 
 
+def _strongest_keys(keys: NDArray[np.float32], history: History) -> Int:
+    """The nearest readable item of every query at every capacity, (capacities, N) by stored row.
+
+    -1 where the memory held nothing; equal cosines keep the lower row.
+
+    Args:
+        keys: unit features (N, D) of the space that is read.
+        history: what the memory held along one order, at some capacities.
+    """
+    strongest = np.full((len(history.last), len(keys)), -1)
+    by_time = np.argsort(history.time)
+    size = max(1, min(_MOST, _BLOCK // max(1, len(history.items))))
+    for start in range(0, len(by_time), size):
+        queries = by_time[start : start + size]
+        alive = history.between(start, start + len(queries))
+        if len(alive.items):
+            strongest[:, queries] = _of_block(keys, alive, queries, start)
+    return strongest
+
+
+def _of_block(keys: NDArray[np.float32], alive: History, queries: Int, start: int) -> Int:
+    """The same for the queries at positions from `start` on, (capacities, queries)."""
+    ascending = np.argsort(alive.items)  # the first of equal values is then the lower row
+    items, arrivals = alive.items[ascending], alive.arrivals[ascending]
+    cosines = keys[queries] @ keys[items].T
+    times = alive.time[queries][:, np.newaxis]
+    found = np.full((len(alive.last), len(queries)), -1)
+    for index, last in enumerate(alive.last[:, ascending]):
+        kept = np.flatnonzero((last > arrivals) & (last >= start))
+        if not len(kept):
+            continue
+        readable = (arrivals[kept] < times) & (times <= last[kept])
+        masked = np.where(readable, cosines[:, kept], -np.inf)
+        best = masked.argmax(axis=1)
+        found[index] = np.where(readable.any(axis=1), items[kept][best], -1)
+    return found
+
+
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
     sweep = work.sweep(plan.main, _spaces(plan))
@@ -188,7 +231,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     bands = {}
     for space in sweep.spaces:
         keys = features.keys(space)
-        strongest = strongest_keys(keys, history)[:, queries]
+        strongest = _strongest_keys(keys, history)[:, queries]
         votes = _votes_of(strongest, stored, labels, labels[queries], features.base.label[queries])
         cosines = np.array([(keys[queries] * keys[found]).sum(axis=1) for found in strongest])
         repaired = _repaired(sweep, space, plan)[:, queries]

@@ -45,7 +45,7 @@ class _Landscape:
     fixed: Interval
     """Gain at the weight of the plan, over images."""
     oracle: Interval
-    """Gain at the best weight of each order, over images, the weight chosen anew in each draw."""
+    """Gain at the best weight of each order, over images, the weight chosen again in each draw."""
 
 
 def _landscapes(
@@ -211,7 +211,7 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
         "(b) Purity of each space, with its 95 % interval over images. "
         f"(c) Gain at w = {grids.weight:g} (fixed), with a paired interval, and at the best weight "
         "of the grid in each order (oracle), with an interval over images drawn again, the weight "
-        "chosen anew each time.",
+        "chosen again each time.",
         draw=partial(_draw, grids.weights, grids.weight, found),
         answers=(_LABEL,) if stream == plan.main else (),
         data={

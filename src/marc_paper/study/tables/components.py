@@ -19,7 +19,6 @@ from marc_paper.study.tables.over_orders import (
     difference,
     marc_settings,
     mean_accuracy,
-    over_orders,
 )
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
@@ -132,6 +131,6 @@ def _settings(plan: Plan) -> dict[str, Any]:
 
 def _runs(work: Work, stream: str, views: int) -> dict[str, Runs]:
     return {
-        name: over_orders(work, stream, "marc", views, **_settings(work.plan), **step)
+        name: Runs.of(work, stream, "marc", views, **_settings(work.plan), **step)
         for name, step in _STEPS.items()
     }

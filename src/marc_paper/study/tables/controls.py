@@ -20,7 +20,7 @@ from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import sources_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import over_orders
+from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import envelope_interval
 from marc_paper.study.work import Experiment, Piece, Work, main_pieces, run_pieces
 
@@ -105,7 +105,7 @@ def _parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
     rows: list[Row] = []
     for settings in _parallel_settings(plan):
         capacity, weight = settings["capacity"], settings["weight"]
-        parallel = over_orders(work, stream, "marc", **settings)
+        parallel = Runs.of(work, stream, "marc", **settings)
         single = np.stack([sweep.correct(own, capacity, weight, seed) for seed in orders])
         rows.append(
             (
@@ -124,11 +124,11 @@ def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
     controls: list[Row] = []
-    everything: list[Row] = []
+    best_rows: list[Row] = []
     for stream, sweep in sweeps.items():
         geometry = work.geometry(stream, plan.spaces.all)
         controls += _control_rows(stream, sweeps, geometry, plan)
-        everything += _all_rows(stream, sweep, geometry)
+        best_rows += _all_rows(stream, sweep, geometry)
     return [
         _controls_table(plan, controls),
         Table(
@@ -138,7 +138,7 @@ def _make(work: Work) -> Sequence[Table]:
             "grids and are chosen with the labels of the stream; of equal gains the smaller K "
             "counts. The lowest ceiling first.",
             columns=_ALL_COLUMNS,
-            rows=tuple(everything),
+            rows=tuple(best_rows),
             answers=("tab:s_newspaces_results",),
             settings={"views": 1, "seeds": plan.seeds.orders[:1]},
         ),
@@ -154,7 +154,7 @@ def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
         caption="One view. K* has the highest mean over orders of the best gain over the grid of "
         "weights; of equal gains the smaller K counts. w* is the best weight there of the mean "
         "over orders; G* takes the best of each order. The interval of G* is over images, with "
-        f"the weight but not K* chosen anew in each draw; ± is over orders. At w = {weight:g} "
+        f"the weight but not K* chosen again in each draw; ± is over orders. At w = {weight:g} "
         "the weight is fixed, but K* was chosen with labels. G^tr: the weight is chosen on the "
         f"other main streams, all at K = {capacity}. Span: strongest minus weakest.",
         columns=_COLUMNS,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
+from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
 from marc_paper.study.work import Experiment, Work, sweep_pieces
@@ -66,11 +66,11 @@ def _mean_row(streams: Sequence[_Capacities]) -> Row:
 
 def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
-    grids, arm = plan.grids, deployed_arm(plan)
+    grids, arm = plan.grids, Arm.deployed(plan)
     found = {
         stream: (
-            read_budget(work, stream, views, [arm], grids.capacity),
-            read_budget(work, stream, views, [arm], grids.benchmark_capacity),
+            Budget.read(work, stream, views, [arm], grids.capacity),
+            Budget.read(work, stream, views, [arm], grids.benchmark_capacity),
         )
         for stream, views in _streams(plan).items()
     }

@@ -14,7 +14,7 @@ from marc.stats import mcnemar_log10
 from marc_paper.study.answers import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders, peer_settings
+from marc_paper.study.tables.over_orders import Runs, marc_settings, peer_settings
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
@@ -65,10 +65,10 @@ def _pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
 def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
     views = plan.graph_views(plan.main)
-    ours = over_orders(work, plan.main, "marc", views, **_ours(plan))
+    ours = Runs.of(work, plan.main, "marc", views, **_ours(plan))
     tables = []
     for word, name in _WORDS.items():
-        theirs = over_orders(work, plan.main, "cosmic", views, **_theirs(plan, word))
+        theirs = Runs.of(work, plan.main, "cosmic", views, **_theirs(plan, word))
         pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
         rows = [_order_row(str(seed), a, b) for seed, a, b in pairs]
         tables.append(_table(plan, views, name, word, [*rows, *_pooled_rows(ours, theirs)]))

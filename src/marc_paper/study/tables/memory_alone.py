@@ -14,7 +14,7 @@ from typing import Any
 from marc.stats import mcnemar_log10
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, over_orders
+from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
@@ -51,7 +51,7 @@ def _make(work: Work) -> Sequence[Table]:
     rows: list[Row] = []
     for stream in plan.group("main"):
         runs = {
-            space: over_orders(work, stream, "marc", **_settings(plan, space))
+            space: Runs.of(work, stream, "marc", **_settings(plan, space))
             for space in _spaces_of(plan)
         }
         rows.append(_no_memory_row(stream, runs[plan.spaces.own].no_memory))

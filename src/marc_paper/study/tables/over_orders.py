@@ -35,6 +35,12 @@ class Runs:
 
     answers: tuple[Answers, ...]
 
+    @classmethod
+    def of(cls, work: Work, stream: str, method: str, views: int = 1, **settings: Any) -> Runs:
+        """A method over every order of the plan."""
+        seeds = work.plan.seeds.orders
+        return cls(tuple(work.run(stream, method, seed, views, **settings) for seed in seeds))
+
     @property
     def correct(self) -> _Right:
         """Whether each answer is right."""
@@ -63,12 +69,6 @@ class Runs:
     def against(self, reference: Runs) -> Estimate:
         """Accuracy minus that of another method over the same orders."""
         return Estimate.paired(self.correct, reference.correct)
-
-
-def over_orders(work: Work, stream: str, method: str, views: int = 1, **settings: Any) -> Runs:
-    """A method over every order of the plan."""
-    seeds = work.plan.seeds.orders
-    return Runs(tuple(work.run(stream, method, seed, views, **settings) for seed in seeds))
 
 
 def difference(pairs: Sequence[tuple[_Right, _Right]]) -> Estimate:

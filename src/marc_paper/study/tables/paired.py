@@ -2,7 +2,7 @@
 
 On each stream the same images are answered with and without memory in every space, so a gain is a
 paired difference: repairs minus regressions. The oracle gain has an interval in which the weight
-is chosen anew, accuracies have Wilson's, and orders a t-interval.
+is chosen again, accuracies have Wilson's, and orders a t-interval.
 Cost: one sweep of every space on every stream of the plan, and the bootstrap of each oracle gain.
 """
 
@@ -109,7 +109,7 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
         caption=f"K = {capacity}, one view. Fixed: w = {weight:g}. Accuracies of the first order "
         "have Wilson's interval; its gain has the paired interval over images and McNemar's exact "
         "two-sided test of the discordant answers. G*: the best weight of the grid, chosen with "
-        f"the labels of the stream and anew in each of {plan.draws.bootstraps} draws of the "
+        f"the labels of the stream and again in each of {plan.draws.bootstraps} draws of the "
         "images; it leans upwards. The last column is the mean over orders with their deviation "
         "and a t-interval over orders, which says how far another order might be.",
         columns=_COLUMNS,

@@ -12,13 +12,7 @@ from typing import Any
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Runs,
-    difference,
-    marc_settings,
-    mean_accuracy,
-    over_orders,
-)
+from marc_paper.study.tables.over_orders import Runs, difference, marc_settings, mean_accuracy
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "policies"
@@ -54,7 +48,7 @@ def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
     runs = {
         policy: [
-            over_orders(work, plan.main, "marc", **_settings_of(plan, space, policy))
+            Runs.of(work, plan.main, "marc", **_settings_of(plan, space, policy))
             for space in (plan.spaces.deployed, plan.spaces.strong)
         ]
         for policy in POLICIES

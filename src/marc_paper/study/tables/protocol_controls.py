@@ -13,7 +13,7 @@ from typing import Any, final
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import marc_settings, over_orders
+from marc_paper.study.tables.over_orders import Runs, marc_settings
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "protocol-controls"
@@ -64,7 +64,7 @@ def _make(work: Work) -> Sequence[Table]:
     rows: list[Row] = []
     for control in _controls(plan):
         reference, variant = (
-            over_orders(work, plan.main, "marc", **control.settings(plan, changed=changed))
+            Runs.of(work, plan.main, "marc", **control.settings(plan, changed=changed))
             for changed in (False, True)
         )
         rows.append(

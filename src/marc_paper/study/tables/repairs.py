@@ -16,18 +16,7 @@ from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import (
-    AUGMENTATION,
-    ONE_DRAW,
-    OWN_WEIGHTS,
-    Arm,
-    Budget,
-    arms_of,
-    budget_pieces,
-    pairs,
-    read_budget,
-    shared_share,
-)
+from marc_paper.study.budgets import AUGMENTATION, ONE_DRAW, OWN_WEIGHTS, Arm, Budget, shared_share
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Work, needs_views
 
@@ -108,7 +97,7 @@ def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> li
 
 def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What many views and one memory at one view repair and break together."""
-    sets = pairs(one, many, arm.name)
+    sets = one.repairs(many, arm.name)
     shared = [each.shared_repairs(AUGMENTATION, arm.name) for each in sets]
     only = {
         source: [
@@ -151,15 +140,15 @@ def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
         float(many.base.mean()),
         Estimate.over_orders(one.correct[arm.name].mean(axis=1).tolist()),
         Estimate.over_orders(many.correct[arm.name].mean(axis=1).tolist()),
-        Estimate.over_orders([each.coverage for each in pairs(one, many, arm.name)]),
+        Estimate.over_orders([each.coverage for each in one.repairs(many, arm.name)]),
         Estimate.over_orders([each.coverage for each in kept]),
     )
 
 
 def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
-    stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
-    one, many = (read_budget(work, stream, views, arms, capacity) for views in _ends(plan))
+    stream, arms, capacity = plan.main, Arm.all_of(plan), plan.grids.benchmark_capacity
+    one, many = (Budget.read(work, stream, views, arms, capacity) for views in _ends(plan))
     settings = {
         "stream": stream,
         "capacity": capacity,
@@ -231,6 +220,6 @@ EXPERIMENT = Experiment(
     "Repairs and regressions of views and memories",
     ("tab:s_repair_regression", "sec:s_substitution"),
     _make,
-    pieces=lambda plan: budget_pieces(plan.main, _ends(plan), arms_of(plan)),
+    pieces=lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
     missing=needs_views,
 )

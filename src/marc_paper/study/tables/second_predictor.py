@@ -17,7 +17,6 @@ from marc_paper.study.tables.over_orders import (
     difference,
     marc_settings,
     mean_accuracy,
-    over_orders,
     span,
 )
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
@@ -62,7 +61,7 @@ def _make(work: Work) -> Sequence[Table]:
     settings = _settings(plan)
     runs = {
         stream: {
-            views: over_orders(work, stream, "marc", views, **settings)
+            views: Runs.of(work, stream, "marc", views, **settings)
             for views in _budgets(plan, stream)
         }
         for stream in streams

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import (
-    DEPLOYED,
-    Budget,
-    budget_pieces,
-    deployed_arm,
-    read_budget,
-    view_notes,
-)
+from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Piece, Work
 
@@ -60,8 +53,8 @@ def _make(work: Work) -> Sequence[Table]:
     every: list[Row] = []
     for stream in _streams(plan):
         few, capacity = plan.few_views(stream), _capacity(plan, stream)
-        arms = [deployed_arm(plan)]
-        budgets = [read_budget(work, stream, views, arms, capacity) for views in (1, few)]
+        arms = [Arm.deployed(plan)]
+        budgets = [Budget.read(work, stream, views, arms, capacity) for views in (1, few)]
         names = (plan.streams[stream].group, stream, str(capacity), str(few))
         first.append(_split_row(names, *map(_first_order, budgets)))
         every.append(_split_row(names, *budgets))
@@ -106,9 +99,9 @@ def _missing(plan: Plan) -> str:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    arms = [deployed_arm(plan)]
+    arms = [Arm.deployed(plan)]
     asked = {stream: (1, plan.few_views(stream)) for stream in _streams(plan)}
-    return [piece for each, views in asked.items() for piece in budget_pieces(each, views, arms)]
+    return [piece for each, views in asked.items() for piece in Budget.pieces(each, views, arms)]
 
 
 EXPERIMENT = Experiment(

@@ -22,11 +22,6 @@ from marc_paper.study.budgets import (
     STRONG,
     Arm,
     Budget,
-    anchors,
-    arms_of,
-    budget_pieces,
-    pairs,
-    read_budget,
     shared_share,
 )
 from marc_paper.study.plan import Plan
@@ -66,7 +61,7 @@ def _by_order(
 
 def _repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
     """Errors that many views repair, that the deployed memory repairs, and both, by order."""
-    sets = pairs(one, many, DEPLOYED)
+    sets = one.repairs(many, DEPLOYED)
     augmented = int(sets[0].repairs[AUGMENTATION].sum())
     found = [int(each.repairs[DEPLOYED].sum()) for each in sets]
     shared = [each.shared_repairs(AUGMENTATION, DEPLOYED) for each in sets]
@@ -201,12 +196,12 @@ def _order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
 
 def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
-    stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
-    read = {views: read_budget(work, stream, views, arms, capacity) for views in _budgets(plan)}
+    stream, arms, capacity = plan.main, Arm.all_of(plan), plan.grids.benchmark_capacity
+    read = {views: Budget.read(work, stream, views, arms, capacity) for views in _budgets(plan)}
     budgets = [read[views] for views in plan.budgets(stream)]
     return [
         *_budget_tables(plan, budgets, arms),
-        *_contrast_tables(plan, [read[views] for views in anchors(plan, stream)], _settings(plan)),
+        *_contrast_tables(plan, [read[views] for views in plan.anchors(stream)], _settings(plan)),
     ]
 
 
@@ -249,7 +244,7 @@ def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -
 
 
 def _budgets(plan: Plan) -> list[int]:
-    return sorted({*plan.budgets(plan.main), *anchors(plan, plan.main)})
+    return sorted({*plan.budgets(plan.main), *plan.anchors(plan.main)})
 
 
 def _settings(plan: Plan) -> dict[str, object]:
@@ -268,6 +263,6 @@ EXPERIMENT = Experiment(
     "The gain of a memory at every view budget",
     ("tab:grid", "tab:s_substitution_seeds"),
     _make,
-    pieces=lambda plan: budget_pieces(plan.main, _budgets(plan), arms_of(plan)),
+    pieces=lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
     missing=needs_views,
 )

@@ -18,17 +18,7 @@ from numpy.typing import NDArray
 
 from marc.report.style import MUTED, Look
 from marc_paper.study.artifacts import Column, Estimate, Figure, Row, Table, columns
-from marc_paper.study.budgets import (
-    DEPLOYED,
-    OWN,
-    OWN_AT_ONE,
-    STRONG,
-    Arm,
-    Budget,
-    arms_of,
-    budget_pieces,
-    read_budget,
-)
+from marc_paper.study.budgets import DEPLOYED, OWN, OWN_AT_ONE, STRONG, Arm, Budget
 from marc_paper.study.drawing import legend_below, looks_of, panels, zero_line
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Work, needs_views
@@ -118,7 +108,7 @@ def _make(work: Work) -> Sequence[Table]:
     orders = _orders_of(work, stream)
     n_parts = _parts_of(orders.shape[1])
     budgets = {
-        views: _curves_of(read_budget(work, stream, views, _arms(plan), capacity), orders, n_parts)
+        views: _curves_of(Budget.read(work, stream, views, _arms(plan), capacity), orders, n_parts)
         for views in plan.budgets(stream)
     }
     settings = {
@@ -163,12 +153,12 @@ EXPERIMENT = Experiment(
     "Accuracy while the memory fills",
     ("fig:s_warmup",),
     _make,
-    pieces=lambda plan: budget_pieces(plan.main, plan.budgets(plan.main), _arms(plan)),
+    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), _arms(plan)),
 )
 
 
 def _arms(plan: Plan) -> list[Arm]:
-    return [arm for arm in arms_of(plan) if arm.name in (DEPLOYED, STRONG)]
+    return [arm for arm in Arm.all_of(plan) if arm.name in (DEPLOYED, STRONG)]
 
 
 _CURVES = "view-budget-curves"
@@ -263,17 +253,17 @@ def _looks_and_legend(plan: Plan) -> tuple[dict[str, Look], list[str]]:
     spaces = looks_of(plan)
     # markers that no space has, so that two lines never differ by colour alone
     looks = {_NO_MEMORY: Look(MUTED, "+", (0, (4, 1.6)), 1.3)}
-    looks |= {arm.name: spaces[arm.space] for arm in arms_of(plan)}
+    looks |= {arm.name: spaces[arm.space] for arm in Arm.all_of(plan)}
     looks[OWN_AT_ONE] = replace(looks[OWN_AT_ONE], marker="x")
     if OWN in looks:  # at w = 1 the two are one
         looks[OWN] = replace(looks[OWN], marker="x", dash=(0, (1, 1.4)))
-    return looks, [_NO_MEMORY, *(f"{arm.space}, w = {arm.weight:g}" for arm in arms_of(plan))]
+    return looks, [_NO_MEMORY, *(f"{arm.space}, w = {arm.weight:g}" for arm in Arm.all_of(plan))]
 
 
 def _make_figure(work: Work) -> Sequence[Figure]:
     plan = work.plan
     stream, capacity, views = plan.main, plan.grids.benchmark_capacity, plan.budgets(plan.main)
-    budgets = [read_budget(work, stream, each, arms_of(plan), capacity) for each in views]
+    budgets = [Budget.read(work, stream, each, Arm.all_of(plan), capacity) for each in views]
     lines = _lines_of(budgets, _orders_of(work, stream))
     looks, legend = _looks_and_legend(plan)
     names = ("accuracy", "gain", "along the stream", "climb")
@@ -300,6 +290,6 @@ FIGURE = Experiment(
     "View budget and warm-up, figure",
     ("fig:s_substitution",),
     _make_figure,
-    pieces=lambda plan: budget_pieces(plan.main, plan.budgets(plan.main), arms_of(plan)),
+    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), Arm.all_of(plan)),
     missing=needs_views,
 )
