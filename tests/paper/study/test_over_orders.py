@@ -13,10 +13,10 @@ from marc.peers.registry import METHODS
 from marc.types import PromptEmbeddings
 from marc_paper.study.tables.over_orders import (
     _FEWEST_VIEWS,
+    Mean,
     Runs,
     averages,
     difference,
-    mean_accuracy,
     peer_settings,
     views_of,
 )
@@ -62,7 +62,7 @@ def test_runs_are_those_of_the_loop():
     assert found.gain.value == pytest.approx(np.mean([each.gain for each in runs]))
     other = Runs.of(work, "second", "marc", 2, **settings, gamma=1.0)
     assert other.against(found).value == pytest.approx(other.accuracy.value - np.mean(accuracies))
-    both = mean_accuracy([found, other])
+    both = Mean([found, other]).accuracy
     pairs = zip(found.answers, other.answers, strict=True)
     by_order = [(a.accuracy + b.accuracy) / 2 for a, b in pairs]
     assert both.value == pytest.approx(np.mean(by_order))

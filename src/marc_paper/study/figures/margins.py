@@ -100,17 +100,11 @@ def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
 def _row_of(stream: str, space: str, found: _SpaceMargins) -> Row:
     counts = found.counts
     return (
-        stream,
-        space,
-        float(found.base_correct.mean()),
+        *(stream, space, float(found.base_correct.mean())),
         (counts["repairs"] - counts["regressions"]) / counts["images"],
-        counts["errors"],
-        counts["correctable"],
+        *(counts["errors"], counts["correctable"]),
         _share(counts["correctable"], counts["errors"]),
-        counts["repairs"],
-        counts["right"],
-        counts["at risk"],
-        counts["regressions"],
+        *(counts["repairs"], counts["right"], counts["at risk"], counts["regressions"]),
         _share(counts["regressions"], counts["right"]),
     )
 

@@ -17,12 +17,12 @@ from marc.peers.cards import MethodCard
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
+    Mean,
     Runs,
     averages,
     card_of,
     difference,
     marc_settings,
-    mean_accuracy,
     peer_settings,
     span,
     views_of,
@@ -148,14 +148,12 @@ def _mean_rows(
         for place, entry in enumerate(lines):
             if any((place, stream) not in found for stream in several):
                 continue
-            runs = [found[place, stream] for stream in several]
+            mean = Mean([found[place, stream] for stream in several])
             rows.append(
                 (
                     *(name, entry.method, entry.space),
                     span([entry.views[stream] for stream in several]),
-                    sum(each.no_memory for each in runs) / len(runs),
-                    mean_accuracy(runs),
-                    difference([(each.correct, each.base_correct) for each in runs]),
+                    *(mean.no_memory, mean.accuracy, mean.gain),
                     _advantage(plan, lines, found, place, several),
                 )
             )

@@ -14,11 +14,10 @@ from typing import Any
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
+    Mean,
     Runs,
     averages,
-    difference,
     marc_settings,
-    mean_accuracy,
 )
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
@@ -57,23 +56,11 @@ _COLUMNS = columns(
 def _component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]]) -> list[Row]:
     rows: list[Row] = []
     for step in _STEPS:
-        runs = [each[step] for each in streams]
-        change = None
+        mean, change = Mean([each[step] for each in streams]), None
         if step in _REFERENCE:
-            before = [each[_REFERENCE[step]] for each in streams]
-            pairs = zip(runs, before, strict=True)
-            change = difference([(a.correct, b.correct) for a, b in pairs])
-        rows.append(
-            (
-                name,
-                str(views),
-                step,
-                sum(each.no_memory for each in runs) / len(runs),
-                mean_accuracy(runs),
-                difference([(each.correct, each.base_correct) for each in runs]),
-                change,
-            )
-        )
+            change = mean.against(Mean([each[_REFERENCE[step]] for each in streams]))
+        values = (mean.no_memory, mean.accuracy, mean.gain, change)
+        rows.append((name, str(views), step, *values))
     return rows
 
 

@@ -70,17 +70,12 @@ def _paired_rows(
         gains = np.subtract(every.accuracies, every.base_accuracies).tolist()
         rows.append(
             (
-                stream,
-                space,
-                no_memory,
+                *(stream, space, no_memory),
                 Estimate.within(wilson(int(correct.sum()), n_images)),
                 Estimate.within(paired_interval(repairs, regressions, n_images)),
-                repairs + regressions,
-                repairs,
-                regressions,
+                *(repairs + regressions, repairs, regressions),
                 mcnemar_log10(repairs, regressions),
-                Estimate.within(best),
-                Estimate.across_orders(gains),
+                *(Estimate.within(best), Estimate.across_orders(gains)),
             )
         )
     return rows

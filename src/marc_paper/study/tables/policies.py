@@ -12,7 +12,7 @@ from typing import Any
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, difference, marc_settings, mean_accuracy
+from marc_paper.study.tables.over_orders import Mean, Runs, marc_settings
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "policies"
@@ -30,16 +30,15 @@ def _policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> 
     Several policies answer the same images, so an interval over images would be too narrow: it
     is left out of their mean.
     """
-    gains = [[(each.correct, each.base_correct) for each in runs] for runs in (deployed, strong)]
-    gap = [(a.correct, b.correct) for a, b in zip(strong, deployed, strict=True)]
-    changes = [difference(pairs) for pairs in (*gains, gap)]
+    low, high = Mean(deployed), Mean(strong)
+    changes = [low.gain, high.gain, high.against(low)]
     if len(deployed) > 1:
         changes = [Estimate(each.value, sd=each.sd) for each in changes]
     return (
         name,
         deployed[0].no_memory,
-        *(mean_accuracy(deployed), changes[0]),
-        *(mean_accuracy(strong), changes[1]),
+        *(low.accuracy, changes[0]),
+        *(high.accuracy, changes[1]),
         changes[2],
     )
 

@@ -69,15 +69,9 @@ def _make(work: Work) -> Sequence[Table]:
         )
         rows.append(
             (
-                control.name,
-                control.reference,
-                control.variant,
-                control.space,
-                str(control.capacity),
-                reference.no_memory,
-                reference.accuracy,
-                variant.accuracy,
-                variant.against(reference),
+                *(control.name, control.reference, control.variant, control.space),
+                *(str(control.capacity), reference.no_memory, reference.accuracy),
+                *(variant.accuracy, variant.against(reference)),
             )
         )
     return [

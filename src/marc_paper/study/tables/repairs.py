@@ -7,9 +7,9 @@ Cost: a sweep of three spaces of the main stream at one view and at the most vie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,10 +106,7 @@ def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
         for source in (AUGMENTATION, arm.name)
     }
     return (
-        arm.name,
-        arm.space,
-        f"{arm.weight:g}",
-        Estimate.over_orders(shared),
+        *(arm.name, arm.space, f"{arm.weight:g}", Estimate.over_orders(shared)),
         Estimate.over_orders(only[AUGMENTATION]),
         Estimate.over_orders(only[arm.name]),
         Estimate.over_orders([shared_share(each, arm.name) for each in sets]),
@@ -133,10 +130,7 @@ def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
         for correct in one.correct[arm.name]
     ]
     return (
-        arm.name,
-        arm.space,
-        f"{arm.weight:g}",
-        float(one.base.mean()),
+        *(arm.name, arm.space, f"{arm.weight:g}", float(one.base.mean())),
         float(many.base.mean()),
         Estimate.over_orders(one.correct[arm.name].mean(axis=1).tolist()),
         Estimate.over_orders(many.correct[arm.name].mean(axis=1).tolist()),
@@ -163,52 +157,40 @@ def _make(work: Work) -> Sequence[Table]:
     )
     sources = _views_and_memories(one, many, arms)
     return [
-        _sources_table(_source_rows(one.base, sources), about, settings),
-        _shared_table([_shared_row(one, many, arm) for arm in arms], about, settings),
-        _coverage_table([_coverage_row(one, many, arm) for arm in arms], about, settings),
+        Table(
+            name=_NAME,
+            title="Repairs and regressions",
+            caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus "
+            "that of the reference. No memory: the same views.",
+            columns=_COLUMNS,
+            rows=tuple(_source_rows(one.base, sources)),
+            answers=("tab:s_repair_regression",),
+            settings=settings,
+            notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
+        ),
+        Table(
+            name=f"{_NAME}-shared",
+            title="What views and a memory both repair and break",
+            caption=f"{about} Memories are read at one view. Cross sets: images that one repairs "
+            "and the other breaks, summed over orders; none, as only errors can be repaired.",
+            columns=_SHARED_COLUMNS,
+            rows=tuple(_shared_row(one, many, arm) for arm in arms),
+            answers=("tab:s_repair_regression",),
+            settings=settings,
+            notes=(ONE_DRAW, OWN_WEIGHTS),
+        ),
+        Table(
+            name=f"{_NAME}-coverage",
+            title="What an oracle over views and a memory would reach",
+            caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or "
+            "the memory at one view gets right. Combination: the memory at all these views.",
+            columns=_COVERAGE_COLUMNS,
+            rows=tuple(_coverage_row(one, many, arm) for arm in arms),
+            answers=("sec:s_substitution",),
+            settings=settings,
+            notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
+        ),
     ]
-
-
-def _sources_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
-    return Table(
-        name=_NAME,
-        title="Repairs and regressions",
-        caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus that "
-        "of the reference. No memory: the same views.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:s_repair_regression",),
-        settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
-    )
-
-
-def _shared_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
-    return Table(
-        name=f"{_NAME}-shared",
-        title="What views and a memory both repair and break",
-        caption=f"{about} Memories are read at one view. Cross sets: images that one repairs and "
-        "the other breaks, summed over orders; none, as only errors can be repaired.",
-        columns=_SHARED_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:s_repair_regression",),
-        settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS),
-    )
-
-
-def _coverage_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
-    return Table(
-        name=f"{_NAME}-coverage",
-        title="What an oracle over views and a memory would reach",
-        caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or the "
-        "memory at one view gets right. Combination: the memory at all these views.",
-        columns=_COVERAGE_COLUMNS,
-        rows=tuple(rows),
-        answers=("sec:s_substitution",),
-        settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
-    )
 
 
 def _ends(plan: Plan) -> tuple[int, int]:

@@ -12,11 +12,11 @@ from typing import Any
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
+    Mean,
     Runs,
     averages,
     difference,
     marc_settings,
-    mean_accuracy,
     span,
 )
 from marc_paper.study.work import Experiment, Piece, Work, run_pieces
@@ -45,10 +45,7 @@ def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> l
         rows.append(
             (
                 *(name, predictor, span([views for views, _ in here])),
-                sum(each.no_memory for each in runs) / len(runs),
-                alone,
-                mean_accuracy(runs),
-                difference([(each.correct, each.base_correct) for each in runs]),
+                *(Mean(runs).no_memory, alone, Mean(runs).accuracy, Mean(runs).gain),
                 difference([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
             )
         )

@@ -162,9 +162,7 @@ def _stream_row(found: _Compared, named: str, spaces: Sequence[str], capacity: i
     intervals = purities({space: found.geometry[space] for space in spaces}, "purity", 10)
     return (
         *(found.stream, named, str(found.views)),
-        max(values) - min(values),
-        lead_text(intervals),
-        sum(gain == 0 for gain in outcome),
+        *(max(values) - min(values), lead_text(intervals), sum(gain == 0 for gain in outcome)),
         spearman(values, list(first.values())),
         chosen.rank_correlation,
         spearman(values, outcome, only_positive=True),

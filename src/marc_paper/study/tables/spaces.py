@@ -45,13 +45,8 @@ def _space_rows(
         fixed, oracle = sweep.fixed(space, capacity, weight), sweep.oracle(space, capacity)
         rows.append(
             (
-                stream,
-                space,
-                Estimate.within(measures.purity),
-                measures.antihub_fraction,
-                float(sweep.base_correct.mean()),
-                Estimate.of(fixed),
-                first[space],
+                *(stream, space, Estimate.within(measures.purity), measures.antihub_fraction),
+                *(float(sweep.base_correct.mean()), Estimate.of(fixed), first[space]),
                 Estimate.of(oracle),
             )
         )

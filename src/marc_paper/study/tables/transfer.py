@@ -87,15 +87,8 @@ def _cell_rows(found: _Transfer) -> list[Row]:
         oracle, held_out = found.oracle[space], found.held_out[space]
         rows.append(
             (
-                found.chosen_on,
-                found.stream,
-                str(found.views),
-                space,
-                held_out.weights[0],
-                purity,
-                oracle.base_accuracies[0],
-                Estimate.of(oracle),
-                Estimate.of(held_out),
+                *(found.chosen_on, found.stream, str(found.views), space, held_out.weights[0]),
+                *(purity, oracle.base_accuracies[0], Estimate.of(oracle), Estimate.of(held_out)),
                 Estimate.over_orders(found.costs(space)),
             )
         )
@@ -122,9 +115,7 @@ def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
     dearest, lowest = int(np.argmax(costs)), int(np.argmin(gains))
     held_out = [each.correlation(each.held_out) for each in found]
     return (
-        chosen_on,
-        len(cells),
-        float(np.mean(costs)),
+        *(chosen_on, len(cells), float(np.mean(costs))),
         *(costs[dearest], names[dearest]),
         *(gains[lowest], names[lowest]),
         len(found),

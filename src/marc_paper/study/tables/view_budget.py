@@ -181,12 +181,8 @@ def _order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
             by_order = budget.correct[arm.name].mean(axis=1).tolist()
             rows.append(
                 (
-                    arm.name,
-                    str(budget.views),
-                    arm.space,
-                    f"{arm.weight:g}",
-                    float(budget.base.mean()),
-                    Estimate.over_orders(by_order),
+                    *(arm.name, str(budget.views), arm.space, f"{arm.weight:g}"),
+                    *(float(budget.base.mean()), Estimate.over_orders(by_order)),
                     Estimate.paired(budget.correct[arm.name], budget.base),
                     None if budget is one else Estimate.paired(gains, one.gains(arm.name)),
                 )
