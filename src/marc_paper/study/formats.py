@@ -65,7 +65,7 @@ def cell_text(cell: Cell, unit: Unit) -> str:
 def _cell_latex(cell: Cell, unit: Unit) -> str:
     r"""A cell for LaTeX: numbers in mathematics, a deviation as a subscript.
 
-    >>> _cell_latex(Estimate(0.6014, sd=0.0038), "percent"), cell_latex("50 % & more", "text")
+    >>> _cell_latex(Estimate(0.6014, sd=0.0038), "percent"), _cell_latex("50 % & more", "text")
     ('$60.14_{\\pm 0.38}$', '50 \\% \\& more')
     """
     if _is_empty(cell):

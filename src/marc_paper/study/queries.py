@@ -116,18 +116,6 @@ def in_stream(named: NDArray[np.bool_], order: Int) -> Int:
     return np.flatnonzero(named[order])
 
 
-def spread_evenly(positions: Int, count: int) -> Int:
-    """The middle one of each of `count` equal parts; all where there are no more than that.
-
-    >>> spread_evenly(np.arange(20), 4).tolist(), spread_evenly(np.array([3, 9]), 4).tolist()
-    ([2, 7, 12, 17], [3, 9])
-    """
-    n_positions = len(positions)
-    if n_positions <= count:
-        return positions
-    return positions[(2 * np.arange(count) + 1) * n_positions // (2 * count)]
-
-
 def needs_two_spaces(plan: Plan) -> str:
     """What is missing where the strong space is the predictor's own."""
     if plan.spaces.own != plan.spaces.strong:

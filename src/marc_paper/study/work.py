@@ -336,10 +336,3 @@ def needs_views(plan: Plan) -> str:
     if len(plan.budgets(plan.main)) > 1:
         return ""
     return f"the stream {plan.main} has one view in this plan"
-
-
-def needs_two(plan: Plan) -> str:
-    """What is missing where there is no second main stream to choose settings on."""
-    if len(plan.group("main")) > 1:
-        return ""
-    return "settings are chosen on another stream of group main, and there is none"

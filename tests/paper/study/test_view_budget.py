@@ -180,10 +180,7 @@ def test_views_are_missing_where_there_is_one_and_work_is_as_declared(work):
 
 def test_nothing_repaired_has_no_share():
     work = tiny_work(tiny_plan(grids={"views": [1, 2]}))
-    one, same = (
-        Budget.read(work, "first", 1, Arm.all_of(work.plan), 16)
-        for _ in range(2)
-    )
+    one, same = (Budget.read(work, "first", 1, Arm.all_of(work.plan), 16) for _ in range(2))
     rows = view_budget._repair_rows(one, same, (0, 1, 2))
     [mean] = [row for row in rows if row[:2] == ("shared repairs", "mean")]
     assert mean[2].value == 0

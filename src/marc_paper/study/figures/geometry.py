@@ -234,7 +234,7 @@ def _shown_rows(labels: Int, n_classes: int = _N_CLASSES, n_images: int = _N_IMA
 def _allowed_perplexity(n_points: int) -> float:
     """The usual perplexity, or less where there are too few points to have so many neighbours.
 
-    >>> _allowed_perplexity(800), allowed_perplexity(31), allowed_perplexity(2)
+    >>> _allowed_perplexity(800), _allowed_perplexity(31), _allowed_perplexity(2)
     (30.0, 10.0, 1.0)
     """
     return max(1.0, min(_PERPLEXITY, (n_points - 1) / 3))

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, MUTED, PALETTE
 from marc.spaces.geometry import Geometry
-from marc.stats import Interval, envelope_bootstrap, paired_difference
+from marc.stats import Interval, paired_difference
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import SMALL, WIDTH, weight_axis
 from marc_paper.study.plan import Plan
+from marc_paper.study.tables.paired import envelope_interval
 from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "landscape"
@@ -63,14 +64,11 @@ def _landscapes(
     found = {}
     for space in sorted(sweep.spaces, key=lambda space: -_estimate(purity[space])):
         right = [sweep.correct(space, capacity, weight, order) for order in sweep.seeds]
-        lower, upper = (ends[:, place] for ends in sweep.intervals[space])
         found[space] = _Landscape(
             purity=_known(purity[space]),
             gains=sweep.curve(space)[place],
             fixed=paired_difference(right, [base] * len(right)),
-            oracle=envelope_bootstrap(
-                *(lower, upper, base), weights=sweep.weights, n_replicates=n_bootstraps, seed=seed
-            ),
+            oracle=envelope_interval(sweep, space, capacity, n_bootstraps, seed),
         )
     return found
 

@@ -36,7 +36,6 @@ from marc_paper.study.queries import (
     none_chosen,
     query_at,
     short,
-    spread_evenly,
     two_space_pieces,
 )
 from marc_paper.study.work import Experiment, Work
@@ -248,6 +247,18 @@ def _named_by_rule(work: Work, stream: Stream) -> NDArray[np.bool_]:
     return named
 
 
+def _spread_evenly(positions: Int, count: int) -> Int:
+    """The middle one of each of `count` equal parts; all where there are no more than that.
+
+    >>> _spread_evenly(np.arange(20), 4).tolist(), _spread_evenly(np.array([3, 9]), 4).tolist()
+    ([2, 7, 12, 17], [3, 9])
+    """
+    n_positions = len(positions)
+    if n_positions <= count:
+        return positions
+    return positions[(2 * np.arange(count) + 1) * n_positions // (2 * count)]
+
+
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
@@ -262,7 +273,7 @@ def _make(work: Work) -> Sequence[Artifact]:
         return [none_chosen(_NAME, _TITLE, plan.main, rule, _ANSWERS)]
     queries = [
         query_at(stream, trajectory, int(position), (own, strong), capacity)
-        for position in spread_evenly(positions, _N_QUERIES)
+        for position in _spread_evenly(positions, _N_QUERIES)
     ]
     about = f"Evenly spaced in stream order among {len(positions):,} images of {plan.main}: {rule}."
     labels, names = stream.row_labels, stream.features.class_names

@@ -47,7 +47,7 @@ def _gains_of(score: Score) -> list[float]:
 def _overlap(first: Sequence[float], second: Sequence[float]) -> bool:
     """Whether two ranges share a value.
 
-    >>> _overlap([1.0, 3.0], [2.0, 5.0]), overlap([1.0, 2.0], [3.0, 4.0])
+    >>> _overlap([1.0, 3.0], [2.0, 5.0]), _overlap([1.0, 2.0], [3.0, 4.0])
     (True, False)
     """
     return max(min(first), min(second)) <= min(max(first), max(second))
@@ -56,7 +56,7 @@ def _overlap(first: Sequence[float], second: Sequence[float]) -> bool:
 def _compared(first: Sequence[float], second: Sequence[float]) -> str:
     """Whether two ranges overlap: yes, no, or equal where both are one and the same value.
 
-    >>> _compared([1.0, 3.0], [2.0, 5.0]), compared([0.0, 0.0], [0.0, 0.0])
+    >>> _compared([1.0, 3.0], [2.0, 5.0]), _compared([0.0, 0.0], [0.0, 0.0])
     ('yes', 'equal')
     """
     if np.ptp([*first, *second]) == 0:

@@ -21,7 +21,7 @@ from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 _NAME = "matched-orders"
 _WORDS: dict[Word, str] = {"fixed": _NAME, "oracle": f"{_NAME}-oracle"}
 """Tables, by how the weights of COSMIC are chosen."""
-WEIGHTS = ("clip_weight", "dino_weight")
+_WEIGHTS = ("clip_weight", "dino_weight")
 
 
 def _columns(word: Word) -> tuple[Column, ...]:
@@ -33,7 +33,7 @@ def _columns(word: Word) -> tuple[Column, ...]:
         Column("COSMIC", "percent", word),
         Column("advantage", "points", word),
         *columns("discordant: count | p: log10 p"),
-        *(Column(name.replace("_", " "), "number", word) for name in WEIGHTS if word == "oracle"),
+        *(Column(name.replace("_", " "), "number", word) for name in _WEIGHTS if word == "oracle"),
     )
 
 
@@ -46,7 +46,7 @@ def _order_row(order: str, ours: Answers, theirs: Answers) -> Row:
         Estimate.paired(ours.correct, theirs.correct),
         sum(counts),
         mcnemar_log10(*counts),
-        *(theirs.chosen[name] for name in WEIGHTS if theirs.chosen),
+        *(theirs.chosen[name] for name in _WEIGHTS if theirs.chosen),
     )
 
 
