@@ -93,15 +93,15 @@ class Budget:
 
 
 def view_notes(streams: Iterable[str], used: Collection[str]) -> tuple[str, ...]:
-    """What is told of views, and which streams are left out as they have one."""
+    """What is noted about views, and which streams are left out as they have one."""
     left_out = [stream for stream in streams if stream not in used]
     if not left_out:
         return (ONE_DRAW,)
     return (ONE_DRAW, f"Left out, as they have one view: {', '.join(left_out)}.")
 
 
-def shared_share(sets: RepairSets, arm: str) -> float:
-    """Share of what many views repair that the memory repairs too; not a number of nothing."""
+def shared_fraction(sets: RepairSets, arm: str) -> float:
+    """Fraction of what many views repair that the memory repairs too; nan where that is none."""
     repaired = int(sets.repairs[AUGMENTATION].sum())
     return sets.shared_repairs(AUGMENTATION, arm) / repaired if repaired else float("nan")
 

@@ -75,8 +75,8 @@ def batch_notes(stream: str, asked: Sequence[int], batches: BatchValues) -> list
     instead = [str(size) for size in batches.sizes if size not in asked]
     if not left_out:
         return []
-    said = f"{stream} is too small for batches of {', '.join(left_out)}"
-    return [f"{said}; batches of {', '.join(instead)} are drawn." if instead else f"{said}."]
+    text = f"{stream} is too small for batches of {', '.join(left_out)}"
+    return [f"{text}; batches of {', '.join(instead)} are drawn." if instead else f"{text}."]
 
 
 def sources_of(sweeps: Mapping[str, Sweep], stream: str) -> list[str]:

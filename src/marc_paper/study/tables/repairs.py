@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import AUGMENTATION, ONE_DRAW, OWN_WEIGHTS, Arm, Budget, shared_share
+from marc_paper.study.budgets import (
+    AUGMENTATION,
+    ONE_DRAW,
+    OWN_WEIGHTS,
+    Arm,
+    Budget,
+    shared_fraction,
+)
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Work, needs_views
 
@@ -109,7 +116,7 @@ def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
         *(arm.name, arm.space, f"{arm.weight:g}", Estimate.over_orders(shared)),
         Estimate.over_orders(only[AUGMENTATION]),
         Estimate.over_orders(only[arm.name]),
-        Estimate.over_orders([shared_share(each, arm.name) for each in sets]),
+        Estimate.over_orders([shared_fraction(each, arm.name) for each in sets]),
         Estimate.over_orders([each.shared_regressions(AUGMENTATION, arm.name) for each in sets]),
         sum(_crossed(each, arm.name) for each in sets),
     )

@@ -22,7 +22,7 @@ from marc_paper.study.budgets import (
     STRONG,
     Arm,
     Budget,
-    shared_share,
+    shared_fraction,
 )
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Work, needs_views
@@ -65,7 +65,7 @@ def _repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
     augmented = int(sets[0].repairs[AUGMENTATION].sum())
     found = [int(each.repairs[DEPLOYED].sum()) for each in sets]
     shared = [each.shared_repairs(AUGMENTATION, DEPLOYED) for each in sets]
-    shares = [shared_share(each, DEPLOYED) for each in sets]
+    shares = [shared_fraction(each, DEPLOYED) for each in sets]
     counts: dict[str, list[Cell]] = {
         "augmentation repairs": [*([augmented] * len(seeds)), augmented],
         "retrieval repairs": [*found, Estimate.across_orders(found)],
