@@ -89,7 +89,7 @@ def _make(work: Work) -> Sequence[Figure]:
             title="Gain against capacity",
             caption="Oracle envelope G* over the weight grid at each capacity, mean over orders; "
             "the band is the range over orders, the ring the best capacity K*. One view. On each "
-            "stream again, spaces are left or right by their highest mean gain: the higher half "
+            "stream apart, spaces are left or right by their highest mean gain: the higher half "
             "left, the lower half right. Scales differ from panel to panel.",
             draw=partial(_draw, capacities, streams, looks_of(plan)),
             answers=("fig:s_capacity",),
