@@ -8,7 +8,7 @@ from marc.method import MARC
 from marc.replay.replay import admit, history_of
 from marc.scores import kernel
 from marc.types import Trajectory
-from marc_paper.study import queries
+from marc_paper.study.figures import dominant_keys
 from marc_paper.study.figures.dominant_keys import _strongest_keys
 
 CAPACITIES = (1, 2, 4, 16)
@@ -43,7 +43,7 @@ def trajectory(stream):
 def test_they_are_those_of_the_memory_at_each_position(
     stream, trajectory, space, block, monkeypatch
 ):
-    monkeypatch.setattr(queries, "_BLOCK", block)
+    monkeypatch.setattr(dominant_keys, "_BLOCK", block)
     keys = stream.features.keys(space)
     found = _strongest_keys(keys, history_of(trajectory, CAPACITIES, stream))
     np.testing.assert_array_equal(found, slow(keys, trajectory, CAPACITIES))
