@@ -36,8 +36,7 @@ from marc.encoders.published import PREDICTORS
 from marc.errors import integer, one_of
 from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc_paper.markdown import table
-from marc_paper.study.plan import Plan
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, Plan, read_plan
 
 _WIDTH, _HEIGHT, _N_DISTINCT = 500, 375, 64  # of the JPEG files, and how many differ
 _DOWNLOADS = {

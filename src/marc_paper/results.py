@@ -13,9 +13,9 @@ from typing import Any
 
 from marc_paper.markdown import table
 from marc_paper.study.artifacts import Estimate
-from marc_paper.study.cells import cell_text
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy, read_study
+from marc_paper.study.formats import cell_text
 
 _TABLES = (
     *("spaces", "spaces-ranked", "controls", "transformed", "memory-alone"),

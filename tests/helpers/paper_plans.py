@@ -4,7 +4,7 @@ import numpy as np
 
 from helpers.paper_names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIXTEEN
 from marc.stream import Stream
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import plan_from
 from marc_paper.verify.verify import _prompts_of
 
 N_IMAGES, N_CLASSES, DIM = 70, 4, 8

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from marc.stream import Stream
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import plan_from
 from marc_paper.study.work import Work, _Held
 
 SPACES = ["noise", "own", "weak", "good", "best", "tilted"]

@@ -10,8 +10,8 @@ from marc.errors import MarcError
 from marc.sources.pack import write_pack
 from marc_paper.cli import study_command
 from marc_paper.cli.study_command import _chosen_experiments
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
+from marc_paper.study.work import Experiment
 
 
 def as_toml(data, prefix=""):

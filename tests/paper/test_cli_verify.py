@@ -17,7 +17,7 @@ from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StudyFolder
 from marc_paper.study.formats import files_of
 from marc_paper.study.make import describe, study
-from marc_paper.study.plan_files import PLANS, plan_from, read_plan
+from marc_paper.study.plan import PLANS, plan_from, read_plan
 from marc_paper.study.tables import spaces
 from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.verify import _experiment_of

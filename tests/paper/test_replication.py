@@ -12,7 +12,7 @@ from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import NAMED_SETS
 from marc_paper import replication
 from marc_paper.replication import _Measured
-from marc_paper.study.plan_files import PLANS, plan_from, read_plan
+from marc_paper.study.plan import PLANS, plan_from, read_plan
 
 SPACES = ["clip-b16", "dinov2-s", "resnet50"]
 RATES = {

@@ -12,14 +12,13 @@ from marc.cli import console
 from marc.errors import MarcError, one_of
 from marc.report.text import duration
 from marc.results.folder import CONFIG
-from marc_paper.study.estimate import Foreseen, foresee
-from marc_paper.study.experiment import Experiment
+from marc_paper.study.estimate import StudyCost, estimate_cost
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import INDEX, StudyFolder
 from marc_paper.study.make import FAILED, MADE, MISSING, THERE, Outcome
 from marc_paper.study.make import study as make_study
-from marc_paper.study.plan import Plan
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, Plan, read_plan
+from marc_paper.study.work import Experiment
 
 
 @final
@@ -47,7 +46,7 @@ def run_study(options: StudyOptions) -> int:
     if options.dry_run:
         there = [each.name for each in experiments if folder.record(each.name)]
         with console.notes():
-            estimate = foresee(plan, experiments, [] if options.force else there)
+            estimate = estimate_cost(plan, experiments, [] if options.force else there)
         _show_estimate(plan, folder, estimate, json=options.json)
         return 0
     started = time.monotonic()
@@ -144,7 +143,7 @@ def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[s
     }
 
 
-def _show_estimate(plan: Plan, folder: StudyFolder, estimate: Foreseen, *, json: bool) -> None:
+def _show_estimate(plan: Plan, folder: StudyFolder, estimate: StudyCost, *, json: bool) -> None:
     """What would be made, and about how long it would take."""
     place, rows = folder.path, estimate.rows
     if json:

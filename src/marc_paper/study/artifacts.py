@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, Literal, cast, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,6 +101,24 @@ class Column:
     def heading(self) -> str:
         """The name with its word."""
         return f"{self.name} ({self.word})" if self.word else self.name
+
+
+def columns(*lines: str) -> tuple[Column, ...]:
+    """Columns from their names: `|` between two, and after `:` a unit and how settings were chosen.
+
+    >>> columns("space | gain: points fixed")[1]
+    Column(name='gain', unit='points', word='fixed')
+    """
+    return tuple(_column(each.strip()) for line in lines for each in line.split("|"))
+
+
+def _column(text: str) -> Column:
+    name, _, rest = text.partition(": ")
+    word = next((each for each in get_args(Word) if each and rest.endswith(f" {each}")), "")
+    unit = rest.removesuffix(f" {word}") or "text"
+    if unit not in get_args(Unit):
+        raise ValueError(f"{text}: no such unit")
+    return Column(name, cast(Unit, unit), cast(Word, word))
 
 
 @final

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 AUGMENTATION = "augmentation"
 OWN, DEPLOYED, STRONG = "own memory", "deployed memory", "strong memory"
@@ -37,6 +36,19 @@ class Arm:
     space: str
     weight: float
 
+    @classmethod
+    def all_of(cls, plan: Plan) -> tuple[Arm, ...]:
+        """The memories of the plan; that of the own space at two weights, if they are two."""
+        spaces, weight = plan.spaces, plan.grids.weight
+        own = (cls(OWN_AT_ONE, spaces.own, 1.0), cls(OWN, spaces.own, weight))
+        strong = cls(STRONG, spaces.strong, weight)
+        return (*(own[:1] if weight == 1 else own), cls.deployed(plan), strong)
+
+    @classmethod
+    def deployed(cls, plan: Plan) -> Arm:
+        """The memory in the deployed space."""
+        return cls(DEPLOYED, plan.spaces.deployed, plan.grids.weight)
+
 
 @final
 @dataclass(frozen=True)
@@ -49,67 +61,47 @@ class Budget:
     correct: Mapping[str, NDArray[np.bool_]]
     """By the name of an arm, (orders, N)."""
 
+    @classmethod
+    def read(
+        cls, work: Work, stream: str, views: int, arms: Sequence[Arm], capacity: int
+    ) -> Budget:
+        """The answers of some memories of one capacity."""
+        sweep = work.sweep(stream, _spaces(arms), views)
+        correct = {
+            arm.name: np.stack(
+                [sweep.correct(arm.space, capacity, arm.weight, seed) for seed in sweep.seeds]
+            )
+            for arm in arms
+        }
+        return cls(views, sweep.base_correct, correct)
+
+    @staticmethod
+    def pieces(stream: str, budgets: Iterable[int], arms: Sequence[Arm]) -> list[Piece]:
+        """The pieces of `read` at some budgets."""
+        return [p for views in budgets for p in sweep_pieces([stream], _spaces(arms), views)]
+
+    def repairs(self, many: Budget, arm: str) -> list[RepairSets]:
+        """What many views, and a memory at these views, repair and break: one for each order."""
+        return [
+            repair_sets(self.base, {AUGMENTATION: many.base, arm: correct})
+            for correct in self.correct[arm]
+        ]
+
     def gains(self, arm: str) -> NDArray[np.int8]:
         """What a memory changes: 1 a repair, -1 a regression, 0 nothing, (orders, N)."""
         return self.correct[arm].astype(np.int8) - self.base.astype(np.int8)
 
 
-def arms_of(plan: Plan) -> tuple[Arm, ...]:
-    """The memories of the plan; that of the own space at two weights, if they are two."""
-    spaces, weight = plan.spaces, plan.grids.weight
-    own = (Arm(OWN_AT_ONE, spaces.own, 1.0), Arm(OWN, spaces.own, weight))
-    return (
-        *(own[:1] if weight == 1 else own),
-        deployed_arm(plan),
-        Arm(STRONG, spaces.strong, weight),
-    )
-
-
-def deployed_arm(plan: Plan) -> Arm:
-    """The memory in the deployed space."""
-    return Arm(DEPLOYED, plan.spaces.deployed, plan.grids.weight)
-
-
-def anchors(plan: Plan, stream: str) -> tuple[int, ...]:
-    """One view, few and many, each once."""
-    return tuple(sorted({1, plan.few_views(stream), plan.most_views(stream)}))
-
-
-def read_budget(work: Work, stream: str, views: int, arms: Sequence[Arm], capacity: int) -> Budget:
-    """The answers of some memories of one capacity."""
-    sweep = work.sweep(stream, _spaces(arms), views)
-    correct = {
-        arm.name: np.stack(
-            [sweep.correct(arm.space, capacity, arm.weight, seed) for seed in sweep.seeds]
-        )
-        for arm in arms
-    }
-    return Budget(views, sweep.base_correct, correct)
-
-
-def budget_pieces(stream: str, budgets: Iterable[int], arms: Sequence[Arm]) -> list[Piece]:
-    """The pieces of `read_budget` at some budgets."""
-    return [p for views in budgets for p in sweep_pieces([stream], _spaces(arms), views)]
-
-
 def view_notes(streams: Iterable[str], used: Collection[str]) -> tuple[str, ...]:
-    """What is told of views, and which streams are left out as they have one."""
+    """What is noted about views, and which streams are left out as they have one."""
     left_out = [stream for stream in streams if stream not in used]
     if not left_out:
         return (ONE_DRAW,)
     return (ONE_DRAW, f"Left out, as they have one view: {', '.join(left_out)}.")
 
 
-def pairs(one: Budget, many: Budget, arm: str) -> list[RepairSets]:
-    """What many views, and a memory at one view, repair and break: one for each order."""
-    return [
-        repair_sets(one.base, {AUGMENTATION: many.base, arm: correct})
-        for correct in one.correct[arm]
-    ]
-
-
-def shared_share(sets: RepairSets, arm: str) -> float:
-    """Share of what many views repair that the memory repairs too; not a number of nothing."""
+def shared_fraction(sets: RepairSets, arm: str) -> float:
+    """Fraction of what many views repair that the memory repairs too; nan where that is none."""
     repaired = int(sets.repairs[AUGMENTATION].sum())
     return sets.shared_repairs(AUGMENTATION, arm) / repaired if repaired else float("nan")
 

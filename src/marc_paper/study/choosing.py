@@ -13,19 +13,11 @@ from marc.spaces.selection import lead_is_resolved
 from marc.stats import Interval
 from marc_paper.analysis.regrets import BatchValues
 from marc_paper.study.artifacts import Estimate
-from marc_paper.study.plan import Plan
 
 PURITY, PSEUDO_PURITY, ANTIHUB = "purity@10", "pseudo_purity@10", "antihub_fraction@10"
 
 NOT_SIMULTANEOUS = "Each interval is that of its own space; they do not hold for all at once."
 """Said where intervals decide which space leads."""
-
-
-def usual_views(plan: Plan, stream: str) -> int:
-    """M of comparisons of spaces: few for streams of other classes, one for all others."""
-    if plan.streams[stream].group not in ("domain", "extra"):
-        return 1
-    return plan.few_views(stream)
 
 
 def ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:
@@ -85,8 +77,8 @@ def batch_notes(stream: str, asked: Sequence[int], batches: BatchValues) -> list
     instead = [str(size) for size in batches.sizes if size not in asked]
     if not left_out:
         return []
-    said = f"{stream} is too small for batches of {', '.join(left_out)}"
-    return [f"{said}; batches of {', '.join(instead)} are drawn." if instead else f"{said}."]
+    text = f"{stream} is too small for batches of {', '.join(left_out)}"
+    return [f"{text}; batches of {', '.join(instead)} are drawn." if instead else f"{text}."]
 
 
 def sources_of(sweeps: Mapping[str, Sweep], stream: str) -> list[str]:

@@ -20,10 +20,9 @@ from marc.pictures import NAMED_SETS
 from marc.sources import load_stream
 from marc_lab.encoders import PREFIX
 from marc_lab.streams import plan_stream
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan, StreamEntry
 from marc_paper.study.streams import store_of
+from marc_paper.study.work import Experiment, Piece
 
 _PIECE = 0.01  # seconds that any piece takes
 _ENTRY = 2e-9  # seconds that one entry of a kernel matrix takes beside its product, in each order
@@ -50,7 +49,7 @@ class _Size:
 
 @final
 @dataclass(frozen=True)
-class _ForeseenExperiment:
+class _ExperimentCost:
     """One experiment before it is made."""
 
     name: str
@@ -63,10 +62,10 @@ class _ForeseenExperiment:
 
 @final
 @dataclass(frozen=True)
-class Foreseen:
+class StudyCost:
     """A study before it is made."""
 
-    rows: tuple[_ForeseenExperiment, ...]
+    rows: tuple[_ExperimentCost, ...]
     seconds_of_features: float
     """To make the features of its streams."""
 
@@ -76,7 +75,7 @@ class Foreseen:
         return sum(row.seconds for row in self.rows)
 
 
-def foresee(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> Foreseen:
+def estimate_cost(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> StudyCost:
     """What making some experiments would take where `made` are there already."""
     sizes = {name: _size_of(entry, plan.spaces.all) for name, entry in plan.streams.items()}
     speed, rows = _measure_speed(), []
@@ -90,10 +89,10 @@ def foresee(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> F
         seen |= fresh
         seconds = sum(_seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
         rows.append(
-            _ForeseenExperiment(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
+            _ExperimentCost(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
         )
     opened = {piece.stream for piece in seen}
-    return Foreseen(tuple(rows), sum(sizes[name].seconds for name in opened))
+    return StudyCost(tuple(rows), sum(sizes[name].seconds for name in opened))
 
 
 def _size_of(entry: StreamEntry, spaces: Iterable[str]) -> _Size:

@@ -1,88 +1,32 @@
-"""The experiments, in the order in which the paper tells them."""
+"""The experiments, found in the modules of `tables` and `figures`, in the order of the paper."""
 
 from __future__ import annotations
 
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.figures import (
-    capacity,
-    dominant_keys,
-    geometry,
-    hazard,
-    kernel_weights,
-    landscape,
-    margins,
-    neighbours,
-    schematics,
-    seed_spread,
-    sensitivity,
-)
-from marc_paper.study.figures import view_budget as view_budget_figure
-from marc_paper.study.tables import (
-    across_streams,
-    batches,
-    benchmark,
-    components,
-    composite,
-    controls,
-    correlations,
-    cost,
-    joint_choice,
-    large_views,
-    matched_orders,
-    memory_alone,
-    multiplicity,
-    paired,
-    policies,
-    protocol_controls,
-    repairs,
-    second_predictor,
-    selection_rules,
-    selection_streams,
-    spaces,
-    splits,
-    transfer,
-    transformed,
-    view_budget,
-    warm_up,
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+from marc_paper.study import figures, tables
+from marc_paper.study.work import Experiment
+
+_ORDER = (
+    *("schematics", "spaces", "landscape", "paired", "controls", "transformed", "memory-alone"),
+    *("view-budget", "repairs", "splits", "warm-up", "view-budget-curves", "second-predictor"),
+    *("geometry", "capacity", "margins", "kernel-weights", "dominant-keys", "hazard", "composite"),
+    *("batches", "joint-choice", "seed-spread", "across-streams", "transfer", "components"),
+    *("protocol-controls", "policies", "correlations", "benchmark", "selection-streams"),
+    *("selection-rules", "neighbours", "large-views", "sensitivity", "multiplicity"),
+    *("matched-orders", "cost"),
 )
 
-EXPERIMENTS: tuple[Experiment, ...] = (
-    schematics.EXPERIMENT,
-    spaces.EXPERIMENT,
-    landscape.EXPERIMENT,
-    paired.EXPERIMENT,
-    controls.EXPERIMENT,
-    transformed.EXPERIMENT,
-    memory_alone.EXPERIMENT,
-    view_budget.EXPERIMENT,
-    repairs.EXPERIMENT,
-    splits.EXPERIMENT,
-    warm_up.EXPERIMENT,
-    view_budget_figure.EXPERIMENT,
-    second_predictor.EXPERIMENT,
-    geometry.EXPERIMENT,
-    capacity.EXPERIMENT,
-    margins.EXPERIMENT,
-    kernel_weights.EXPERIMENT,
-    dominant_keys.EXPERIMENT,
-    hazard.EXPERIMENT,
-    composite.EXPERIMENT,
-    batches.EXPERIMENT,
-    joint_choice.EXPERIMENT,
-    seed_spread.EXPERIMENT,
-    across_streams.EXPERIMENT,
-    transfer.EXPERIMENT,
-    components.EXPERIMENT,
-    protocol_controls.EXPERIMENT,
-    policies.EXPERIMENT,
-    correlations.EXPERIMENT,
-    benchmark.EXPERIMENT,
-    selection_streams.EXPERIMENT,
-    selection_rules.EXPERIMENT,
-    neighbours.EXPERIMENT,
-    large_views.EXPERIMENT,
-    sensitivity.EXPERIMENT,
-    multiplicity.EXPERIMENT,
-    matched_orders.EXPERIMENT,
-    cost.EXPERIMENT,
-)
+
+def _in_modules(package: ModuleType) -> Iterator[Experiment]:
+    for each in iter_modules(package.__path__, f"{package.__name__}."):
+        for value in vars(import_module(each.name)).values():
+            if isinstance(value, Experiment):
+                yield value
+
+
+_FOUND = (*_in_modules(figures), *_in_modules(tables))
+EXPERIMENTS = tuple(sorted(_FOUND, key=lambda experiment: _ORDER.index(experiment.name)))

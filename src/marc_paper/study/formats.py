@@ -1,6 +1,7 @@
 """A table as JSON, CSV, LaTeX and HTML, and a figure as SVG, PDF and the numbers it shows.
 
-A figure that is a file already, because nothing in it is measured, stays the SVG that it is.
+A number is the same in every format. A figure that is a file already, because nothing in it is
+measured, stays the SVG that it is.
 """
 
 from __future__ import annotations
@@ -9,13 +10,137 @@ import csv
 import html
 import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from marc.report.style import drawing
-from marc_paper.study.artifacts import Artifact, Estimate, Figure, Table, plain
-from marc_paper.study.cells import cell_latex, cell_text, latex_text, plain_headings, plain_values
+from marc.report.text import p_value, percent, points
+from marc_paper.study.artifacts import Artifact, Cell, Column, Estimate, Figure, Table, Unit, plain
+
+_EMPTY = "–"
+
+_SCALE = {"percent": 100.0, "points": 100.0}
+_PRINT: dict[Unit, Callable[[float], str]] = {
+    "count": lambda value: f"{value:,.0f}",
+    "number": lambda value: f"{value:.4g}",
+    "percent": percent,
+    "points": points,
+    "correlation": lambda value: f"{value:+z.3f}",
+    "seconds": lambda value: f"{1000 * value:.3g} ms",
+    "ratio": lambda value: f"{value:.2f}",
+    "log10 p": p_value,
+}
+
+
+def _is_empty(cell: Cell) -> bool:
+    value = cell.value if isinstance(cell, Estimate) else cell
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def cell_text(cell: Cell, unit: Unit) -> str:
+    """A cell for a page or a terminal.
+
+    >>> cell_text(Estimate(0.0931, 0.0843, 0.1018), "points")
+    '+9.31 [+8.43, +10.18]'
+    >>> cell_text(Estimate(0.6014, sd=0.0038), "percent"), cell_text(None, "points")
+    ('60.14 ± 0.38', '–')
+    """
+    if _is_empty(cell):
+        return _EMPTY
+    if isinstance(cell, str) or unit == "text":
+        return str(cell)
+    number = _PRINT[unit]
+    if not isinstance(cell, Estimate):
+        return number(float(cell))  # type: ignore[arg-type]
+    text = number(cell.value)
+    if cell.sd is not None:
+        text += f" ± {_unsigned(cell.sd, unit)}"
+    if cell.low is not None and cell.high is not None:
+        text += f" [{number(cell.low)}, {number(cell.high)}]"
+    return text
+
+
+def _cell_latex(cell: Cell, unit: Unit) -> str:
+    r"""A cell for LaTeX: numbers in mathematics, a deviation as a subscript.
+
+    >>> _cell_latex(Estimate(0.6014, sd=0.0038), "percent"), _cell_latex("50 % & more", "text")
+    ('$60.14_{\\pm 0.38}$', '50 \\% \\& more')
+    """
+    if _is_empty(cell):
+        return "---"
+    if isinstance(cell, str) or unit == "text":
+        return _latex_text(str(cell))
+    estimate = cell if isinstance(cell, Estimate) else Estimate(float(cell))  # type: ignore[arg-type]
+    text = _latex_number(_PRINT[unit](estimate.value))
+    if estimate.sd is not None:
+        text += f"_{{\\pm {_latex_number(_unsigned(estimate.sd, unit))}}}"
+    if estimate.low is not None and estimate.high is not None:
+        low, high = (_latex_number(_PRINT[unit](end)) for end in (estimate.low, estimate.high))
+        text += f"\\ [{low},\\ {high}]"
+    return f"${text}$"
+
+
+def _latex_number(text: str) -> str:
+    r"""A printed number inside mathematics.
+
+    >>> print(_latex_number("1.8e-94"), _latex_number("1,586"), _latex_number("2.1 ms"))
+    1.8\times10^{-94} 1{,}586 2.1\,\mathrm{ms}
+    """
+    number, _, unit = text.partition(" ")
+    digits, _, exponent = number.partition("e")
+    digits = digits.replace(",", "{,}")
+    power = f"\\times10^{{{int(exponent)}}}" if exponent else ""
+    return digits + power + (f"\\,\\mathrm{{{unit}}}" if unit else "")
+
+
+def _latex_text(text: str) -> str:
+    """Text with the signs that LaTeX reads as commands written out."""
+    signs = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
+    plain = "".join(signs.get(sign, f"\\{sign}" if sign in "&%$#_{}" else sign) for sign in text)
+    for sign, written in (
+        ("–", "--"),
+        ("×", "$\\times$"),
+        ("→", "$\\rightarrow$"),
+        ("∩", "$\\cap$"),
+        ("±", "$\\pm$"),
+        ("<", "$<$"),
+        (">", "$>$"),
+    ):
+        plain = plain.replace(sign, written)
+    return plain
+
+
+def _plain_headings(column: Column) -> list[str]:
+    """Headings of the plain columns that `_plain_values` fills."""
+    if column.unit == "text":
+        return [column.heading]
+    unit = {"percent": "percent", "points": "points", "seconds": "s"}.get(column.unit, "")
+    name = f"{column.heading}, {unit}" if unit else column.heading
+    return [name, f"{name}: sd", f"{name}: low", f"{name}: high"]
+
+
+def _plain_values(cell: Cell, unit: Unit) -> list[str]:
+    """A cell as plain values in the printed unit: the number, its deviation, its interval."""
+    if unit == "text":
+        return ["" if cell is None else str(cell)]
+    if _is_empty(cell):
+        return [""] * 4
+    if isinstance(cell, str):
+        return [cell, "", "", ""]
+    parts = (
+        (cell.value, cell.sd, cell.low, cell.high)
+        if isinstance(cell, Estimate)
+        else (cell, None, None, None)
+    )
+    scale = _SCALE.get(unit, 1.0)
+    return ["" if part is None else f"{scale * part:.10g}" for part in parts]
+
+
+def _unsigned(value: float, unit: Unit) -> str:
+    return percent(value) if unit == "points" else _PRINT[unit](value).lstrip("+")
+
 
 _SENTENCE = 32  # characters of text that is broken into lines
 
@@ -44,7 +169,6 @@ def files_of(artifact: Artifact, about: Mapping[str, Any]) -> Files:
 
 
 def _as_json(table: Table, about: Mapping[str, Any]) -> str:
-    """The table with all its digits; percent and points are fractions of the images."""
     data = {
         **{name: getattr(table, name) for name in ("name", "title", "caption", "answers")},
         "settings": table.settings,
@@ -60,12 +184,11 @@ def _as_json(table: Table, about: Mapping[str, Any]) -> str:
 
 
 def _as_csv(table: Table) -> str:
-    """One line a row, in the printed units."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    heads = [name for column in table.columns for name in plain_headings(column)]
+    heads = [name for column in table.columns for name in _plain_headings(column)]
     rows = [
-        [v for cell, c in zip(row, table.columns, strict=True) for v in plain_values(cell, c.unit)]
+        [v for cell, c in zip(row, table.columns, strict=True) for v in _plain_values(cell, c.unit)]
         for row in table.rows
     ]
     # a deviation or an interval that no row has needs no column
@@ -81,14 +204,14 @@ def _as_csv(table: Table) -> str:
 def _as_latex(table: Table) -> str:
     """A table environment that needs booktabs alone."""
     sides = "".join(_latex_side(table, place) for place in range(len(table.columns)))
-    head = " & ".join(latex_text(plain_headings(column)[0]) for column in table.columns)
+    head = " & ".join(_latex_text(_plain_headings(column)[0]) for column in table.columns)
     rows = [
         " & ".join(
-            cell_latex(cell, column.unit) for cell, column in zip(row, table.columns, strict=True)
+            _cell_latex(cell, column.unit) for cell, column in zip(row, table.columns, strict=True)
         )
         for row in table.rows
     ]
-    caption = latex_text(" ".join([f"{table.title}.", table.caption, *table.notes]))
+    caption = _latex_text(" ".join([f"{table.title}.", table.caption, *table.notes]))
     lines = [
         "% needs \\usepackage{booktabs}",
         "\\begin{table}",
@@ -116,7 +239,6 @@ def _latex_side(table: Table, place: int) -> str:
 
 
 def _as_html(table: Table) -> str:
-    """The table element alone; a page puts words around it."""
 
     def line(tag: str, texts: list[tuple[str, bool]]) -> str:
         cells = (
@@ -140,7 +262,6 @@ def _as_html(table: Table) -> str:
 
 
 def _drawn(figure: Figure, about: Mapping[str, Any]) -> Files:
-    """The figure without a date, so that it is the same whenever it is drawn."""
     data = {
         **{name: getattr(figure, name) for name in ("name", "title", "caption", "answers", "data")},
         **about,

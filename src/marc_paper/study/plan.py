@@ -1,19 +1,28 @@
 """A plan: the streams, the predictor, the spaces, the grids and the seeds of a study.
 
-Every value that decides a number of the study stands here, with the paper's value as the default.
+Every value that decides a number of the study is here, with the paper's value as the default. A
+TOML file gives the others: known keys, right types, and nothing that cannot be studied.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, final
 
+from marc.errors import MarcError, integer, number, one_of
+from marc.peers.registry import METHODS
+from marc.pictures import NAMED_SETS
+from marc.replay.lifetimes import check_capacities
+from marc.replay.weights import check_weights
 from marc.spaces.calibration import REPLICATES, SIZES
 from marc.types import CAPACITIES, WEIGHTS
 
-GROUPS = {
+_GROUPS = {
     "main": "retrieval spaces are compared here; the first is the stream of most tables",
     "shift": "further shifts of the same classes",
     "domain": "streams of other classes",
@@ -41,7 +50,7 @@ class StreamEntry:
 
 @final
 @dataclass(frozen=True)
-class Spaces:
+class _Spaces:
     """The retrieval spaces, and the part that some of them play."""
 
     all: tuple[str, ...]
@@ -57,7 +66,7 @@ class Spaces:
 
 @final
 @dataclass(frozen=True)
-class Grids:
+class _Grids:
     """Values that are tried, and those at which other things are varied."""
 
     capacities: tuple[int, ...] = CAPACITIES
@@ -81,7 +90,7 @@ class Grids:
 
 @final
 @dataclass(frozen=True)
-class Seeds:
+class _Seeds:
     """Orders and draws."""
 
     orders: tuple[int, ...] = (0, 1, 2)
@@ -102,7 +111,7 @@ class Draws:
 
 @final
 @dataclass(frozen=True)
-class Benchmark:
+class _Benchmark:
     """Methods that are compared, each at its own defaults or at those of one published table."""
 
     methods: tuple[str, ...] = ("zero-shot", "zero", "tda", "boostadapter", "dmn-zs", "cosmic")
@@ -128,12 +137,12 @@ class Plan:
     title: str
     predictor: str
     streams: Mapping[str, StreamEntry]
-    spaces: Spaces
+    spaces: _Spaces
     prompts: str = ""
-    grids: Grids = field(default_factory=Grids)
-    seeds: Seeds = field(default_factory=Seeds)
+    grids: _Grids = field(default_factory=_Grids)
+    seeds: _Seeds = field(default_factory=_Seeds)
     draws: Draws = field(default_factory=Draws)
-    benchmark: Benchmark = field(default_factory=Benchmark)
+    benchmark: _Benchmark = field(default_factory=_Benchmark)
     timing: Timing = field(default_factory=Timing)
 
     def group(self, *names: str) -> tuple[str, ...]:
@@ -157,10 +166,183 @@ class Plan:
         """Few views, or as many as a stream has."""
         return min(self.grids.few_views, self.most_views(stream))
 
+    def anchors(self, stream: str) -> tuple[int, ...]:
+        """One view, few and many, each once."""
+        return tuple(sorted({1, self.few_views(stream), self.most_views(stream)}))
+
     def graph_views(self, stream: str) -> int:
         """The views of the comparison with COSMIC, or as many as a stream has."""
         return min(self.grids.graph_views, self.most_views(stream))
 
+    def usual_views(self, stream: str) -> int:
+        """M of comparisons of spaces: few for streams of other classes, one for all others."""
+        return self.few_views(stream) if self.streams[stream].group in ("domain", "extra") else 1
+
+    def protocol(self, names: str, **more: Any) -> dict[str, Any]:
+        """Settings of a controlled comparison by name; `more` adds some or replaces them."""
+        known = {
+            "stream": self.main,
+            "space": self.spaces.deployed,
+            "capacity": self.grids.capacity,
+            "weight": self.grids.weight,
+            "views": 1,
+            "seeds": self.seeds.orders,
+        }
+        return {name: known[name] for name in names.split()} | more
+
     def as_data(self) -> dict[str, Any]:
         """The plan with all its defaults, for a record."""
         return dataclasses.asdict(self)
+
+
+PLANS = Path(__file__).with_name("plans")
+"""Plans that come with the package."""
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a TOML file."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MarcError(
+            "there is no such plan", got=path, hint="marc study --lab, or marc study PLAN.toml"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MarcError("this plan cannot be read", got=f"{path}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise MarcError("this plan is not TOML", got=f"{path}: {error}") from error
+    return plan_from(data)
+
+
+def plan_from(data: Mapping[str, Any]) -> Plan:
+    """A plan from the tables of a TOML file; unknown keys are errors."""
+    tables: dict[str, type] = {
+        "spaces": _Spaces,
+        "grids": _Grids,
+        "seeds": _Seeds,
+        "draws": Draws,
+        "benchmark": _Benchmark,
+        "timing": Timing,
+    }
+    given = dict(data)
+    streams = _table("streams", given.pop("streams", {}))
+    given["streams"] = {
+        name: _build(StreamEntry, f"streams.{name}", _table(f"streams.{name}", entry))
+        for name, entry in streams.items()
+    }
+    for name, kind in tables.items():
+        if name in given:
+            given[name] = _build(kind, name, _table(name, given[name]))
+    plan: Plan = _build(Plan, "the plan", given)
+    _check(plan)
+    return plan
+
+
+def _table(name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise MarcError(f"{name} must be a table", got=repr(value), hint=f"[{name}]")
+    return value
+
+
+def _build(kind: type, where: str, given: Mapping[str, Any]) -> Any:
+    """A dataclass from a table: known keys, required ones there, each of the right type."""
+    fields = {each.name: each for each in dataclasses.fields(kind)}
+    for name in given:
+        one_of(f"key of {where}", name, fields)
+    missing = [
+        name
+        for name, each in fields.items()
+        if each.default is dataclasses.MISSING
+        and each.default_factory is dataclasses.MISSING
+        and name not in given
+    ]
+    if missing:
+        raise MarcError(f"{where} lacks {', '.join(missing)}", allowed=", ".join(fields))
+    return kind(
+        **{
+            name: _value(f"{where}: {name}", str(fields[name].type), value)
+            for name, value in given.items()
+        }
+    )
+
+
+def _value(name: str, kind: str, value: Any) -> Any:
+    """A value of the type that a field declares; annotations of a plan are text."""
+    if kind.startswith("tuple["):
+        if not isinstance(value, list) or not value:
+            raise MarcError(f"{name} must be a list of one or more", got=repr(value))
+        return tuple(_value(name, kind[6:].partition(",")[0], each) for each in value)
+    if kind == "int":
+        return integer(name, value, 0)
+    if kind == "float":
+        return number(name, value)
+    if kind == "str" and not isinstance(value, str):
+        raise MarcError(f"{name} must be text", got=repr(value))
+    return value
+
+
+def _check(plan: Plan) -> None:
+    """Refuse what cannot be studied before anything is opened."""
+    if not plan.streams:
+        raise MarcError("a plan needs streams", hint='[streams.NAME] source = "..." group = "main"')
+    for name, entry in plan.streams.items():
+        one_of(f"group of streams.{name}", entry.group, _GROUPS)
+        integer(f"streams.{name}: views", entry.views, 1)
+        if not re.fullmatch("[A-Za-z0-9_-]+", name):
+            raise MarcError("a stream's name is ASCII letters, digits, - and _", got=repr(name))
+        if entry.dataset:
+            one_of(f"dataset of streams.{name}", entry.dataset, NAMED_SETS, "marc list datasets")
+    _distinct("streams", tuple(name.lower() for name in plan.streams))  # they name files
+    if not plan.group("main"):
+        raise MarcError("a plan needs a stream of group main", got=", ".join(plan.streams))
+    spaces = plan.spaces
+    _distinct("spaces.all", spaces.all)
+    _distinct("spaces.controls", spaces.controls)
+    for key in ("own", "deployed", "strong"):
+        one_of(f"space in spaces.{key}", getattr(spaces, key), spaces.all, "one of spaces.all")
+    for name in spaces.controls:
+        one_of("space in spaces.controls", name, spaces.all, "some of spaces.all")
+    _check_grids(plan.grids)
+    _distinct("seeds.orders", plan.seeds.orders)
+    _distinct("benchmark.methods", plan.benchmark.methods)
+    for name in plan.benchmark.methods:
+        one_of("method in benchmark.methods", name, METHODS, "marc list methods")
+    integer("draws.batches", plan.draws.batches, 2)
+    integer("draws.bootstraps", plan.draws.bootstraps, 1)
+    integer("timing.sessions", plan.timing.sessions, 2)
+    integer("timing.images", plan.timing.images, 1)
+    for size in plan.draws.sizes:
+        integer("draws.sizes", size, 11)  # more than ten neighbours
+
+
+def _check_grids(grids: _Grids) -> None:
+    check_capacities(grids.capacities)
+    check_weights(grids.weights)
+    for name in ("views", "neighbors", "alphas", "betas", "dims"):
+        values = getattr(grids, name)
+        if list(values) != sorted(set(values)) or values[0] <= 0:
+            raise MarcError(f"grids.{name} must be ascending numbers above 0", got=list(values))
+    for name, value, allowed in (
+        ("capacity", grids.capacity, grids.capacities),
+        ("benchmark_capacity", grids.benchmark_capacity, grids.capacities),
+        ("weight", grids.weight, grids.weights),
+    ):
+        if value not in allowed:
+            raise MarcError(f"grids.{name} must be on its grid", got=value, allowed=allowed)
+    for name in ("few_views", "graph_views"):
+        integer(f"grids.{name}", getattr(grids, name), 1)
+    if grids.weights[0] != 0:
+        raise MarcError(
+            "grids.weights begins with 0: an oracle may leave the memory unused",
+            got=list(grids.weights),
+        )
+    if grids.views[0] != 1 or not {5, 10} <= set(grids.neighbors):
+        raise MarcError(
+            "the grid of views begins with 1, and that of neighbours has 5 and 10",
+            got=f"views {list(grids.views)}, neighbors {list(grids.neighbors)}",
+        )
+
+
+def _distinct(name: str, values: tuple[Any, ...]) -> None:
+    if len(set(values)) < len(values):
+        raise MarcError(f"{name} names something twice", got=", ".join(map(str, values)))

@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.method import MARC
-from marc.replay.lifetimes import History
 from marc.replay.replay import admit
 from marc.scores import Int, kernel
 from marc.stream import Stream
 from marc.types import Trajectory
-from marc_paper.study.artifacts import Column, Table
-from marc_paper.study.pieces import Piece, sweep_pieces
+from marc_paper.study.artifacts import Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Piece, Work, sweep_pieces
 
 _ALPHA, _BETA = MARC.alpha, MARC.beta
 """The kernel of every sweep that does not say otherwise."""
@@ -118,18 +116,6 @@ def in_stream(named: NDArray[np.bool_], order: Int) -> Int:
     return np.flatnonzero(named[order])
 
 
-def spread_evenly(positions: Int, count: int) -> Int:
-    """The middle one of each of `count` equal parts; all where there are no more than that.
-
-    >>> spread_evenly(np.arange(20), 4).tolist(), spread_evenly(np.array([3, 9]), 4).tolist()
-    ([2, 7, 12, 17], [3, 9])
-    """
-    n_positions = len(positions)
-    if n_positions <= count:
-        return positions
-    return positions[(2 * np.arange(count) + 1) * n_positions // (2 * count)]
-
-
 def needs_two_spaces(plan: Plan) -> str:
     """What is missing where the strong space is the predictor's own."""
     if plan.spaces.own != plan.spaces.strong:
@@ -148,7 +134,7 @@ def none_chosen(name: str, title: str, stream: str, rule: str, answers: tuple[st
         name=name,
         title=title,
         caption="No figure: what it would show is chosen by a rule that no image satisfies.",
-        columns=(Column("stream"), Column("rule"), Column("images", "count")),
+        columns=columns("stream | rule | images: count"),
         rows=((stream, rule, 0),),
         answers=answers,
     )
@@ -161,45 +147,3 @@ def short(text: str, length: int) -> str:
     ('tabby ·', 'cat')
     """
     return text if len(text) <= length else text[: length - 1] + "·"
-
-
-_BLOCK = 2**22  # cosines of one block: 16 MiB
-_MOST = 1024  # queries of a block
-
-
-def strongest_keys(keys: NDArray[np.float32], history: History) -> Int:
-    """The nearest readable item of every query at every capacity, (capacities, N) by stored row.
-
-    -1 where the memory held nothing; equal cosines keep the lower row.
-
-    Args:
-        keys: unit features (N, D) of the space that is read.
-        history: what the memory held along one order, at some capacities.
-    """
-    strongest = np.full((len(history.last), len(keys)), -1)
-    by_time = np.argsort(history.time)
-    size = max(1, min(_MOST, _BLOCK // max(1, len(history.items))))
-    for start in range(0, len(by_time), size):
-        queries = by_time[start : start + size]
-        alive = history.between(start, start + len(queries))
-        if len(alive.items):
-            strongest[:, queries] = _of_block(keys, alive, queries, start)
-    return strongest
-
-
-def _of_block(keys: NDArray[np.float32], alive: History, queries: Int, start: int) -> Int:
-    """The same for the queries at positions from `start` on, (capacities, queries)."""
-    ascending = np.argsort(alive.items)  # the first of equal values is then the lower row
-    items, arrivals = alive.items[ascending], alive.arrivals[ascending]
-    cosines = keys[queries] @ keys[items].T
-    times = alive.time[queries][:, np.newaxis]
-    found = np.full((len(alive.last), len(queries)), -1)
-    for place, last in enumerate(alive.last[:, ascending]):
-        kept = np.flatnonzero((last > arrivals) & (last >= start))
-        if not len(kept):
-            continue
-        readable = (arrivals[kept] < times) & (times <= last[kept])
-        masked = np.where(readable, cosines[:, kept], -np.inf)
-        best = masked.argmax(axis=1)
-        found[place] = np.where(readable.any(axis=1), items[kept][best], -1)
-    return found

@@ -167,7 +167,7 @@ def store_of(source: str) -> Path | None:
 def _same_prompts(declared: str, stored: list[str]) -> bool:
     """Whether as many sets are declared as stored, and those that have a name here are the same.
 
-    >>> _same_prompts("tip-7+cupl", ["tip-7", "imagenet"]), same_prompts("tip-7+cupl", ["tip-7"])
+    >>> _same_prompts("tip-7+cupl", ["tip-7", "imagenet"]), _same_prompts("tip-7+cupl", ["tip-7"])
     (True, False)
     """
     names, known = declared.split("+"), list_prompt_sets()

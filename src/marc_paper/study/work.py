@@ -1,42 +1,65 @@
-"""Shared work: streams, sweeps, geometry, calibration batches and runs, each computed once.
+"""Shared work, each piece computed once, and the experiments that ask for it.
 
-A piece of work is known by everything that decides it: the digests of the features it reads, the
-grids, the seeds, the settings and the versions of the libraries. So a piece that is kept on disk is
-right wherever it is found again, whichever plan asked for it first.
+Streams, sweeps, geometry, calibration batches and runs are shared. A piece of work is known by
+everything that decides it: the digests of the features it reads, the grids, the seeds, the settings
+and the versions of the libraries. So a piece on disk is right wherever it is found again, whichever
+plan asked for it first. An experiment declares its pieces, so that the cost of a study is known
+before it is made; a test holds every experiment to it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, final
+
+import numpy as np
 
 from marc.replay.sweep import Sweep, SweepJob, plan_sweep
 from marc.results.files import Arrays, versions
 from marc.results.run_plan import RunPlan
 from marc.scores import Int
 from marc.spaces.calibration import usable_sizes
-from marc.spaces.geometry import Geometry, measure
+from marc.spaces.geometry import Geometry, Hub, Measures, measure
+from marc.stats import Interval
 from marc.stream import Stream
 from marc.types import Answers, OnProgress
 from marc_paper.analysis.regrets import BatchValues, batch_values, parse_rule
-from marc_paper.study.pieces import Piece, ordered
+from marc_paper.study.artifacts import Artifact
 from marc_paper.study.plan import Plan
-from marc_paper.study.shelf import answers_from, answers_to, geometry_from, geometry_to
 from marc_paper.study.streams import OpenStreams
 
-_RULES = (
-    "purity@5",
-    "purity@10",
-    "pseudo_purity@10",
-    "antihub_fraction@10",
-    "hub_skewness@10",
-)
+_RULES = ("purity@5", "purity@10", "pseudo_purity@10", "antihub_fraction@10", "hub_skewness@10")
 """Measures that are taken on calibration batches."""
 
 _HELD = 2  # streams and sweeps whose views and base scores are held at a time
+
+
+_Kind = Literal["sweep", "geometry", "batches", "run"]
+
+
+@final
+@dataclass(frozen=True)
+class Piece:
+    """One piece of shared work over one stream; a sweep of several spaces is several pieces."""
+
+    kind: _Kind
+    stream: str
+    space: str = ""
+    views: int = 1
+    settings: tuple[tuple[str, Any], ...] = ()
+    """Of a sweep those that are not the usual ones; of a run the method, the seed and the rest."""
+
+    @property
+    def label(self) -> str:
+        """What is being done, for a progress bar."""
+        method = dict(self.settings).get("method", "")
+        what = f"{self.kind} {method}".strip()
+        views = f", {self.views} views" if self.views > 1 else ""
+        return f"{self.stream}: {what} {self.space}".rstrip() + views
 
 
 class _Shelf(Protocol):
@@ -94,10 +117,10 @@ class Work:
 
         `settings` are those of `marc.sweep` beside the grids: policy, alpha, beta, ...
         """
-        job: SweepJob = self._jobs(name, views, ordered(settings))
+        job: SweepJob = self._jobs(name, views, _ordered(settings))
         intervals = {}
         for space in spaces:
-            piece = Piece("sweep", name, space, views, ordered(settings))
+            piece = Piece("sweep", name, space, views, _ordered(settings))
             found = self._piece(piece, partial(_ends, job, space))
             intervals[space] = (found["lower"], found["upper"])
         return job.result(intervals)
@@ -108,7 +131,7 @@ class Work:
         for space in spaces:
             piece = Piece("geometry", name, space)
             arrays = self._piece(piece, partial(self._measure, name, space))
-            found[space] = geometry_from(space, arrays)
+            found[space] = _geometry_from(space, arrays)
         return found
 
     def batches(self, name: str, spaces: Sequence[str]) -> BatchValues:
@@ -120,14 +143,14 @@ class Work:
         return BatchValues.joined(parts)
 
     def run(self, name: str, method: str, seed: int, views: int = 1, **settings: Any) -> Answers:
-        """The answers of a method over one order, see `answer`."""
-        chosen = ordered({"method": method, "seed": seed, **settings})
+        """The answers of a method over one order; see `answer`."""
+        chosen = _ordered({"method": method, "seed": seed, **settings})
         stream = self.stream(name, views)
         found = self._piece(
             Piece("run", name, "", views, chosen),
-            lambda: answers_to(answer(stream, method, seed, settings)),
+            lambda: _answers_to(answer(stream, method, seed, settings)),
         )
-        return answers_from(found, self.labels(name))
+        return _answers_from(found, self.labels(name))
 
     def labels(self, name: str) -> Int:
         """True labels by stored row, (N,)."""
@@ -186,7 +209,7 @@ class Work:
         found = measure(
             *(stream, space, kappas), n_replicates=plan.draws.batches, seed=plan.seeds.draws
         )
-        return geometry_to(found)
+        return _geometry_to(found)
 
     def _draw(self, name: str, space: str) -> Arrays:
         draws, stream = self.plan.draws, self.stream(name)
@@ -225,3 +248,120 @@ def answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any]) 
 def _ends(job: SweepJob, space: str) -> Arrays:
     lower, upper = job.space(space)
     return {"lower": lower, "upper": upper}
+
+
+def sweep_pieces(
+    streams: Iterable[str],
+    spaces: Iterable[str],
+    views: int | Callable[[str], int] = 1,
+    *,
+    also: Sequence[_Kind] = (),
+    **settings: Any,
+) -> list[Piece]:
+    """The pieces of `Work.sweep` over some streams, and `also` other kinds of the same spaces."""
+    names, found = tuple(spaces), []
+    for stream in streams:
+        seen = views(stream) if callable(views) else views
+        for space in names:
+            found.append(Piece("sweep", stream, space, seen, _ordered(settings)))
+            found += [Piece(kind, stream, space) for kind in also]
+    return found
+
+
+def main_pieces(plan: Plan) -> list[Piece]:
+    """A sweep and a geometry of every space on every main stream: what most experiments share."""
+    return sweep_pieces(plan.group("main"), plan.spaces.all, also=("geometry",))
+
+
+def run_pieces(
+    seeds: Iterable[int], asked: Iterable[tuple[str, str, int, Mapping[str, Any]]]
+) -> list[Piece]:
+    """The pieces of `Work.run` over some orders: a stream, a method, views and settings each."""
+    return [
+        Piece("run", stream, "", views, _ordered({"method": method, "seed": seed, **settings}))
+        for stream, method, views, settings in asked
+        for seed in seeds
+    ]
+
+
+def _geometry_to(geometry: Geometry) -> Arrays:
+    measures = list(geometry.measures.values())
+    return {
+        "kappas": np.array(list(geometry.measures)),
+        "purity": np.array([each.purity for each in measures]),
+        "pseudo_purity": np.array([each.pseudo_purity for each in measures]),
+        "antihub_fraction": np.array([each.antihub_fraction for each in measures]),
+        "hub_skewness": np.array([each.hub_skewness for each in measures]),
+        "per_class_purity": np.array(geometry.per_class_purity),
+        "hubs": np.array(geometry.hubs),
+        "counts": np.array([geometry.n_images, geometry.n_duplicates]),
+        "recall": np.array(geometry.recall),
+    }
+
+
+def _geometry_from(space: str, arrays: Mapping[str, Any]) -> Geometry:
+    n_images, n_duplicates = arrays["counts"].tolist()
+    return Geometry(
+        space=space,
+        n_images=n_images,
+        n_duplicates=n_duplicates,
+        recall=float(arrays["recall"]),
+        measures={
+            kappa: Measures(
+                n_neighbors=kappa,
+                purity=Interval(*arrays["purity"][index].tolist()),
+                pseudo_purity=Interval(*arrays["pseudo_purity"][index].tolist()),
+                antihub_fraction=float(arrays["antihub_fraction"][index]),
+                hub_skewness=float(arrays["hub_skewness"][index]),
+            )
+            for index, kappa in enumerate(arrays["kappas"].tolist())
+        },
+        per_class_purity=arrays["per_class_purity"],
+        hubs=tuple(Hub(*hub) for hub in arrays["hubs"].tolist()),
+    )
+
+
+def _ordered(settings: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Settings by name, so that equal ones are one piece."""
+    return tuple(sorted(settings.items()))
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """One question of the paper."""
+
+    name: str
+    """In file names and after --only."""
+    title: str
+    answers: tuple[str, ...]
+    """LaTeX labels of the paper's tables and figures."""
+    make: Callable[[Work], Sequence[Artifact]]
+    pieces: Callable[[Plan], Sequence[Piece]]
+    missing: Callable[[Plan], str] = lambda plan: ""
+    """Why this plan cannot answer it; empty if it can."""
+
+
+def needs_views(plan: Plan) -> str:
+    """What is missing where the main stream has one view only."""
+    if len(plan.budgets(plan.main)) > 1:
+        return ""
+    return f"the stream {plan.main} has one view in this plan"
+
+
+def _answers_to(answers: Answers) -> Arrays:
+    """Arrays of the answers of one run; labels belong to the stream."""
+    return {
+        "predictions": answers.predictions,
+        "base_predictions": answers.base_predictions,
+        "order": answers.order,
+        "chosen_names": np.array(list(answers.chosen), dtype=str),
+        "chosen": np.array(list(answers.chosen.values()), dtype=np.float64),
+    }
+
+
+def _answers_from(arrays: Mapping[str, Any], labels: Int) -> Answers:
+    names, values = arrays["chosen_names"].tolist(), arrays["chosen"].tolist()
+    chosen = dict(zip(names, values, strict=True))
+    answers = arrays["predictions"], arrays["base_predictions"]
+    return Answers(*answers, labels, arrays["order"], chosen)

@@ -12,13 +12,12 @@ from typing import Any, Literal, final
 
 from marc.pictures import NAMED_SETS
 from marc_paper.printed.sheets import common
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
 from marc_paper.study.make import describe
-from marc_paper.study.plan import Plan
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import Plan, plan_from
 from marc_paper.study.tables.over_orders import averages
+from marc_paper.study.work import Experiment
 from marc_paper.verify.expected import EXPECTED, MEAN, STREAM, Expected, Place
 from marc_paper.verify.tolerances import KINDS
 

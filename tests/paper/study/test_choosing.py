@@ -20,7 +20,6 @@ from marc_paper.study.choosing import (
     mean_known,
     paired_gain,
     sources_of,
-    usual_views,
 )
 
 NAN = math.nan
@@ -29,11 +28,11 @@ EQUAL = [each for each in product(range(12), repeat=3) if sum(each) == 12]
 
 def test_only_streams_of_other_classes_have_few_views():
     plan = tiny_plan()
-    found = {name: usual_views(plan, name) for name in plan.streams}
+    found = {name: plan.usual_views(name) for name in plan.streams}
     assert found == {"first": 1, "second": 1, "third": 1, "fourth": 4, "fifth": 4, "sixth": 4}
     plan = tiny_plan(streams={"fourth": {"source": "x", "group": "domain", "views": 2}})
-    assert usual_views(plan, "fourth") == 2
-    assert usual_views(tiny_plan(grids={"few_views": 2}), "fifth") == 2
+    assert plan.usual_views("fourth") == 2
+    assert tiny_plan(grids={"few_views": 2}).usual_views("fifth") == 2
 
 
 def test_a_lead_is_resolved_above_the_sum_of_both_errors():

@@ -5,6 +5,7 @@ import pytest
 from helpers.studies import tiny_plan, tiny_work
 
 from marc.memory import Memory
+from marc_paper.study.figures.neighbours import _spread_evenly
 from marc_paper.study.queries import (
     _read_at,
     first_order,
@@ -12,7 +13,6 @@ from marc_paper.study.queries import (
     needs_two_spaces,
     none_chosen,
     query_at,
-    spread_evenly,
 )
 
 
@@ -80,7 +80,7 @@ def test_named_rows_stand_in_stream_order():
 @pytest.mark.parametrize("n_named", [1, 3, 4, 5, 7, 8, 9, 100])
 def test_the_shown_are_the_middles_of_equal_parts(n_named):
     positions = 10 * np.arange(n_named)
-    shown = spread_evenly(positions, 4)
+    shown = _spread_evenly(positions, 4)
     if n_named <= 4:
         assert shown.tolist() == positions.tolist()
         return

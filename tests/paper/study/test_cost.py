@@ -12,7 +12,7 @@ from marc import create_method, run
 from marc.report.style import drawing
 from marc.stats import ratio_interval
 from marc_paper.study.tables import cost
-from marc_paper.study.tables.system_times import (
+from marc_paper.study.tables.timing import (
     Times,
     _memory_seconds,
     _Part,

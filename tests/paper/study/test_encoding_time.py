@@ -8,8 +8,8 @@ from helpers.embedding_trees import draw_lab_folder
 from marc import Stream, load_stream
 from marc.encoders import create_encoder
 from marc.errors import MarcError
-from marc_paper.study.tables import encoding_time
-from marc_paper.study.tables.encoding_time import Bench, open_bench
+from marc_paper.study.tables import timing
+from marc_paper.study.tables.timing import _Bench, _open_bench
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +21,11 @@ def lab():
 
 @pytest.fixture(scope="module")
 def bench(lab):
-    return open_bench(lab, "lab/sketch-12", ["pairs-small"], 3)
+    return _open_bench(lab, "lab/sketch-12", ["pairs-small"], 3)
 
 
 def test_the_lab_has_its_encoders_and_pictures(bench):
-    assert isinstance(bench, Bench)
+    assert isinstance(bench, _Bench)
     assert bench.predictor.card.name == "mini:captions"
     assert {space: each.card.name for space, each in bench.encoders.items()} == {
         "pairs-small": "mini:pairs-small"
@@ -45,7 +45,7 @@ class _Counting:
 
 def test_each_picture_is_embedded_once_after_the_warm_up(bench):
     predictor, space = (_Counting(create_encoder(f"mini:{n}")) for n in ("captions", "pixels"))
-    counting = Bench(predictor, {"pixels": space}, bench.pictures, "VC", 0)
+    counting = _Bench(predictor, {"pixels": space}, bench.pictures, "VC", 0)
     assert counting.predictor_seconds(4) > 0
     assert predictor.seen == [4] * 6
     assert counting.space_seconds("pixels") > 0
@@ -53,16 +53,16 @@ def test_each_picture_is_embedded_once_after_the_warm_up(bench):
 
 
 def test_what_cannot_be_had_is_named(lab, monkeypatch):
-    assert "does not say which encoders" in open_bench(lab, "arrays/some.npz", ["pixels"])
-    assert "no encoder is known for other" in open_bench(lab, "lab/sketch-12", ["other"])
+    assert "does not say which encoders" in _open_bench(lab, "arrays/some.npz", ["pixels"])
+    assert "no encoder is known for other" in _open_bench(lab, "lab/sketch-12", ["other"])
     asked = []
 
     def refuse(name, *, offline):
         asked.append(offline)
         raise MarcError("weights are not here")
 
-    monkeypatch.setattr(encoding_time, "create_encoder", refuse)
-    assert open_bench(lab, "lab/sketch-12", ["pixels"], 1) == "weights are not here"
+    monkeypatch.setattr(timing, "create_encoder", refuse)
+    assert _open_bench(lab, "lab/sketch-12", ["pixels"], 1) == "weights are not here"
     assert asked == [True]
 
 
@@ -74,12 +74,12 @@ def test_a_store_names_its_encoders_recipe_and_pictures(tmp_path, monkeypatch):
     assert outcome.status == 0, outcome.err
     stream = load_stream("folder/photos")
     for source in ("folder/photos", "store/stores/folder-photos"):
-        bench = open_bench(stream, source, ["pixels"], 2)
-        assert isinstance(bench, Bench), bench
+        bench = _open_bench(stream, source, ["pixels"], 2)
+        assert isinstance(bench, _Bench), bench
         assert (bench.recipe, len(bench.pictures)) == ("VC", 2)
         assert bench.predictor.card.name == "mini:captions"
         assert bench.encoders["pixels"].card.name == "mini:pixels"
         assert np.isfinite(bench.predictor_seconds(3))
     for place in (tmp_path / "photos").rglob("*.*"):
         place.unlink()
-    assert isinstance(open_bench(stream, "store/stores/folder-photos", ["pixels"], 2), str)
+    assert isinstance(_open_bench(stream, "store/stores/folder-photos", ["pixels"], 2), str)

@@ -12,9 +12,8 @@ from helpers.study_folders import BOTH, entries, make, plan_over, results, write
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
 from marc_paper.study.artifacts import Column, Table
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.folder import read_study
-from marc_paper.study.pieces import sweep_pieces
+from marc_paper.study.work import Experiment, sweep_pieces
 
 
 @pytest.fixture(scope="module")

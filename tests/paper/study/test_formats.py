@@ -9,8 +9,16 @@ import re
 import pytest
 
 from marc_paper.study.artifacts import Column, Estimate, Figure, Table
-from marc_paper.study.cells import cell_latex, cell_text, latex_text
-from marc_paper.study.formats import _as_csv, _as_html, _as_json, _as_latex, files_of
+from marc_paper.study.formats import (
+    _as_csv,
+    _as_html,
+    _as_json,
+    _as_latex,
+    _cell_latex,
+    _latex_text,
+    cell_text,
+    files_of,
+)
 
 TABLE = Table(
     name="example",
@@ -96,12 +104,12 @@ def test_cells_as_text(cell, unit, text):
 
 def test_latex_text_writes_out_commands():
     assert (
-        latex_text("a_b\\c{d}~^")
+        _latex_text("a_b\\c{d}~^")
         == "a\\_b\\textbackslash{}c\\{d\\}\\textasciitilde{}\\textasciicircum{}"
     )
-    assert cell_latex(3, "text") == "3"
-    assert cell_latex(0.0021, "seconds") == "$2.1\\,\\mathrm{ms}$"
-    assert cell_latex(3e-8, "seconds") == "$3\\times10^{-5}\\,\\mathrm{ms}$"
+    assert _cell_latex(3, "text") == "3"
+    assert _cell_latex(0.0021, "seconds") == "$2.1\\,\\mathrm{ms}$"
+    assert _cell_latex(3e-8, "seconds") == "$3\\times10^{-5}\\,\\mathrm{ms}$"
 
 
 def test_long_text_is_broken_into_lines_in_latex():
@@ -111,7 +119,7 @@ def test_long_text_is_broken_into_lines_in_latex():
 
 
 def test_an_interval_of_counts_is_two_numbers_in_latex():
-    text = cell_latex(Estimate(283, 1258, 1308, 10), "count")
+    text = _cell_latex(Estimate(283, 1258, 1308, 10), "count")
     assert text == "$283_{\\pm 10}\\ [1{,}258,\\ 1{,}308]$"
 
 

@@ -15,7 +15,7 @@ from marc.spaces.geometry import antihub_fraction, hub_skewness, pseudo_purity, 
 from marc_paper.study.artifacts import plain
 from marc_paper.study.drawing import looks_of
 from marc_paper.study.figures import geometry
-from marc_paper.study.figures.geometry_panels import _class_looks, _letter_mark, draw
+from marc_paper.study.figures.geometry import _class_looks, _draw, _letter_mark
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_spaces_stand_by_their_anti_hubs_with_the_best_capacity_beside():
     point = {"own": (np.zeros((2, 2)), 0.5)}
     names = {0: "_under", 1: "a name that is much too long for a legend"}
     with drawing():
-        drawn = draw(point, np.array([0, 1]), names, 10, {}, shares, looks)
+        drawn = _draw(point, np.array([0, 1]), names, 10, {}, shares, looks)
     hubs, [classes, _] = drawn.axes[3], drawn.legends
     assert [text.get_text() for text in hubs.get_yticklabels()] == ["own", "good", "noise"]
     assert [text.get_text() for text in hubs.texts] == ["4", "16", "1"]

@@ -5,7 +5,7 @@ import pytest
 from helpers.online_answers import online, wald
 from helpers.studies import PLAN, cell, column, tiny_plan, tiny_work
 
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import plan_from
 from marc_paper.study.tables import large_views
 
 STREAMS = ("fourth", "fifth", "sixth")

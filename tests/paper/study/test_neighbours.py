@@ -12,8 +12,7 @@ from marc.memory import Memory
 from marc.report.style import drawing
 from marc_paper.study.artifacts import plain
 from marc_paper.study.figures import neighbours
-from marc_paper.study.figures.neighbours import EXPERIMENT
-from marc_paper.study.tiles import draw
+from marc_paper.study.figures.neighbours import EXPERIMENT, _draw
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +121,7 @@ def test_a_picture_is_cut_to_a_square(made):
     queries = table_of(made, "neighbours-tiles").data["queries"][:1]
     picture = np.arange(20 * 30 * 3).reshape(20, 30, 3).astype(np.uint8)
     with drawing():
-        [axes] = draw(queries, {queries[0]["row"]: picture}).axes
+        [axes] = _draw(queries, {queries[0]["row"]: picture}).axes
     [shown] = axes.images
     np.testing.assert_array_equal(shown.get_array(), picture[:, 5:25])
     left, right, bottom, top = shown.get_extent()
@@ -136,7 +135,7 @@ def test_long_names_end_at_the_side_of_their_tile(made):
     for tiles in query["spaces"].values():
         tiles["true labels"] = ["W" * 40] * len(tiles["rows"])
     with drawing():
-        figure = draw([query], {})
+        figure = _draw([query], {})
         figure.savefig(io.BytesIO(), dpi=100)
     [axes] = figure.axes
     named = [text for text in axes.texts if "WWW" in text.get_text()]

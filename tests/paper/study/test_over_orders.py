@@ -13,10 +13,10 @@ from marc.peers.registry import METHODS
 from marc.types import PromptEmbeddings
 from marc_paper.study.tables.over_orders import (
     _FEWEST_VIEWS,
+    Mean,
+    Runs,
     averages,
     difference,
-    mean_accuracy,
-    over_orders,
     peer_settings,
     views_of,
 )
@@ -52,7 +52,7 @@ def test_a_difference_over_streams_weighs_each_stream_the_same():
 def test_runs_are_those_of_the_loop():
     work = tiny_work()
     settings = {"space": "best", "capacity": 4, "weight": 3.0}
-    found = over_orders(work, "second", "marc", 2, **settings)
+    found = Runs.of(work, "second", "marc", 2, **settings)
     stream = work.stream("second", 2)
     runs = [run(create_method("marc", **settings), stream.shuffled(seed)) for seed in (0, 1, 2)]
     accuracies = [each.accuracy for each in runs]
@@ -60,9 +60,9 @@ def test_runs_are_those_of_the_loop():
     assert found.accuracy.sd == pytest.approx(np.std(accuracies, ddof=1))
     assert found.no_memory == pytest.approx(runs[0].base_accuracy)
     assert found.gain.value == pytest.approx(np.mean([each.gain for each in runs]))
-    other = over_orders(work, "second", "marc", 2, **settings, gamma=1.0)
+    other = Runs.of(work, "second", "marc", 2, **settings, gamma=1.0)
     assert other.against(found).value == pytest.approx(other.accuracy.value - np.mean(accuracies))
-    both = mean_accuracy([found, other])
+    both = Mean([found, other]).accuracy
     pairs = zip(found.answers, other.answers, strict=True)
     by_order = [(a.accuracy + b.accuracy) / 2 for a, b in pairs]
     assert both.value == pytest.approx(np.mean(by_order))

@@ -7,16 +7,16 @@ from helpers.studies import tiny_plan
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from marc.report.style import drawing
-from marc_paper.study.figures import pareto
-from marc_paper.study.figures.pareto import Point, _sides
+from marc_paper.study.tables import cost
+from marc_paper.study.tables.cost import _Point, _sides
 
 
 def point(label, views, seconds, accuracy):
-    return Point(label, views, seconds, 0.9 * seconds, 1.1 * seconds, accuracy, is_front=False)
+    return _Point(label, views, seconds, 0.9 * seconds, 1.1 * seconds, accuracy, is_front=False)
 
 
 FAR = [
-    Point("MARC, strong", 1, 0.004, 0.003, 0.005, 0.48, is_front=True),
+    _Point("MARC, strong", 1, 0.004, 0.003, 0.005, 0.48, is_front=True),
     point("no memory", 1, 0.002, 0.36),
 ]
 CLOSE = {
@@ -33,7 +33,7 @@ CLOSE = {
 
 def drawn(points):
     with drawing():
-        figure = pareto.draw(points, pareto.looks(tiny_plan()), "milliseconds an image")
+        figure = cost._draw(points, cost._looks(tiny_plan()), "milliseconds an image")
         FigureCanvasAgg(figure).draw()
     return figure
 
@@ -97,4 +97,4 @@ def test_no_place_at_all_is_the_one_of_the_fewest_collisions():
     around = [(0.0, 11.0), (0.0, -11.0), (11.0, 0.0), (-11.0, 0.0)]
     found = _sides([(0.0, 0.0), *around], ["4"] * 5, ["above"] * 5)
     assert len(found) == 5
-    assert set(found) <= set(pareto._SIDES)
+    assert set(found) <= set(cost._SIDES)

@@ -8,8 +8,18 @@ from helpers.repository import ROOT
 from helpers.studies import PLAN, tiny_plan
 
 from marc.errors import MarcError
-from marc_paper.study.plan import Benchmark, Draws, Grids, Seeds, Spaces, StreamEntry, Timing
-from marc_paper.study.plan_files import PLANS, plan_from, read_plan
+from marc_paper.study.plan import (
+    PLANS,
+    Draws,
+    StreamEntry,
+    Timing,
+    _Benchmark,
+    _Grids,
+    _Seeds,
+    _Spaces,
+    plan_from,
+    read_plan,
+)
 
 
 def changed(path, value):
@@ -123,6 +133,6 @@ def test_files_that_are_no_plans(tmp_path):
 
 def test_every_key_is_in_the_documentation():
     text = (ROOT / "docs" / "study.md").read_text()
-    tables = (Grids, Seeds, Draws, Benchmark, Timing, Spaces, StreamEntry)
+    tables = (_Grids, _Seeds, Draws, _Benchmark, Timing, _Spaces, StreamEntry)
     names = [field.name for table in tables for field in fields(table)]
     assert [name for name in names if f".{name}`" not in text] == []

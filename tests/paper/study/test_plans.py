@@ -11,8 +11,7 @@ from marc.encoders.published import PREDICTORS, SPACES
 from marc.pictures import NAMED_SETS
 from marc.pictures.coop import CROSS_DOMAIN_SETS
 from marc.sources import default_store, is_pictures
-from marc_paper.study.plan import Draws, Grids, Seeds, Timing
-from marc_paper.study.plan_files import PLANS, read_plan
+from marc_paper.study.plan import PLANS, Draws, Timing, _Grids, _Seeds, read_plan
 
 RECIPE = ROOT / "docs" / "replicate.md"
 TEMPLATES = {each.name: each.prompts for each in CROSS_DOMAIN_SETS}
@@ -75,7 +74,7 @@ def test_views_are_sixty_four_but_for_the_two_added_sets(plan):
 
 
 def test_everything_else_is_the_papers_default(plan):
-    assert (plan.grids, plan.seeds, plan.draws) == (Grids(), Seeds(), Draws())
+    assert (plan.grids, plan.seeds, plan.draws) == (_Grids(), _Seeds(), Draws())
     assert plan.timing == Timing()
     assert plan.grids.views[-1] == 64
 

@@ -7,7 +7,7 @@ from helpers.studies import SPACES, cell, column, table_of, tiny_plan, tiny_work
 
 from marc.spaces import geometry
 from marc.stats import spearman
-from marc_paper.study.tables import selection_rules, selection_streams
+from marc_paper.study.tables import selection
 
 STREAMS = {"first": 1, "second": 1, "fourth": 4, "fifth": 4, "sixth": 4}
 SETS = {"all": SPACES, "controls": ["noise", "own", "weak", "good", "best"]}
@@ -20,12 +20,12 @@ def work():
 
 @pytest.fixture(scope="module")
 def rules(work):
-    return selection_rules._make(work)[0]
+    return selection._make(work)[0]
 
 
 @pytest.fixture(scope="module")
 def streams(work):
-    return selection_streams._make(work)
+    return selection._make_streams(work)
 
 
 def value(work, stream, space, rule):
@@ -48,7 +48,7 @@ def judged(work, stream, spaces, rule):
 
 
 @pytest.mark.parametrize("candidates", ["all", "controls"])
-@pytest.mark.parametrize("rule", selection_rules._RULES)
+@pytest.mark.parametrize("rule", selection._RULES)
 def test_a_rule_is_judged_by_online_runs(work, rules, candidates, rule):
     regrets, correlations, alike = {}, [], []
     for stream in STREAMS:
@@ -73,7 +73,7 @@ def test_a_rule_is_judged_by_online_runs(work, rules, candidates, rule):
 
 def test_rules_are_likened_to_purity_at_ten():
     work = tiny_work(without(tiny_plan(seeds={"orders": [0]}), "third"), n_images=40)
-    [table] = selection_rules._make(work)
+    [table] = selection._make(work)
     alike = [
         spearman(
             *([value(work, stream, space, f"purity@{k}") for space in SPACES] for k in (5, 10))
@@ -152,14 +152,14 @@ def test_notes_part_resolved_streams_from_others(streams):
                 assert f"{np.mean(part):+.3f} over {len(part)} {word}" in note
 
 
-@pytest.mark.parametrize("experiment", [selection_rules, selection_streams])
+@pytest.mark.parametrize("experiment", [selection.EXPERIMENT, selection.STREAMS])
 def test_its_pieces_are_those_it_uses(experiment):
     one = without(tiny_plan(seeds={"orders": [0]}), "second", "third", "fourth", "fifth", "sixth")
     few = tiny_plan(spaces={"all": ["own", "best", "good"], "controls": ["best", "own", "good"]})
     for plan in (tiny_plan(), one, few):
         work = tiny_work(plan)
         tables = experiment.make(work)
-        assert set(work.used) == set(experiment.EXPERIMENT.pieces(plan))
+        assert set(work.used) == set(experiment.pieces(plan))
         # the few are all of them: told once
         expected = {"all"} if plan is few else {"all", "controls"}
         assert set(column(tables[0], "candidates")) == expected

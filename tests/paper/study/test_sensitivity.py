@@ -11,7 +11,7 @@ from marc import MARC, run
 from marc.report.style import drawing
 from marc_paper.study.artifacts import Table, plain
 from marc_paper.study.figures import sensitivity
-from marc_paper.study.pieces import Piece
+from marc_paper.study.work import Piece
 
 ARGUMENT = {"K": "capacity", "w": "weight", "beta": "beta", "alpha": "alpha"}
 

@@ -5,7 +5,7 @@ import pytest
 from helpers.online_answers import gains, online, wald
 from helpers.studies import PLAN, cell, column, table_of, tiny_plan, tiny_work
 
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import plan_from
 from marc_paper.study.tables import splits
 
 STREAMS = {"first": 16, "second": 16, "third": 16, "fourth": 8, "fifth": 8, "sixth": 8}

@@ -9,8 +9,8 @@ from marc.replay.lifetimes import History
 from marc.replay.replay import admit
 from marc.scores import kernel
 from marc.types import Trajectory
-from marc_paper.study import queries
-from marc_paper.study.queries import strongest_keys
+from marc_paper.study.figures import dominant_keys
+from marc_paper.study.figures.dominant_keys import _strongest_keys
 
 CAPACITIES = (1, 2, 4, 16)
 
@@ -44,9 +44,9 @@ def trajectory(stream):
 def test_they_are_those_of_the_memory_at_each_position(
     stream, trajectory, space, block, monkeypatch
 ):
-    monkeypatch.setattr(queries, "_BLOCK", block)
+    monkeypatch.setattr(dominant_keys, "_BLOCK", block)
     keys = stream.features.keys(space)
-    found = strongest_keys(keys, History.trace(trajectory, CAPACITIES, stream.n_classes))
+    found = _strongest_keys(keys, History.trace(trajectory, CAPACITIES, stream.n_classes))
     np.testing.assert_array_equal(found, slow(keys, trajectory, CAPACITIES))
     assert (found[:, stream.order[0]] == -1).all()
     assert (found[:, stream.order[1:]] >= 0).all()
@@ -58,4 +58,5 @@ def test_equal_cosines_keep_the_lower_row(stream):
     labels = stream.row_labels[stream.order]
     trajectory = Trajectory(stream.order, labels, np.linspace(0, 1, len(stream)))
     history = History.trace(trajectory, CAPACITIES, stream.n_classes)
-    np.testing.assert_array_equal(strongest_keys(keys, history), slow(keys, trajectory, CAPACITIES))
+    expected = slow(keys, trajectory, CAPACITIES)
+    np.testing.assert_array_equal(_strongest_keys(keys, history), expected)

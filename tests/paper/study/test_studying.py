@@ -13,9 +13,8 @@ from helpers.studies import PLAN, SPACES
 from helpers.study_folders import BOTH, entries, make, plan_over, results, write_packs
 
 from marc.errors import MarcError
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.folder import read_study
-from marc_paper.study.pieces import Piece, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, sweep_pieces
 
 
 @pytest.fixture(scope="module")

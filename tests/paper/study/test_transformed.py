@@ -7,7 +7,7 @@ from helpers.studies import cell, column, table_of, tiny_plan, tiny_work, withou
 from marc import MARC, run
 from marc.spaces.geometry import antihub_fraction, purity
 from marc.stats import spearman
-from marc_paper.study.tables import transformed
+from marc_paper.study.tables import spaces
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def work():
 
 @pytest.fixture(scope="module")
 def tables(work):
-    return transformed._make(work)
+    return spaces._make_transformed(work)
 
 
 def by_hand(keys, space):
@@ -92,7 +92,7 @@ def test_ranks_are_over_the_projections_and_the_space_itself(tables, projection,
 def test_dimensions_that_the_space_does_not_have_are_left_out_and_named(work, tables):
     plan = tiny_plan(grids={"dims": [2, 4, 6, 512]})
     wide = tiny_work(plan)
-    made = transformed._make(wide)
+    made = spaces._make_transformed(wide)
     said = [
         f"{stream}: good has 6 dimensions, so it is not projected to 6, 512."
         for stream in ("first", "second")
@@ -100,20 +100,20 @@ def test_dimensions_that_the_space_does_not_have_are_left_out_and_named(work, ta
     for found, usual in zip(made, tables, strict=True):
         assert repr(found.rows) == repr(usual.rows)  # some correlations are not numbers
         assert (list(found.notes), usual.notes) == (said, ())
-    declared = set(transformed.EXPERIMENT.pieces(plan))
+    declared = set(spaces.TRANSFORMED.pieces(plan))
     assert set(wide.used) < declared
     assert {piece.space.rpartition(":")[2] for piece in declared - set(wide.used)} == {"6", "512"}
 
 
 def test_a_space_that_cannot_be_projected_is_not_ranked():
     plan = tiny_plan(grids={"dims": [8]}, seeds={"orders": [0]})
-    [table] = transformed._make(tiny_work(without(plan, "second")))
+    [table] = spaces._make_transformed(tiny_work(without(plan, "second")))
     assert column(table, "space") == ["own", "own+center", "own+whiten", "good"]
     assert table.notes == ("first: good has 6 dimensions, so it is not projected to 8.",)
 
 
 def test_its_pieces_are_those_it_uses_where_the_space_has_the_dimensions(work, tables):
-    assert set(work.used) == set(transformed.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(spaces.TRANSFORMED.pieces(work.plan))
 
 
 def test_an_odd_plan_names_every_variant_once():
@@ -121,13 +121,13 @@ def test_an_odd_plan_names_every_variant_once():
         seeds={"orders": [0]}, spaces={"deployed": "own", "strong": "own"}, grids={"dims": [3]}
     )
     work = tiny_work(without(plan, "second"))
-    table, ranked = transformed._make(work)
+    table, ranked = spaces._make_transformed(work)
     wanted = ["own", "own+center", "own+whiten", "own+pca:3", "own+random:3"]
     assert column(table, "space") == wanted
     assert column(table, "G*, all orders")[0].sd is None
     assert column(ranked, "variants", projection="pca") == [2, 2]
-    assert set(work.used) == set(transformed.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(spaces.TRANSFORMED.pieces(work.plan))
 
 
 def test_the_pieces_are_those_that_are_used(work, tables):
-    assert set(work.used) == set(transformed.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(spaces.TRANSFORMED.pieces(work.plan))

@@ -6,7 +6,8 @@ from helpers.online_answers import gains, online, wald
 from helpers.studies import cell, column, table_of, tiny_plan, tiny_work, without
 from scipy.stats import t
 
-from marc_paper.study.tables import substitution, view_budget
+from marc_paper.study.budgets import Arm, Budget
+from marc_paper.study.tables import view_budget
 
 VIEWS = (1, 2, 4, 8)
 ARMS = {
@@ -179,11 +180,8 @@ def test_views_are_missing_where_there_is_one_and_work_is_as_declared(work):
 
 def test_nothing_repaired_has_no_share():
     work = tiny_work(tiny_plan(grids={"views": [1, 2]}))
-    one, same = (
-        view_budget.read_budget(work, "first", 1, view_budget.arms_of(work.plan), 16)
-        for _ in range(2)
-    )
-    rows = substitution._repair_rows(one, same, (0, 1, 2))
+    one, same = (Budget.read(work, "first", 1, Arm.all_of(work.plan), 16) for _ in range(2))
+    rows = view_budget._repair_rows(one, same, (0, 1, 2))
     [mean] = [row for row in rows if row[:2] == ("shared repairs", "mean")]
     assert mean[2].value == 0
     assert np.isnan(mean[3].value)

@@ -7,8 +7,7 @@ from helpers.studies import PLAN, cell, column, table_of, tiny_plan, tiny_work
 from marc import MARC, run
 from marc.report.style import drawing
 from marc_paper.analysis.interaction import warm_up as warm_up_of
-from marc_paper.study.figures import view_budget
-from marc_paper.study.plan_files import plan_from
+from marc_paper.study.plan import plan_from
 from marc_paper.study.tables import warm_up
 
 SPACES = {"deployed": "good", "strong": "best"}
@@ -28,7 +27,7 @@ def tables(work):
 
 @pytest.fixture(scope="module")
 def figure(work):
-    [figure] = view_budget._make(work)
+    [figure] = warm_up._make_figure(work)
     return figure
 
 
@@ -73,13 +72,13 @@ def test_a_short_stream_has_fewer_parts():
     fresh = tiny_work(plan_from({**PLAN, "streams": ONE_STREAM}), n_images=12)
     curve = warm_up._along(np.array([True, False, False]), np.array([[2, 0, 1]]), 3)
     assert curve.tolist() == [[0.0, 1.0, 0.0]]
-    assert [warm_up.parts_of(n) for n in (4, 10, 93)] == [4, 10, 10]
+    assert [warm_up._parts_of(n) for n in (4, 10, 93)] == [4, 10, 10]
     tables = warm_up.EXPERIMENT.make(fresh)
     assert set(fresh.used) == set(warm_up.EXPERIMENT.pieces(fresh.plan))
     assert column(table_of(tables, "warm-up-climb"), "views") == ["1"]
 
 
-@pytest.mark.parametrize("experiment", [warm_up.EXPERIMENT, view_budget.EXPERIMENT])
+@pytest.mark.parametrize("experiment", [warm_up.EXPERIMENT, warm_up.FIGURE])
 def test_the_work_is_as_declared(experiment):
     fresh = tiny_work()
     experiment.make(fresh)
@@ -142,15 +141,15 @@ def test_lines_differ_by_more_than_colour(place):
     spaces = ["own", *(f"space-{number}" for number in range(16))]
     roles = {"own": "own", "deployed": spaces[place], "strong": "own"}
     plan = tiny_plan(spaces={"all": spaces, "controls": ["own"], **roles})
-    looks, _ = view_budget._looks_and_legend(plan)
+    looks, _ = warm_up._looks_and_legend(plan)
     del looks["strong memory"]
     assert len({(look.marker, look.dash) for look in looks.values()}) == len(looks)
 
 
 def test_the_figure_of_one_order_and_of_one_view():
     one = tiny_work(tiny_plan(seeds={"orders": [3]}))
-    [figure] = view_budget.EXPERIMENT.make(one)
+    [figure] = warm_up.FIGURE.make(one)
     with drawing():
         figure.draw().canvas.draw()
     flat = plan_from({**PLAN, "streams": ONE_STREAM})
-    assert "one view" in view_budget.EXPERIMENT.missing(flat)
+    assert "one view" in warm_up.FIGURE.missing(flat)

@@ -11,9 +11,8 @@ import marc
 from marc.spaces.geometry import measure
 from marc_paper.analysis.regrets import batch_values
 from marc_paper.study.estimate import _measure_speed, _seconds_of, _Size, _size_of
-from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
-from marc_paper.study.plan_files import PLANS, read_plan
-from marc_paper.study.work import _RULES, Work, _Held, answer
+from marc_paper.study.plan import PLANS, read_plan
+from marc_paper.study.work import _RULES, Piece, Work, _Held, answer, run_pieces, sweep_pieces
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +143,9 @@ def test_another_space_of_a_stream_changes_no_piece_of_the_others():
 def test_pieces_are_listed_by_stream_space_and_order():
     plan = tiny_plan()
     assert len(sweep_pieces(["first", "second"], SPACES, 4, beta=2.0)) == 12
-    assert geometry_pieces(["first"], ["own"]) == [Piece("geometry", "first", "own")]
-    runs = run_pieces(plan, ["first"], "marc", space="good", capacity=8)
+    both = sweep_pieces(["first"], ["own"], plan.most_views, also=("geometry",))
+    assert both == [Piece("sweep", "first", "own", 8), Piece("geometry", "first", "own")]
+    runs = run_pieces(plan.seeds.orders, [("first", "marc", 1, {"space": "good", "capacity": 8})])
     assert [dict(piece.settings)["seed"] for piece in runs] == [0, 1, 2]
     assert runs[0].label == "first: run marc"
 

@@ -11,13 +11,13 @@ from helpers.printed_studies import SETTINGS, printed_spaces
 
 from marc_paper.printed import TABLES
 from marc_paper.study.artifacts import Column, Estimate, Table
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import _as_json
 from marc_paper.study.make import describe
 from marc_paper.study.plan import StreamEntry
 from marc_paper.study.tables import paired
+from marc_paper.study.work import Experiment
 from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.verify import verify
 

@@ -17,10 +17,7 @@ from marc.replay.sweep import Sweep
 from marc.report.style import Look
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import capacity_axis, legend_below, looks_of, panels
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
-from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "capacity"
 
@@ -83,7 +80,6 @@ def _curve(axes: Any, capacities: Sequence[int], gains: NDArray[np.float64], loo
 
 
 def _make(work: Work) -> Sequence[Figure]:
-    """The figure over the main streams."""
     plan = work.plan
     streams = {name: _envelopes(work.sweep(name, plan.spaces.all)) for name in plan.group("main")}
     capacities = plan.grids.capacities
@@ -93,7 +89,7 @@ def _make(work: Work) -> Sequence[Figure]:
             title="Gain against capacity",
             caption="Oracle envelope G* over the weight grid at each capacity, mean over orders; "
             "the band is the range over orders, the ring the best capacity K*. One view. On each "
-            "stream anew, spaces stand left or right by their highest mean gain: the higher half "
+            "stream apart, spaces are left or right by their highest mean gain: the higher half "
             "left, the lower half right. Scales differ from panel to panel.",
             draw=partial(_draw, capacities, streams, looks_of(plan)),
             answers=("fig:s_capacity",),
@@ -102,15 +98,10 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of every space on every main stream."""
-    return sweep_pieces(plan.group("main"), plan.spaces.all)
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Gain against capacity, figure",
-    answers=("fig:s_capacity",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Gain against capacity, figure",
+    ("fig:s_capacity",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all),
 )

@@ -21,13 +21,11 @@ from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, PALETTE
 from marc.scores import Int
 from marc.stats import wilson
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import first_order, none_chosen, strongest_keys
-from marc_paper.study.work import Work
+from marc_paper.study.queries import first_order, none_chosen, two_space_pieces
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "dominant-keys"
 _TITLE = "The strongest key of base errors"
@@ -43,18 +41,15 @@ _BANDS = (
 _COLORS = (PALETTE[2], PALETTE[5], PALETTE[1], LINE)
 _HATCHES = ("", "....", "////", "")
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("K"),
-    Column("base errors", "count"),
-    Column("stored label true", "percent"),
-    Column("true label true", "percent"),
-    Column("stored as base prediction", "percent"),
-    Column("none of these", "percent"),
-    Column("median cosine", "number"),
-    Column("repaired at w", "percent", "fixed"),
+_COLUMNS = columns(
+    "stream | space | K | base errors: count | stored label true: percent",
+    "true label true: percent | stored as base prediction: percent | none of these: percent",
+    "median cosine: number | repaired at w: percent fixed",
 )
+
+
+_BLOCK = 2**22  # cosines of one block: 16 MiB
+_MOST = 1024  # queries of a block
 
 
 @final
@@ -181,8 +176,45 @@ def _legend(figure: Any) -> None:
     figure.legend(keys, _BANDS, loc="outside lower center", ncols=2, fontsize=8)
 
 
+def _strongest_keys(keys: NDArray[np.float32], history: History) -> Int:
+    """The nearest readable item of every query at every capacity, (capacities, N) by stored row.
+
+    -1 where the memory held nothing; equal cosines keep the lower row.
+
+    Args:
+        keys: unit features (N, D) of the space that is read.
+        history: what the memory held along one order, at some capacities.
+    """
+    strongest = np.full((len(history.last), len(keys)), -1)
+    by_time = np.argsort(history.time)
+    size = max(1, min(_MOST, _BLOCK // max(1, len(history.items))))
+    for start in range(0, len(by_time), size):
+        queries = by_time[start : start + size]
+        alive = history.between(start, start + len(queries))
+        if len(alive.items):
+            strongest[:, queries] = _of_block(keys, alive, queries, start)
+    return strongest
+
+
+def _of_block(keys: NDArray[np.float32], alive: History, queries: Int, start: int) -> Int:
+    """The same for the queries at positions from `start` on, (capacities, queries)."""
+    ascending = np.argsort(alive.items)  # the first of equal values is then the lower row
+    items, arrivals = alive.items[ascending], alive.arrivals[ascending]
+    cosines = keys[queries] @ keys[items].T
+    times = alive.time[queries][:, np.newaxis]
+    found = np.full((len(alive.last), len(queries)), -1)
+    for index, last in enumerate(alive.last[:, ascending]):
+        kept = np.flatnonzero((last > arrivals) & (last >= start))
+        if not len(kept):
+            continue
+        readable = (arrivals[kept] < times) & (times <= last[kept])
+        masked = np.where(readable, cosines[:, kept], -np.inf)
+        best = masked.argmax(axis=1)
+        found[index] = np.where(readable.any(axis=1), items[kept][best], -1)
+    return found
+
+
 def _make(work: Work) -> Sequence[Artifact]:
-    """The bands and their numbers over the main stream."""
     plan = work.plan
     sweep = work.sweep(plan.main, _spaces(plan))
     stream, trajectory = first_order(work)
@@ -198,7 +230,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     bands = {}
     for space in sweep.spaces:
         keys = features.keys(space)
-        strongest = strongest_keys(keys, history)[:, queries]
+        strongest = _strongest_keys(keys, history)[:, queries]
         votes = _votes_of(strongest, stored, labels, labels[queries], features.base.label[queries])
         cosines = np.array([(keys[queries] * keys[found]).sum(axis=1) for found in strongest])
         repaired = _repaired(sweep, space, plan)[:, queries]
@@ -247,11 +279,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=_ANSWERS,
-        settings={
-            "weight": plan.grids.weight,
-            "views": 1,
-            "seeds": plan.seeds.orders[:1],
-        },
+        settings={"weight": plan.grids.weight, "views": 1, "seeds": plan.seeds.orders[:1]},
     )
 
 
@@ -259,15 +287,4 @@ def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the two spaces on the main stream."""
-    return sweep_pieces([plan.main], _spaces(plan))
-
-
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title=f"{_TITLE}, figure",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces)

@@ -8,27 +8,196 @@ the geometry of `tables/spaces.py`, and seconds for the planes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import final
+from string import ascii_uppercase
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.replay.sweep import Sweep
+from marc.report.style import INK, MUTED, PALETTE, Look
 from marc.scores import Int
 from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
-from marc_paper.study.drawing import looks_of
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.figures.geometry_panels import draw
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
+from marc_paper.study.drawing import SMALL, WIDTH, legend_below, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, main_pieces
+
+_ROW, _PLANE = 0.175, 2.6  # inches
+_LETTER = 4.2  # points
+_LONGEST = 22  # letters of a class name
+
+_Planes = Mapping[str, tuple[NDArray[np.float64], float]]
+"""By space: positions (n, 2), and the purity within these images."""
+
+
+def _draw(
+    planes: _Planes,
+    labels: Int,
+    class_names: Mapping[int, str],
+    n_neighbors: int,
+    purities: Mapping[str, Mapping[int, Estimate]],
+    antihubs: Mapping[str, tuple[float, int]],
+    looks: Mapping[str, Look],
+) -> Any:
+    """Planes above, curves and anti-hubs below; classes are named above, spaces below."""
+    from matplotlib.figure import Figure as Canvas
+
+    lower = max(2.3, 0.6 + _ROW * len(antihubs))
+    figure = Canvas(figsize=(WIDTH, _PLANE + lower + 0.5))
+    grid = figure.subplots(2, 2, squeeze=False, gridspec_kw={"height_ratios": (_PLANE, lower)})
+    for place, axes in enumerate(grid[0]):
+        axes.set(xticks=[], yticks=[])
+        axes.grid(False)
+        if place < len(planes):
+            space = list(planes)[place]
+            _draw_plane(axes, *planes[space], labels, f"({'ab'[place]}) {space}", n_neighbors)
+    _curves(grid[1, 0], purities, looks)
+    _antihubs(grid[1, 1], antihubs, looks)
+    _class_legend(figure, class_names)
+    legend_below(figure, looks, marker=True)
+    return figure
+
+
+def _class_looks(classes: Iterable[int]) -> dict[int, tuple[str, str]]:
+    """A colour and a letter for each of up to eight classes, the lowest first.
+
+    Shapes are those of spaces in every figure, so that classes have letters.
+    """
+    colors = (*PALETTE, INK, MUTED)
+    return {
+        label: (colors[place % len(colors)], ascii_uppercase[place % len(ascii_uppercase)])
+        for place, label in enumerate(sorted(set(classes)))
+    }
+
+
+def _letter_mark(letter: str) -> Any:
+    """The outline of a letter about its middle, as a marker of matplotlib."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path
+    from matplotlib.textpath import TextPath
+
+    outline = TextPath((0, 0), letter, prop=FontProperties(family="DejaVu Sans", weight="bold"))
+    box = outline.get_extents()
+    middle = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+    return Path(outline.vertices - middle, outline.codes)
+
+
+def _draw_plane(
+    axes: Any,
+    positions: NDArray[np.float64],
+    purity: float,
+    labels: Int,
+    title: str,
+    n_neighbors: int,
+) -> None:
+    for label, (color, letter) in _class_looks(labels.tolist()).items():
+        chosen = positions[labels == label]
+        axes.plot(
+            *(chosen[:, 0], chosen[:, 1]),
+            linestyle="none",
+            marker=_letter_mark(letter),
+            color=color,
+            markersize=_LETTER,
+            markeredgewidth=0,
+            alpha=0.8,
+        )
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_title(f"{title}: purity@{n_neighbors} {100 * purity:.1f} % here", fontsize=8.5)
+
+
+def _curves(
+    axes: Any, purities: Mapping[str, Mapping[int, Estimate]], looks: Mapping[str, Look]
+) -> None:
+    kappas: list[int] = []
+    for space, curve in purities.items():
+        look, kappas = looks[space], list(curve)
+        known = [each for each in curve.values() if each.low is not None]
+        if len(known) == len(curve):
+            axes.fill_between(
+                kappas,
+                [100 * (each.low or 0.0) for each in known],
+                [100 * (each.high or 0.0) for each in known],
+                color=look.color,
+                alpha=0.2,
+                linewidth=0,
+            )
+        axes.plot(
+            *(kappas, [100 * each.value for each in curve.values()]),
+            color=look.color,
+            linestyle=look.dash,
+            marker=look.marker,
+            markersize=3,
+            linewidth=1.1,
+        )
+    axes.set_xscale("log")
+    axes.set_xticks(kappas, [str(kappa) for kappa in kappas])
+    axes.minorticks_off()
+    axes.set_xlabel("neighbours")
+    axes.set_ylabel("purity, %")
+    axes.set_title("(c) all images", fontsize=8.5)
+
+
+def _antihubs(
+    axes: Any, antihubs: Mapping[str, tuple[float, int]], looks: Mapping[str, Look]
+) -> None:
+    ranked = sorted(antihubs, key=lambda space: antihubs[space][0])
+    most = 100 * max((share for share, _ in antihubs.values()), default=0.0)
+    for row, space in enumerate(ranked):
+        share, capacity = antihubs[space]
+        look = looks[space]
+        axes.plot([0, 100 * share], [row, row], color=look.color, linewidth=1.0)
+        axes.plot(
+            *([100 * share], [row], look.marker), color=look.color, markersize=4.5, clip_on=False
+        )
+        axes.annotate(
+            str(capacity),
+            (1.0, row),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            fontsize=SMALL + 0.5,
+        )
+    axes.set_yticks(range(len(ranked)), ranked, fontsize=SMALL)
+    axes.set_ylim(len(ranked) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, 1.2 * max(most, 1.0))
+    axes.set_xlabel("anti-hubs, %")
+    axes.set_title("(d) anti-hubs", loc="left", fontsize=8.5)
+    axes.set_title("K*", loc="right", fontsize=8.5)
+
+
+def _class_legend(figure: Any, class_names: Mapping[int, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    found = _class_looks(class_names)
+    keys = [
+        Line2D([], [], color=color, marker=_letter_mark(letter), linestyle="none", markersize=6)
+        for color, letter in found.values()
+    ]
+    figure.legend(
+        keys,
+        [_short_name(class_names[label]) for label in found],
+        loc="outside upper center",
+        ncols=4,
+        fontsize=SMALL + 0.5,
+        handletextpad=0.2,
+    )
+
+
+def _short_name(name: str) -> str:
+    """A class name that fits; a leading underscore would hide it from a legend."""
+    short = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return f"\u200b{short}" if short.startswith("_") else short
+
 
 _NAME = "geometry"
 _LABEL = "fig:s_geometry"
@@ -65,7 +234,7 @@ def _shown_rows(labels: Int, n_classes: int = _N_CLASSES, n_images: int = _N_IMA
 def _allowed_perplexity(n_points: int) -> float:
     """The usual perplexity, or less where there are too few points to have so many neighbours.
 
-    >>> _allowed_perplexity(800), allowed_perplexity(31), allowed_perplexity(2)
+    >>> _allowed_perplexity(800), _allowed_perplexity(31), _allowed_perplexity(2)
     (30.0, 10.0, 1.0)
     """
     return max(1.0, min(_PERPLEXITY, (n_points - 1) / 3))
@@ -85,22 +254,16 @@ def _plane(points: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def _project(stream: Stream, space: str, rows: Int, labels: Int) -> _Projection:
-    """Some images of a space on a plane."""
     keys = stream.features.keys(space)[rows]
     kappa = min(_NEIGHBORS, len(rows) - 1)
-    return _Projection(
-        positions=_plane(keys),
-        purity=purity(keys, labels[rows], kappa),
-    )
+    return _Projection(positions=_plane(keys), purity=purity(keys, labels[rows], kappa))
 
 
 def _curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
     """Purity at each kappa, one row a space and kappa."""
     return [
         (
-            stream,
-            space,
-            str(kappa),
+            *(stream, space, str(kappa)),
             Estimate.within(measures.purity),
             Estimate.within(measures.pseudo_purity),
             measures.antihub_fraction,
@@ -112,26 +275,19 @@ def _curve_rows(stream: str, geometry: Mapping[str, Geometry]) -> list[Row]:
 
 
 def _hub_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
-    """Hubs of each space beside the capacity that is best for it."""
     rows: list[Row] = []
     for space, found in geometry.items():
         measures, best = found.measures[_NEIGHBORS], sweep.oracle(space)
         rows.append(
             (
-                stream,
-                space,
-                measures.antihub_fraction,
-                measures.hub_skewness,
-                best.capacity,
-                best.base_accuracies[0],
-                Estimate.of(best),
+                *(stream, space, measures.antihub_fraction, measures.hub_skewness),
+                *(best.capacity, best.base_accuracies[0], Estimate.of(best)),
             )
         )
     return rows
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure of the first main stream, and two tables over all main streams."""
     plan = work.plan
     curves: list[Row] = []
     hubs: list[Row] = []
@@ -174,7 +330,7 @@ def _figure(work: Work) -> Figure:
         f"Images that are among the {_NEIGHBORS} neighbours of no other, and the best capacity K* "
         "(oracle: with the best weight of the grid, over orders).",
         draw=partial(
-            draw,
+            _draw,
             {space: (each.positions, each.purity) for space, each in planes.items()},
             labels[rows],
             names,
@@ -206,14 +362,9 @@ def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
         caption="Before adaptation, over all images, with 95 % intervals over images. "
         "Pseudo-purity puts the predictor's answers in place of labels. Anti-hubs are neighbours "
         "of no other image; skewness is that of how often each image is a neighbour.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("neighbors"),
-            Column("purity", "percent"),
-            Column("pseudo-purity", "percent"),
-            Column("anti-hubs", "percent"),
-            Column("hub skewness", "ratio"),
+        columns=columns(
+            "stream | space | neighbors | purity: percent | pseudo-purity: percent",
+            "anti-hubs: percent | hub skewness: ratio",
         ),
         rows=tuple(rows),
         answers=(_LABEL,),
@@ -228,14 +379,9 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
         caption=f"Anti-hubs and skewness at {_NEIGHBORS} neighbours, before adaptation. K* is the "
         "capacity of the highest gain with the best weight of the grid in each order, chosen with "
         "the labels of the stream.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("anti-hubs@10", "percent"),
-            Column("hub skewness@10", "ratio"),
-            Column("K*", "count", "oracle"),
-            Column("no memory", "percent"),
-            Column("G* at K*", "points", "oracle"),
+        columns=columns(
+            "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
+            "K*: count oracle | no memory: percent | G* at K*: points oracle",
         ),
         rows=tuple(rows),
         answers=(_LABEL,),
@@ -243,23 +389,11 @@ def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 def _missing(plan: Plan) -> str:
-    """What is missing where the extra `[paper]` is not installed."""
     del plan
     return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Neighbourhoods before adaptation, figure",
-    answers=(_LABEL,),
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, main_pieces, _missing
 )

@@ -17,28 +17,19 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, MUTED, PALETTE
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
-from marc_paper.study.choosing import paired_gain, usual_views
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
+from marc_paper.study.choosing import paired_gain
 from marc_paper.study.drawing import SMALL, panels, weight_axis
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "hazard"
 _STEPS = 160
 """Weights at which the exact curve is drawn."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("group"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("gain at w", "points", "fixed"),
-    Column("loses at w"),
-    Column("no loss up to w", "number"),
-    Column("best w", "number", "oracle"),
-    Column("G*", "points", "oracle"),
+_COLUMNS = columns(
+    "stream | group | views | no memory: percent | gain at w: points fixed | loses at w",
+    "no loss up to w: number | best w: number oracle | G*: points oracle",
 )
 
 
@@ -146,12 +137,11 @@ def _window(axes: Any, gains: NDArray[np.float64], at: float) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure over all streams, and the table of what the fixed weight does."""
     plan = work.plan
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
     curves, rows = {}, []
     for name, entry in plan.streams.items():
-        views = usual_views(plan, name)
+        views = plan.usual_views(name)
         sweep = work.sweep(name, [space], views)
         curves[name] = _curve_of(sweep, space, capacity, weight)
         rows.append(_hazard_row((name, entry.group, views), sweep, space, capacity, weight))
@@ -186,30 +176,17 @@ def _make(work: Work) -> Sequence[Artifact]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("fig:hazard",),
-            settings={
-                "space": space,
-                "capacity": capacity,
-                "weight": weight,
-                "seeds": plan.seeds.orders,
-            },
+            settings=plan.protocol("space capacity weight seeds"),
         ),
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the deployed space on every stream."""
-    found = []
-    for stream in plan.streams:
-        found += sweep_pieces([stream], [plan.spaces.deployed], usual_views(plan, stream))
-    return found
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Gain against weight on every stream, figure",
-    answers=("fig:hazard",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Gain against weight on every stream, figure",
+    ("fig:hazard",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.streams, [plan.spaces.deployed], plan.usual_views),
 )
 
 

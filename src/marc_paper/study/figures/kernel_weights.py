@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from marc.report.style import INK, MUTED, PALETTE
 from marc.scores import Int
-from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import SMALL, panels
-from marc_paper.study.experiment import Experiment
 from marc_paper.study.queries import (
     ChosenQuery,
     Reading,
@@ -31,7 +30,7 @@ from marc_paper.study.queries import (
     short,
     two_space_pieces,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "kernel-weights"
 _TITLE = "Kernel weights of one query"
@@ -47,20 +46,10 @@ _COLORS = (PALETTE[2], PALETTE[1], MUTED)
 _MARKERS = ("o", "s", ".")
 _HATCHES = ("", "////", "....")
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("query"),
-    Column("keys", "count"),
-    Column("active keys", "count"),
-    Column("active, true class", "count"),
-    Column("active, base prediction", "count"),
-    Column("largest weight", "number"),
-    Column("evidence, true class", "number"),
-    Column("evidence, best other", "number"),
-    Column("true class"),
-    Column("base prediction"),
-    Column("best other class"),
+_COLUMNS = columns(
+    "stream | space | query | keys: count | active keys: count | active, true class: count",
+    "active, base prediction: count | largest weight: number | evidence, true class: number",
+    "evidence, best other: number | true class | base prediction | best other class",
 )
 
 
@@ -187,7 +176,6 @@ def _legend(figure: Any) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure of the query and its numbers; one row that says why where there is none."""
     plan = work.plan
     name, own, strong = plan.main, plan.spaces.own, plan.spaces.strong
     setting = plan.grids.capacity, plan.grids.weight, plan.seeds.orders[0]
@@ -249,10 +237,5 @@ def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title=f"{_TITLE}, figure",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=two_space_pieces,
-    missing=needs_two_spaces,
+    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
 )

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, MUTED, PALETTE
 from marc.spaces.geometry import Geometry
-from marc.stats import Interval, envelope_bootstrap, paired_difference
+from marc.stats import Interval, paired_difference
 from marc_paper.study.artifacts import Figure
 from marc_paper.study.drawing import SMALL, WIDTH, weight_axis
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.tables.paired import envelope_interval
+from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "landscape"
 _LABEL = "fig:s_landscape"
@@ -47,7 +46,7 @@ class _Landscape:
     fixed: Interval
     """Gain at the weight of the plan, over images."""
     oracle: Interval
-    """Gain at the best weight of each order, over images, the weight chosen anew in each draw."""
+    """Gain at the best weight of each order, over images, the weight chosen again in each draw."""
 
 
 def _landscapes(
@@ -65,17 +64,11 @@ def _landscapes(
     found = {}
     for space in sorted(sweep.spaces, key=lambda space: -_estimate(purity[space])):
         right = [sweep.correct(space, capacity, weight, order) for order in sweep.seeds]
-        lower, upper = (ends[:, place] for ends in sweep.intervals[space])
         found[space] = _Landscape(
             purity=_known(purity[space]),
             gains=sweep.curve(space)[place],
             fixed=paired_difference(right, [base] * len(right)),
-            oracle=envelope_bootstrap(
-                *(lower, upper, base),
-                weights=sweep.weights,
-                n_replicates=n_bootstraps,
-                seed=seed,
-            ),
+            oracle=envelope_interval(sweep, space, capacity, n_bootstraps, seed),
         )
     return found
 
@@ -188,7 +181,6 @@ def _interval(axes: Any, row: float, value: Interval, color: str, marker: str) -
 
 
 def _make(work: Work) -> Sequence[Figure]:
-    """One figure a main stream."""
     plan = work.plan
     grids, spaces = plan.grids, plan.spaces.all
     figures = []
@@ -217,7 +209,7 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
         "(b) Purity of each space, with its 95 % interval over images. "
         f"(c) Gain at w = {grids.weight:g} (fixed), with a paired interval, and at the best weight "
         "of the grid in each order (oracle), with an interval over images drawn again, the weight "
-        "chosen anew each time.",
+        "chosen again each time.",
         draw=partial(_draw, grids.weights, grids.weight, found),
         answers=(_LABEL,) if stream == plan.main else (),
         data={
@@ -229,19 +221,7 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Gain over purity and weight, figure",
-    answers=(_LABEL,),
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Gain over purity and weight, figure", (_LABEL,), _make, main_pieces)
 
 
 def _known(purity: Interval | None) -> Interval:

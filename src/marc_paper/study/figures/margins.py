@@ -20,12 +20,10 @@ from numpy.typing import NDArray
 from marc.method import MARC
 from marc.report.style import INK, MUTED, PALETTE
 from marc_paper.analysis.interaction import margins, repair_sets
-from marc_paper.study.artifacts import Artifact, Column, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "margins"
 _LABEL = "fig:s_margin"
@@ -72,12 +70,10 @@ class _SpaceMargins:
 
 
 def _shown_spaces(plan: Plan) -> tuple[str, ...]:
-    """The predictor's own space and the strong one."""
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
 def _asked_spaces(plan: Plan) -> tuple[str, ...]:
-    """The controls, and what is shown."""
     return tuple(dict.fromkeys((*plan.spaces.controls, *_shown_spaces(plan))))
 
 
@@ -102,20 +98,13 @@ def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
 
 
 def _row_of(stream: str, space: str, found: _SpaceMargins) -> Row:
-    """The counts of one space, with their shares."""
     counts = found.counts
     return (
-        stream,
-        space,
-        float(found.base_correct.mean()),
+        *(stream, space, float(found.base_correct.mean())),
         (counts["repairs"] - counts["regressions"]) / counts["images"],
-        counts["errors"],
-        counts["correctable"],
+        *(counts["errors"], counts["correctable"]),
         _share(counts["correctable"], counts["errors"]),
-        counts["repairs"],
-        counts["right"],
-        counts["at risk"],
-        counts["regressions"],
+        *(counts["repairs"], counts["right"], counts["at risk"], counts["regressions"]),
         _share(counts["regressions"], counts["right"]),
     )
 
@@ -211,7 +200,6 @@ def _legend(figure: Any, weight: float) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """The figure of two spaces, and the table of the controls."""
     plan = work.plan
     found = _space_margins(work)
     shown = {space: found[space] for space in _shown_spaces(plan)}
@@ -253,40 +241,22 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         "errors with delta > 0 and mu + w delta > 0, which fusion always repairs. At risk: right "
         "answers that are not above this line; only they can be lost. Gain = (repairs - "
         "regressions) / images.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("no memory", "percent"),
-            Column("gain", "points", "fixed"),
-            Column("errors", "count"),
-            Column("correctable", "count", "fixed"),
-            Column("correctable of errors", "percent", "fixed"),
-            Column("repairs", "count", "fixed"),
-            Column("right", "count"),
-            Column("at risk", "count", "fixed"),
-            Column("regressions", "count", "fixed"),
-            Column("regressions of right", "percent", "fixed"),
+        columns=columns(
+            "stream | space | no memory: percent | gain: points fixed | errors: count",
+            "correctable: count fixed | correctable of errors: percent fixed",
+            "repairs: count fixed | right: count | at risk: count fixed",
+            "regressions: count fixed | regressions of right: percent fixed",
         ),
         rows=tuple(rows),
         answers=(_LABEL,),
-        settings={
-            "capacity": grids.capacity,
-            "weight": grids.weight,
-            "views": 1,
-            "seeds": plan.seeds.orders[:1],
-        },
+        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of each space that is asked about, on the main stream."""
-    return sweep_pieces([plan.main], _asked_spaces(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Margins of predictor and memory, figure",
-    answers=(_LABEL,),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Margins of predictor and memory, figure",
+    (_LABEL,),
+    _make,
+    pieces=lambda plan: sweep_pieces([plan.main], _asked_spaces(plan)),
 )

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marc_paper.study.artifacts import Figure
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work
 
 _ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def _make(work: Work) -> Sequence[Figure]:
-    """Both figures; they are the same for every plan."""
     del work
     return [
         Figure(
@@ -43,9 +41,5 @@ def _make(work: Work) -> Sequence[Figure]:
 
 
 EXPERIMENT = Experiment(
-    name="schematics",
-    title="How it works",
-    answers=("fig:mismatch", "fig:pipeline"),
-    make=_make,
-    pieces=lambda plan: [],
+    "schematics", "How it works", ("fig:mismatch", "fig:pipeline"), _make, pieces=lambda plan: []
 )

@@ -17,13 +17,10 @@ import numpy as np
 from marc.replay.sweep import Score, Sweep
 from marc.report.style import MUTED, Look
 from marc.stats import seed_interval
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
-from marc_paper.study.choosing import usual_views
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import SMALL, looks_of, panels
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "seed-spread"
 _HALF_WIDTH = 0.5
@@ -32,38 +29,25 @@ _HALF_WIDTH = 0.5
 _Gains = Mapping[str, Sequence[float]]
 """By space, one gain an order."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("lowest gain", "points", "fixed"),
-    Column("highest gain", "points", "fixed"),
-    Column("lowest G*", "points", "oracle"),
-    Column("highest G*", "points", "oracle"),
+_COLUMNS = columns(
+    "stream | views | space | no memory: percent | accuracy: percent fixed",
+    "lowest gain: points fixed | highest gain: points fixed | lowest G*: points oracle",
+    "highest G*: points oracle",
 )
-_PAIRS = (
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("other"),
-    Column("ranges of G* overlap"),
-    Column("orders led in G*", "text", "oracle"),
-    Column("ranges of gain overlap"),
-    Column("orders led in gain", "text", "fixed"),
+_PAIRS = columns(
+    "stream | views | space | other | ranges of G* overlap | orders led in G*: text oracle",
+    "ranges of gain overlap | orders led in gain: text fixed",
 )
 
 
 def _gains_of(score: Score) -> list[float]:
-    """One gain an order."""
     return np.subtract(score.accuracies, score.base_accuracies).tolist()
 
 
 def _overlap(first: Sequence[float], second: Sequence[float]) -> bool:
     """Whether two ranges share a value.
 
-    >>> _overlap([1.0, 3.0], [2.0, 5.0]), overlap([1.0, 2.0], [3.0, 4.0])
+    >>> _overlap([1.0, 3.0], [2.0, 5.0]), _overlap([1.0, 2.0], [3.0, 4.0])
     (True, False)
     """
     return max(min(first), min(second)) <= min(max(first), max(second))
@@ -72,7 +56,7 @@ def _overlap(first: Sequence[float], second: Sequence[float]) -> bool:
 def _compared(first: Sequence[float], second: Sequence[float]) -> str:
     """Whether two ranges overlap: yes, no, or equal where both are one and the same value.
 
-    >>> _compared([1.0, 3.0], [2.0, 5.0]), compared([0.0, 0.0], [0.0, 0.0])
+    >>> _compared([1.0, 3.0], [2.0, 5.0]), _compared([0.0, 0.0], [0.0, 0.0])
     ('yes', 'equal')
     """
     if np.ptp([*first, *second]) == 0:
@@ -93,7 +77,6 @@ def _led(first: Sequence[float], second: Sequence[float], seeds: Sequence[int | 
 
 
 def _space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: float) -> list[Row]:
-    """One row a space, with an interval over orders."""
     rows: list[Row] = []
     for space in sweep.spaces:
         fixed, oracle = sweep.fixed(space, capacity, weight), sweep.oracle(space, capacity)
@@ -111,7 +94,6 @@ def _space_rows(stream: str, views: int, sweep: Sweep, capacity: int, weight: fl
 def _pair_rows(
     stream: str, views: int, oracle: _Gains, fixed: _Gains, seeds: Sequence[int | None]
 ) -> list[Row]:
-    """One row for every two spaces."""
     rows: list[Row] = []
     for pair in combinations(oracle, 2):
         cells: list[str] = []
@@ -171,7 +153,6 @@ def _widen(axes: Any) -> None:
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """A figure of G* and one of the fixed gain; a table of ranges and one of pairs."""
     plan = work.plan
     capacity, weight, spaces = plan.grids.capacity, plan.grids.weight, _spaces(plan)
     oracle: dict[str, dict[str, list[float]]] = {}
@@ -179,7 +160,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     rows: list[Row] = []
     pairs: list[Row] = []
     for stream in plan.group("domain"):
-        views = usual_views(plan, stream)
+        views = plan.usual_views(stream)
         sweep = work.sweep(stream, spaces, views)
         oracle[stream] = {space: _gains_of(sweep.oracle(space, capacity)) for space in spaces}
         fixed[stream] = {space: _gains_of(sweep.fixed(space, capacity, weight)) for space in spaces}
@@ -213,33 +194,23 @@ def _make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the compared spaces on every domain stream."""
-    found = []
-    for stream in plan.group("domain"):
-        found += sweep_pieces([stream], _spaces(plan), usual_views(plan, stream))
-    return found
-
-
 def _missing(plan: Plan) -> str:
-    """A spread needs streams of other classes and several orders."""
     if not plan.group("domain"):
         return "there is no stream of group domain"
     return "" if len(plan.seeds.orders) > 1 else "one order has no spread"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Whether stream orders agree on the ranking of spaces, figure",
-    answers=("fig:s_seedspread", "sec:s_eurosat"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Whether stream orders agree on the ranking of spaces, figure",
+    ("fig:s_seedspread", "sec:s_eurosat"),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.group("domain"), _spaces(plan), plan.usual_views),
     missing=_missing,
 )
 
 
 def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, _Gains]) -> Figure:
-    """The same drawing of one quantity."""
     pair = plan.spaces.deployed, plan.spaces.strong
     found = {name: _compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
     close = [stream for stream, answer in found.items() if answer == "yes"]

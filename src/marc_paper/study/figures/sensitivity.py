@@ -19,12 +19,10 @@ from marc.encoders._loading import safe_name
 from marc.method import MARC
 from marc.replay.sweep import Score
 from marc.report.style import INK, Look
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
+from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import capacity_axis, looks_of, panels, weight_axis, zero_line
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
 
 _NAME = "sensitivity"
 _USUAL = {"beta": MARC.beta, "alpha": MARC.alpha}
@@ -42,7 +40,6 @@ _Curves = Mapping[str, Mapping[float, Score]]
 
 
 def _subjects(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """The spaces that each stream is asked about."""
     spaces = plan.spaces
     both = tuple(dict.fromkeys((spaces.deployed, spaces.strong)))
     return {
@@ -85,7 +82,6 @@ def _curves(work: Work, stream: str, spaces: Sequence[str]) -> dict[str, _Curves
 
 
 def _rows_of(stream: str, space: str, found: _Curves) -> list[Row]:
-    """One row a value of a setting."""
     return [
         (stream, space, name, f"{value:g}", score.base_accuracies[0], Estimate.of(score))
         for name, scores in found.items()
@@ -150,7 +146,6 @@ _AXES = {"K": _capacities, "w": weight_axis, "beta": _betas, "alpha": _alphas}
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """A figure for each stream and space, and the table of all their numbers."""
     plan = work.plan
     figures: list[Artifact] = []
     rows: list[Row] = []
@@ -167,7 +162,6 @@ def _deployed_settings(plan: Plan) -> dict[str, float]:
 
 
 def _label_of(plan: Plan, stream: str, space: str) -> tuple[str, ...]:
-    """The figure of the paper with this stream and this space, if there is one."""
     group = plan.streams[stream].group
     role = "deployed" if space == plan.spaces.deployed else "strong"
     label = _LABELS.get((group, plan.group(group).index(stream), role))
@@ -198,28 +192,16 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
         name=_NAME,
         title="One setting at a time",
         caption=f"Each row changes one setting of {around}; one view, gain over orders.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("setting"),
-            Column("value"),
-            Column("no memory", "percent"),
-            Column("gain", "points", "fixed"),
+        columns=columns(
+            "stream | space | setting | value | no memory: percent | gain: points fixed"
         ),
         rows=tuple(rows),
         answers=tuple(_LABELS.values()),
-        settings={
-            "capacity": plan.grids.capacity,
-            "weight": plan.grids.weight,
-            **_USUAL,
-            "views": 1,
-            "seeds": plan.seeds.orders,
-        },
+        settings={**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")},
     )
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """The usual sweeps, and one for each other beta and alpha."""
     each: list[dict[str, Any]] = [
         {},
         *(_changed(name, value) for name in _USUAL for value in _tried(plan, name)),
@@ -234,9 +216,5 @@ def _pieces(plan: Plan) -> list[Piece]:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="One setting at a time, figures",
-    answers=tuple(_LABELS.values()),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "One setting at a time, figures", tuple(_LABELS.values()), _make, _pieces
 )

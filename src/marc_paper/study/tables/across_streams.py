@@ -14,36 +14,22 @@ from typing import final
 from marc.replay.sweep import Score
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.choosing import usual_views
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "across-streams"
 _FEWEST = 3
 """Streams; two are always in perfect order."""
 
-_VALUES = (
-    Column("stream"),
-    Column("views"),
-    Column("images", "count"),
-    Column("purity@5", "percent"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@5", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("skewness@5", "number"),
-    Column("skewness@10", "number"),
-    Column("no memory", "percent"),
-    Column("gain", "points", "fixed"),
-    Column("G*", "points", "oracle"),
+_VALUES = columns(
+    "stream | views | images: count | purity@5: percent | purity@10: percent",
+    "anti-hubs@5: percent | anti-hubs@10: percent | skewness@5: number | skewness@10: number",
+    "no memory: percent | gain: points fixed | G*: points oracle",
 )
-_CORRELATIONS = (
-    Column("measure"),
-    Column("streams", "count"),
-    Column("correlation with gain", "correlation", "fixed"),
-    Column("correlation with G*", "correlation", "oracle"),
+_CORRELATIONS = columns(
+    "measure | streams: count | correlation with gain: correlation fixed",
+    "correlation with G*: correlation oracle",
 )
 
 
@@ -71,7 +57,6 @@ class _Found:
 
 
 def _value_row(stream: str, found: _Found) -> Row:
-    """What is measured on one stream."""
     return (
         *(stream, str(found.views), found.geometry.n_images),
         *found.measures.values(),
@@ -81,7 +66,6 @@ def _value_row(stream: str, found: _Found) -> Row:
 
 
 def _correlation_rows(streams: Mapping[str, _Found]) -> list[Row]:
-    """How each measure ranks the streams."""
     fixed = [each.fixed.gain for each in streams.values()]
     oracle = [each.oracle.gain for each in streams.values()]
     rows: list[Row] = []
@@ -92,12 +76,11 @@ def _correlation_rows(streams: Mapping[str, _Found]) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The values on each stream, and their correlations over the streams."""
     plan = work.plan
     space, capacity, weight = plan.spaces.deployed, plan.grids.capacity, plan.grids.weight
     streams = {}
     for name in _streams(plan):
-        views = usual_views(plan, name)
+        views = plan.usual_views(name)
         sweep = work.sweep(name, [space], views)
         streams[name] = _Found(
             views,
@@ -105,12 +88,7 @@ def _make(work: Work) -> Sequence[Table]:
             sweep.fixed(space, capacity, weight),
             sweep.oracle(space, capacity),
         )
-    settings = {
-        "space": space,
-        "capacity": capacity,
-        "weight": weight,
-        "seeds": plan.seeds.orders,
-    }
+    settings = {"space": space, "capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
     return [
         Table(
             name=_NAME,
@@ -136,28 +114,20 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of the deployed space on every stream."""
-    streams, spaces = _streams(plan), [plan.spaces.deployed]
-    found = geometry_pieces(streams, spaces)
-    for stream in streams:
-        found += sweep_pieces([stream], spaces, usual_views(plan, stream))
-    return found
-
-
 def _missing(plan: Plan) -> str:
-    """A correlation over streams needs several."""
     if len(_streams(plan)) >= _FEWEST:
         return ""
     return f"streams are ranked, and there are fewer than {_FEWEST} of main, shift and domain"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Whether geometry predicts which streams gain",
-    answers=("sec:s_discarded",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Whether geometry predicts which streams gain",
+    ("sec:s_discarded",),
+    _make,
+    pieces=lambda plan: sweep_pieces(
+        _streams(plan), [plan.spaces.deployed], plan.usual_views, also=("geometry",)
+    ),
     missing=_missing,
 )
 

@@ -11,29 +11,21 @@ from collections.abc import Sequence
 
 from marc.report.text import percent
 from marc_paper.analysis.regrets import BatchRegret
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, batch_pieces, sweep_pieces
-from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "batches"
 _MEASURES = (PURITY, PSEUDO_PURITY)
 _ALL = "all"
 """In the column n: every image of the stream."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("measure"),
-    Column("n"),
-    Column("correlation", "correlation", "oracle"),
-    Column("zero regret", "ratio", "oracle"),
+_COLUMNS = columns(
+    "stream | measure | n | correlation: correlation oracle | zero regret: ratio oracle"
 )
 
 
 def _batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
-    """One row a size, and one for all images."""
     rows: list[Row] = [
         (stream, measure, str(size), Estimate.within(correlation), judged.zero_regret[size])
         for size, correlation in judged.rank_correlation.items()
@@ -43,7 +35,6 @@ def _batch_rows(stream: str, measure: str, judged: BatchRegret) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """One table over the main streams."""
     plan = work.plan
     capacity, draws = plan.grids.capacity, plan.draws
     rows: list[Row] = []
@@ -67,29 +58,20 @@ def _make(work: Work) -> Sequence[Table]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_bootstrap_selection",),
-            settings={
-                "capacity": capacity,
-                "views": 1,
-                "seeds": plan.seeds.orders[:1],
-                "draws": draws.batches,
-            },
+            settings=plan.protocol(
+                "capacity views seeds", seeds=plan.seeds.orders[:1], draws=draws.batches
+            ),
             notes=tuple(notes),
         )
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and the batches of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *batch_pieces(streams, spaces)]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="How many images a choice of space needs",
-    answers=("tab:s_bootstrap_selection",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "How many images a choice of space needs",
+    ("tab:s_bootstrap_selection",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all, also=("batches",)),
 )
 
 

@@ -13,37 +13,69 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from marc.errors import MarcError
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc.peers.cards import MethodCard
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.benchmark_methods import method_table
 from marc_paper.study.tables.over_orders import (
+    Mean,
     Runs,
     averages,
+    card_of,
     difference,
     marc_settings,
-    mean_accuracy,
     peer_settings,
     span,
     views_of,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+
+_METHOD_COLUMNS = columns(
+    "method | order | sees | views | second encoder | settings here | tuned by its authors"
+)
+
+_ORDER = {True: "answers, then stores", False: "stores, then answers", None: "stores nothing"}
+
+
+def _method_row(plan: Plan, card: MethodCard) -> Row:
+    if card.name == "marc":
+        settings = "the paper's, the same for all streams"
+    elif "published" in peer_settings(plan, card.name):
+        settings = f"published for {plan.benchmark.published}"
+    else:
+        settings = "its defaults"
+    return (
+        card.name,
+        _ORDER[card.reads_before_writes],
+        {"image": "one image", "batch": "a batch", "stream": "the whole stream"}[card.sees],
+        card.views,
+        "yes" if "space" in card.needs else "no",
+        settings,
+        card.tuned,
+    )
+
+
+def _method_table(plan: Plan, name: str, answers: tuple[str, ...]) -> Table:
+    methods = [method for method in plan.benchmark.methods if method != "marc"]
+    return Table(
+        name=name,
+        title="What the methods use",
+        caption="Order: whether an image is answered before it is stored. Sees: what is answered "
+        "together. A method that stores first, sees more than one image, or was tuned on labels "
+        "is not matched with one that does not.",
+        columns=_METHOD_COLUMNS,
+        rows=tuple(_method_row(plan, card_of(method)) for method in (*methods, "marc")),
+        answers=answers,
+    )
+
 
 _NAME = "benchmark"
 _ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
 _TABLES = {_NAME: ("main", "shift"), f"{_NAME}-domains": ("domain", "extra")}
 """Groups of streams by table."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("method"),
-    Column("space"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("MARC minus method", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | method | space | views | no memory: percent | accuracy: percent fixed",
+    "gain: points fixed | MARC minus method: points fixed",
 )
 
 
@@ -89,7 +121,6 @@ def _entries(plan: Plan, streams: Sequence[str]) -> list[_Entry]:
 def _run_rows(
     plan: Plan, streams: Sequence[str], lines: Sequence[_Entry], found: _Found
 ) -> list[Row]:
-    """A row for each entry on each stream; entries that agree there are one row."""
     rows: list[Row] = []
     for stream in streams:
         for place, entry in enumerate(lines):
@@ -117,14 +148,12 @@ def _mean_rows(
         for place, entry in enumerate(lines):
             if any((place, stream) not in found for stream in several):
                 continue
-            runs = [found[place, stream] for stream in several]
+            mean = Mean([found[place, stream] for stream in several])
             rows.append(
                 (
                     *(name, entry.method, entry.space),
                     span([entry.views[stream] for stream in several]),
-                    sum(each.no_memory for each in runs) / len(runs),
-                    mean_accuracy(runs),
-                    difference([(each.correct, each.base_correct) for each in runs]),
+                    *(mean.no_memory, mean.accuracy, mean.gain),
                     _advantage(plan, lines, found, place, several),
                 )
             )
@@ -150,7 +179,6 @@ def _advantage(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """A table for each kind of streams that the plan has, and one of the methods."""
     plan = work.plan
     tables = []
     for name, groups in _TABLES.items():
@@ -161,7 +189,7 @@ def _make(work: Work) -> Sequence[Table]:
         found, refusals = _answers(work, streams, lines)
         rows = _run_rows(plan, streams, lines, found) + _mean_rows(plan, streams, lines, found)
         tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
-    return [*tables, method_table(plan, f"{_NAME}-methods", _ANSWERS)]
+    return [*tables, _method_table(plan, f"{_NAME}-methods", _ANSWERS)]
 
 
 def _answers(
@@ -196,23 +224,18 @@ def _answers(
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of every entry over each order of each stream."""
-    return [
-        piece
-        for groups in _TABLES.values()
-        for entry in _entries(plan, plan.group(*groups))
-        for stream, views in entry.views.items()
-        for piece in run_pieces(plan, (stream,), entry.method, views, **entry.settings)
-    ]
+    entries = [each for groups in _TABLES.values() for each in _entries(plan, plan.group(*groups))]
+    return run_pieces(
+        plan.seeds.orders,
+        (
+            (stream, entry.method, views, entry.settings)
+            for entry in entries
+            for stream, views in entry.views.items()
+        ),
+    )
 
 
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Methods side by side",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Methods side by side", _ANSWERS, _make, _pieces)
 
 
 def _one_view(stream: str) -> int:
@@ -245,9 +268,7 @@ def _table(
         answers=_ANSWERS[:2] if name == _NAME else _ANSWERS[2:],
         settings={
             "capacity": capacity,
-            "weight": plan.grids.weight,
-            "seeds": plan.seeds.orders,
-            "published": plan.benchmark.published,
+            **plan.protocol("weight seeds", published=plan.benchmark.published),
         },
         notes=tuple(refusals),
     )

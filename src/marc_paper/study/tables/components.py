@@ -11,19 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marc_paper.study.artifacts import Column, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
+    Mean,
     Runs,
     averages,
-    difference,
     marc_settings,
-    mean_accuracy,
-    over_orders,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "components"
 _REDUCED, _STRICT = "reduced system", "strict one memory"
@@ -51,43 +47,24 @@ _REFERENCE = {
 }
 """What each step is compared with."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("views"),
-    Column("component"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("change", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | views | component | no memory: percent | accuracy: percent fixed",
+    "gain: points fixed | change: points fixed",
 )
 
 
 def _component_rows(name: str, views: int, streams: Sequence[Mapping[str, Runs]]) -> list[Row]:
-    """A row for each step; several streams are averaged. Each has its runs by step."""
     rows: list[Row] = []
     for step in _STEPS:
-        runs = [each[step] for each in streams]
-        change = None
+        mean, change = Mean([each[step] for each in streams]), None
         if step in _REFERENCE:
-            before = [each[_REFERENCE[step]] for each in streams]
-            pairs = zip(runs, before, strict=True)
-            change = difference([(a.correct, b.correct) for a, b in pairs])
-        rows.append(
-            (
-                name,
-                str(views),
-                step,
-                sum(each.no_memory for each in runs) / len(runs),
-                mean_accuracy(runs),
-                difference([(each.correct, each.base_correct) for each in runs]),
-                change,
-            )
-        )
+            change = mean.against(Mean([each[_REFERENCE[step]] for each in streams]))
+        values = (mean.no_memory, mean.accuracy, mean.gain, change)
+        rows.append((name, str(views), step, *values))
     return rows
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of steps."""
     plan = work.plan
     streams = plan.group("main", "shift")
     runs = {stream: _runs(work, stream, 1) for stream in streams}
@@ -114,32 +91,24 @@ def _make(work: Work) -> Sequence[Table]:
             answers=("tab:s_components_ood",),
             settings={
                 **settings,
-                "seeds": plan.seeds.orders,
-                "negative_weight": _NEGATIVE_WEIGHT,
-                "gamma": _GAMMA,
+                **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA),
             },
         )
     ]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of each step over each order, and at many views on the first main stream."""
-    many = plan.most_views(plan.main)
-    asked = [(plan.group("main", "shift"), 1)] + ([((plan.main,), many)] if many > 1 else [])
-    return [
-        piece
-        for streams, views in asked
-        for step in _STEPS.values()
-        for piece in run_pieces(plan, streams, "marc", views, **_settings(plan), **step)
-    ]
+    asked = [(stream, 1) for stream in plan.group("main", "shift")]
+    asked.append((plan.main, plan.most_views(plan.main)))
+    usual = _settings(plan)
+    steps = [{**usual, **step} for step in _STEPS.values()]
+    return run_pieces(
+        plan.seeds.orders, ((stream, "marc", m, step) for stream, m in asked for step in steps)
+    )
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Optional components, one after the other",
-    answers=("tab:s_components_ood",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Optional components, one after the other", ("tab:s_components_ood",), _make, _pieces
 )
 
 
@@ -149,6 +118,6 @@ def _settings(plan: Plan) -> dict[str, Any]:
 
 def _runs(work: Work, stream: str, views: int) -> dict[str, Runs]:
     return {
-        name: over_orders(work, stream, "marc", views, **_settings(work.plan), **step)
+        name: Runs.of(work, stream, "marc", views, **_settings(work.plan), **step)
         for name, step in _STEPS.items()
     }

@@ -19,29 +19,20 @@ from numpy.typing import NDArray
 
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.study.artifacts import Column, Row, Table
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import ceilings
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.selection_rules import candidate_sets
-from marc_paper.study.work import Work
+from marc_paper.study.tables.selection import candidate_sets
+from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "composite"
 _KAPPA = 10
 
-_COLUMNS = (
-    Column("candidates"),
-    Column("stream"),
-    Column("role"),
-    Column("rankings", "count"),
-    Column("lambda", "number"),
-    Column("lambda from", "number"),
-    Column("lambda to", "number"),
-    Column("correlation of purity", "correlation", "oracle"),
-    Column("correlation of composite", "correlation", "oracle"),
-    Column("lowest", "correlation", "oracle"),
-    Column("highest", "correlation", "oracle"),
+_COLUMNS = columns(
+    "candidates | stream | role | rankings: count | lambda: number | lambda from: number",
+    "lambda to: number | correlation of purity: correlation oracle",
+    "correlation of composite: correlation oracle | lowest: correlation oracle",
+    "highest: correlation oracle",
 )
 
 _Floats = NDArray[np.float64]
@@ -144,7 +135,6 @@ def _composite_rows(named: str, streams: Mapping[str, _Geometries]) -> list[Row]
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """One table over the main streams."""
     plan, capacity = work.plan, work.plan.grids.capacity
     streams = {
         name: (
@@ -178,31 +168,23 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 def _missing(plan: Plan) -> str:
-    """A fit says nothing where there is no stream to try it on."""
     if len(plan.group("main")) > 1:
         return ""
     return "a fit is tried on another stream of group main, and there is none"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Purity less anti-hubs, fitted on one stream",
-    answers=("sec:s_discarded", "eq:composite"),
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME,
+    "Purity less anti-hubs, fitted on one stream",
+    ("sec:s_discarded", "eq:composite"),
+    _make,
+    main_pieces,
+    _missing,
 )
 
 
 def _inside(low: float, high: float) -> float:
-    """A value between two ends."""
     return (2 * low or 1.0) if math.isinf(high) else (low + high) / 2
 
 

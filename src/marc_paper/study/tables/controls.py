@@ -17,62 +17,38 @@ import numpy as np
 
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import sources_of
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, run_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import over_orders
+from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import envelope_interval
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, main_pieces, run_pieces
 
 _NAME = "controls"
 _SPAN = "span"
 _CLIP_WEIGHT = 1.0
 """At which the CLIP memory's own evidence is read, as it is for admission."""
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("K*", "count"),
-    Column("w*", "number"),
-    Column("w*, each order"),
-    Column("no memory", "percent"),
-    Column("accuracy at K*, w", "percent", "oracle"),
-    Column("gain at K*, w", "points", "oracle"),
-    Column("G* at K*", "points", "oracle"),
-    Column("G^tr at K", "points", "held-out"),
-    Column("w^tr", "number"),
+_COLUMNS = columns(
+    "stream | space | purity@10: percent | anti-hubs@10: percent | K*: count | w*: number",
+    "w*, each order | no memory: percent | accuracy at K*, w: percent oracle",
+    "gain at K*, w: points oracle | G* at K*: points oracle | G^tr at K: points held-out",
+    "w^tr: number",
 )
-_ALL_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("K*", "count"),
-    Column("w*", "number"),
-    Column("no memory", "percent"),
-    Column("G* ceiling", "points", "oracle"),
+_ALL_COLUMNS = columns(
+    "stream | space | purity@10: percent | anti-hubs@10: percent | K*: count | w*: number",
+    "no memory: percent | G* ceiling: points oracle",
 )
-_PARALLEL_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("K"),
-    Column("w"),
-    Column("no memory", "percent"),
-    Column("single memory", "percent", "fixed"),
-    Column("parallel memories", "percent", "fixed"),
-    Column("gain of parallel memories", "points", "fixed"),
-    Column("parallel minus single", "points", "fixed"),
+_PARALLEL_COLUMNS = columns(
+    "stream | space | K | w | no memory: percent | single memory: percent fixed",
+    "parallel memories: percent fixed | gain of parallel memories: points fixed",
+    "parallel minus single: points fixed",
 )
 
 
 def _control_rows(
     stream: str, sweeps: Mapping[str, Sweep], geometry: Mapping[str, Geometry], plan: Plan
 ) -> list[Row]:
-    """One row for each control of a stream, then the span of their gains."""
     sweep = sweeps[stream]
     sources = [sweeps[name] for name in sources_of(sweeps, stream)]
     ceilings: list[float] = []
@@ -111,7 +87,6 @@ def _ceiling(sweep: Sweep, best: Score, plan: Plan) -> Estimate:
 
 
 def _all_rows(stream: str, sweep: Sweep, geometry: Mapping[str, Geometry]) -> list[Row]:
-    """One row a space at its best capacity in the first order, the lowest ceiling first."""
     first = sweep.of_orders(sweep.seeds[:1])
     scores = [first.oracle(space) for space in first.spaces]
     return [
@@ -130,7 +105,7 @@ def _parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
     rows: list[Row] = []
     for settings in _parallel_settings(plan):
         capacity, weight = settings["capacity"], settings["weight"]
-        parallel = over_orders(work, stream, "marc", **settings)
+        parallel = Runs.of(work, stream, "marc", **settings)
         single = np.stack([sweep.correct(own, capacity, weight, seed) for seed in orders])
         rows.append(
             (
@@ -146,15 +121,14 @@ def _parallel_rows(work: Work, sweep: Sweep) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The controls, every space at its best capacity, and single against parallel memories."""
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
     controls: list[Row] = []
-    everything: list[Row] = []
+    best_rows: list[Row] = []
     for stream, sweep in sweeps.items():
         geometry = work.geometry(stream, plan.spaces.all)
         controls += _control_rows(stream, sweeps, geometry, plan)
-        everything += _all_rows(stream, sweep, geometry)
+        best_rows += _all_rows(stream, sweep, geometry)
     return [
         _controls_table(plan, controls),
         Table(
@@ -164,7 +138,7 @@ def _make(work: Work) -> Sequence[Table]:
             "grids and are chosen with the labels of the stream; of equal gains the smaller K "
             "counts. The lowest ceiling first.",
             columns=_ALL_COLUMNS,
-            rows=tuple(everything),
+            rows=tuple(best_rows),
             answers=("tab:s_newspaces_results",),
             settings={"views": 1, "seeds": plan.seeds.orders[:1]},
         ),
@@ -180,19 +154,13 @@ def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
         caption="One view. K* has the highest mean over orders of the best gain over the grid of "
         "weights; of equal gains the smaller K counts. w* is the best weight there of the mean "
         "over orders; G* takes the best of each order. The interval of G* is over images, with "
-        f"the weight but not K* chosen anew in each draw; ± is over orders. At w = {weight:g} "
+        f"the weight but not K* chosen again in each draw; ± is over orders. At w = {weight:g} "
         "the weight is fixed, but K* was chosen with labels. G^tr: the weight is chosen on the "
         f"other main streams, all at K = {capacity}. Span: strongest minus weakest.",
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:swap",),
-        settings={
-            "capacity": capacity,
-            "weight": weight,
-            "views": 1,
-            "seeds": plan.seeds.orders,
-            "bootstraps": plan.draws.bootstraps,
-        },
+        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
         notes=("G^tr is missing where no other main stream has other images.",)
         if any(row[-2] is None for row in rows)
         else (),
@@ -217,14 +185,8 @@ def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Sweeps and geometries of every space, and the runs with parallel memories."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    runs = [run_pieces(plan, [plan.main], "marc", **each) for each in _parallel_settings(plan)]
-    return [
-        *sweep_pieces(streams, spaces),
-        *geometry_pieces(streams, spaces),
-        *(piece for pieces_of_setting in runs for piece in pieces_of_setting),
-    ]
+    runs = ((plan.main, "marc", 1, each) for each in _parallel_settings(plan))
+    return main_pieces(plan) + run_pieces(plan.seeds.orders, runs)
 
 
 def _parallel_settings(plan: Plan) -> list[dict[str, Any]]:
@@ -248,9 +210,9 @@ def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The control spaces at their best capacity",
-    answers=("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "The control spaces at their best capacity",
+    ("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
+    _make,
+    _pieces,
 )

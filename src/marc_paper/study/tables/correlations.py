@@ -14,12 +14,10 @@ from collections.abc import Mapping, Sequence
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.analysis.regrets import BatchValues, Choice, choice_of, score
-from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, batch_pieces, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
 
 _NAME = "correlations"
 _NEAR = (0.2, 0.6)
@@ -31,7 +29,6 @@ _Gains = dict[str, float]
 
 
 def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
-    """How each measure ranks ceilings and best capacities of the spaces in `batches`."""
     best = {space: sweep.oracle(space) for space in batches.spaces}
     ceilings = {space: found.gain for space, found in best.items()}
     capacities = {space: float(found.capacity) for space, found in best.items()}
@@ -47,7 +44,6 @@ def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
 
 
 def _interval_rows(stream: str, gains: _Gains, batches: BatchValues) -> list[Row]:
-    """How each measure ranks gains, on all images and on the largest batches."""
     return [
         (
             *(stream, rule, len(gains)),
@@ -107,11 +103,7 @@ def _parts_by_gain(gains: _Gains) -> dict[str, _Gains]:
 
 
 def _check_rows(
-    stream: str,
-    predictor: str,
-    sweep: Sweep,
-    geometry: Mapping[str, Geometry],
-    capacity: int,
+    stream: str, predictor: str, sweep: Sweep, geometry: Mapping[str, Geometry], capacity: int
 ) -> list[Row]:
     """How purity ranks each set of candidates in the first order."""
     rows: list[Row] = []
@@ -129,7 +121,6 @@ def _check_rows(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Controls on batches, every order, parts of the spaces, and every space on batches."""
     plan = work.plan
     capacity, spaces, main = plan.grids.capacity, plan.spaces.all, plan.group("main")
     rows: dict[str, list[Row]] = {name: [] for name in ("controls", "orders", "checks", "all")}
@@ -160,13 +151,11 @@ def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
         title="What purity and anti-hubs rank among the control spaces",
         caption="Spearman's correlation with midranks of a measure with the ceiling G* at K* and "
         f"with K* itself, both over all orders. {_batches_words(plan)}",
-        columns=(
-            *(Column("stream"), Column("measure"), Column("spaces", "count")),
-            Column("with ceiling, all images", "correlation", "oracle"),
-            Column("with ceiling, batches", "correlation", "oracle"),
-            Column("with K*, all images", "correlation", "oracle"),
-            Column("with K*, batches", "correlation", "oracle"),
-            Column("images of a batch", "count"),
+        columns=columns(
+            "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
+            "with ceiling, batches: correlation oracle",
+            "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
+            "images of a batch: count",
         ),
         rows=tuple(rows),
         answers=("tab:s_correlations",),
@@ -182,13 +171,9 @@ def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
         caption="All spaces see the same order. Spearman's correlation of purity@10 with G* at "
         f"K = {plan.grids.capacity}; the leader has the highest G*. Regret: what the space of the "
         "highest purity loses.",
-        columns=(
-            *(Column("stream"), Column("order"), Column("no memory", "percent")),
-            Column("correlation", "correlation", "oracle"),
-            Column("leader"),
-            Column("G* of leader", "points", "oracle"),
-            Column("chosen"),
-            Column("regret", "points", "oracle"),
+        columns=columns(
+            "stream | order | no memory: percent | correlation: correlation oracle | leader",
+            "G* of leader: points oracle | chosen | regret: points oracle",
         ),
         rows=tuple(rows),
         answers=("tab:s_spaces16_seeds",),
@@ -205,14 +190,10 @@ def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
         f"K = {plan.grids.capacity}. Positive gain: without ties at zero. Near-matched: spaces "
         f"that gain {least} to {most} % of the highest gain. Parts of fewer than {_FEWEST} spaces "
         "are left out.",
-        columns=(
-            *(Column("stream"), Column("predictor"), Column("set"), Column("spaces", "count")),
-            Column("correlation", "correlation", "oracle"),
-            Column("chosen"),
-            Column("regret", "points", "oracle"),
-            Column("no memory", "percent"),
-            Column("lowest G*", "points", "oracle"),
-            Column("highest G*", "points", "oracle"),
+        columns=columns(
+            "stream | predictor | set | spaces: count | correlation: correlation oracle",
+            "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
+            "highest G*: points oracle",
         ),
         rows=tuple(rows),
         answers=("tab:s_rho_checks",),
@@ -226,11 +207,9 @@ def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
         title="Rank correlations over every space on calibration batches",
         caption="Spearman's correlation with midranks of a measure with G* of the first order at "
         f"K = {plan.grids.capacity}. {_batches_words(plan)}",
-        columns=(
-            *(Column("stream"), Column("measure"), Column("spaces", "count")),
-            Column("all images", "correlation", "oracle"),
-            Column("batches", "correlation", "oracle"),
-            Column("images of a batch", "count"),
+        columns=columns(
+            "stream | measure | spaces: count | all images: correlation oracle",
+            "batches: correlation oracle | images of a batch: count",
         ),
         rows=tuple(rows),
         answers=("tab:s_rho_ci",),
@@ -240,21 +219,19 @@ def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Sweeps and geometries with every predictor, and batches of the main streams."""
-    streams, spaces = plan.group("main", "predictor"), plan.spaces.all
+    main, others, spaces = plan.group("main"), plan.group("predictor"), plan.spaces.all
     return [
-        *sweep_pieces(streams, spaces),
-        *geometry_pieces(streams, spaces),
-        *batch_pieces(plan.group("main"), spaces),
+        *sweep_pieces(main, spaces, also=("geometry", "batches")),
+        *sweep_pieces(others, spaces, also=("geometry",)),
     ]
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="How geometry ranks spaces, and how sure that is",
-    answers=("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "How geometry ranks spaces, and how sure that is",
+    ("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
+    _make,
+    _pieces,
 )
 
 

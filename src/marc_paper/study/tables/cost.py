@@ -7,23 +7,23 @@ one run of each system over the first order, and each system over the timed imag
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
+from marc.report.style import INK, MUTED, Look
 from marc.stats import ratio_interval
 from marc.types import Answers
-from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.figures import pareto as figure
-from marc_paper.study.pieces import Piece, ordered
+from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table, columns
+from marc_paper.study.drawing import legend_below, looks_of, panels
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.encoding_time import N_PICTURES
-from marc_paper.study.tables.system_times import (
+from marc_paper.study.tables.timing import (
     DEPLOYED,
+    N_PICTURES,
     STRONG,
     Configuration,
     Times,
@@ -31,22 +31,163 @@ from marc_paper.study.tables.system_times import (
     configurations,
     measure,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+
+_BELOW = ("TDA", "MARC, deployed")
+"""Systems whose numbers rather stand below their points, so that others have room above."""
+
+_SIDES = {"above": (0, 1), "below": (0, -1), "right": (1, 0), "left": (-1, 0)}
+"""Where a number may stand beside its point: to the right, upwards."""
+_FONT = 8.0  # points
+_MARK, _GAP = 7.0, 3.5  # points: the width of a mark, and from there to a number
+
+_Box = tuple[float, float, float, float]
+"""The left, bottom, right and upper end of a rectangle, in points."""
+
+
+@final
+@dataclass(frozen=True)
+class _Point:
+    """One system."""
+
+    label: str
+    views: int
+    seconds: float
+    low: float
+    """Of the fastest session."""
+    high: float
+    accuracy: float
+    is_front: bool
+
+
+def _draw(points: Sequence[_Point], looks: Mapping[str, Look], axis: str) -> Any:
+    """Lines join the view budgets of a system, bars span the sessions, grey is the front."""
+    figure, grid = panels(1, 1, height=3.4)
+    axes = grid[0, 0]
+    _time_axis(axes, [bound for each in points for bound in (each.low, each.high)])
+    front = sorted((each.seconds, 100 * each.accuracy) for each in points if each.is_front)
+    axes.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=5, alpha=0.25)
+    for label, look in looks.items():
+        mine = sorted((each for each in points if each.label == label), key=lambda p: p.views)
+        times, heights = [each.seconds for each in mine], [100 * each.accuracy for each in mine]
+        bars = [
+            [each.seconds - each.low for each in mine],
+            [each.high - each.seconds for each in mine],
+        ]
+        axes.errorbar(
+            *(times, heights),
+            xerr=bars,
+            color=look.color,
+            linestyle=look.dash,
+            linewidth=look.width,
+            marker=look.marker,
+            markersize=_MARK,
+            markeredgewidth=1.5,
+            elinewidth=1,
+            zorder=3 + (label == "TDA"),  # often where the same views are without memory
+        )
+    axes.margins(y=0.14)
+    axes.set_xlabel(axis)
+    axes.set_ylabel("accuracy, percent")
+    legend_below(figure, looks, marker=True)
+    _numbers(figure, axes, points)
+    return figure
+
+
+def _sides(
+    places: Sequence[tuple[float, float]], texts: Sequence[str], wanted: Sequence[str]
+) -> list[str]:
+    """On which side of each place its text stands, so that it meets no mark and no other text.
+
+    The highest place chooses first: the side that is wanted, then the others. Where no side is
+    free, the one of the fewest collisions is taken.
+
+    Args:
+        places: where the marks are, in points.
+        texts: what is written beside each.
+        wanted: the side that each text would rather have, a key of `_SIDES`.
+    """
+    reach = _MARK + 1.9 * _GAP  # a text is nearer to its own mark than to any other
+    taken = [_box(place, (reach, reach)) for place in places]
+    found = dict.fromkeys(range(len(places)), "")
+    for each in sorted(found, key=lambda place: -places[place][1]):
+        order = dict.fromkeys((wanted[each], *_SIDES))
+        boxes = {side: _text_box(places[each], texts[each], side) for side in order}
+        found[each] = min(order, key=lambda side: sum(_meet(boxes[side], box) for box in taken))
+        taken.append(boxes[found[each]])
+    return list(found.values())
+
+
+def _text_box(place: tuple[float, float], text: str, side: str) -> _Box:
+    across, up = _SIDES[side]
+    size = 0.64 * _FONT * len(text), 0.75 * _FONT  # the digits of the font of the style
+    room = _MARK / 2 + _GAP
+    middle = (place[0] + across * (room + size[0] / 2), place[1] + up * (room + size[1] / 2))
+    return _box(middle, size)
+
+
+def _box(middle: tuple[float, float], size: tuple[float, float]) -> _Box:
+    (x, y), (width, height) = middle, size
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def _meet(one: _Box, other: _Box) -> bool:
+    apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    return not apart
+
+
+def _numbers(figure: Any, axes: Any, points: Sequence[_Point]) -> None:
+    """The views of each point; places on paper are known when all else is laid out."""
+    figure.draw_without_rendering()
+    ends = [(each.seconds, 100 * each.accuracy) for each in points]
+    places = (axes.transData.transform(ends) * 72 / figure.dpi).tolist()
+    texts = [f"{each.views}" for each in points]
+    wanted = ["below" if each.label in _BELOW else "above" for each in points]
+    aligned = {-1: ("right", "top"), 0: ("center", "center_baseline"), 1: ("left", "bottom")}
+    for end, text, side in zip(ends, texts, _sides(places, texts, wanted), strict=True):
+        across, up = _SIDES[side]
+        room = _MARK / 2 + _GAP
+        axes.annotate(
+            *(text, end),
+            xytext=(across * room, up * room),
+            textcoords="offset points",
+            ha=aligned[across][0],
+            va=aligned[up][1],
+            fontsize=_FONT,
+            color=INK,
+        )
+
+
+def _time_axis(axes: Any, seconds: Sequence[float]) -> None:
+    """A logarithmic axis in milliseconds: 1, 2 and 5 in each decade that is shown."""
+    low, high = min(seconds) / 1.3, max(seconds) * 1.3
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 4 else (1,)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{1000 * tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(low, high)
+
+
+def _looks(plan: Plan) -> dict[str, Look]:
+    """A look for each kind of system: MARC has that of its space, others markers of no space."""
+    spaces = looks_of(plan)
+    return {
+        "no memory": Look(MUTED, "d", "-", 1.2),
+        "TDA": Look(INK, "x", "-", 1.2),
+        "COSMIC": Look(INK, "H", "-", 1.2),
+        "MARC, deployed": spaces[plan.spaces.deployed],
+        "MARC, strong": spaces[plan.spaces.strong],
+    }
+
 
 _NAME = "cost"
 _ANSWERS = ("tab:pareto", "tab:s_timing")
 
-_COLUMNS = (
-    Column("configuration"),
-    Column("space"),
-    Column("views"),
-    Column("encoding", "seconds"),
-    Column("scoring", "seconds"),
-    Column("memory", "seconds"),
-    Column("total", "seconds"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("on the front"),
+_COLUMNS = columns(
+    "configuration | space | views | encoding: seconds | scoring: seconds | memory: seconds",
+    "total: seconds | no memory: percent | accuracy: percent fixed | on the front",
 )
 
 
@@ -105,7 +246,6 @@ def _ratio_rows(
 
 
 def _make(work: Work) -> Sequence[Artifact]:
-    """Costs, sessions, ratios and the picture of the front."""
     plan = work.plan
     systems = configurations(plan)
     seed = plan.seeds.orders[0]
@@ -137,11 +277,7 @@ def _make(work: Work) -> Sequence[Artifact]:
             caption=f"{order} Ratios of the total inside each session, with a t-interval over "
             "sessions. Accuracy: MARC minus the other system, paired over images; both stand in "
             f"the table {_NAME}, each with its accuracy without memory.",
-            columns=(
-                Column("comparison"),
-                Column("ratio", "ratio"),
-                Column("accuracy of MARC over it", "points", "fixed"),
-            ),
+            columns=columns("comparison | ratio: ratio | accuracy of MARC over it: points fixed"),
             rows=tuple(_ratio_rows(systems, times, answers)),
             **common,
         ),
@@ -150,31 +286,16 @@ def _make(work: Work) -> Sequence[Artifact]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of each system over the first order; times are shared with nobody."""
-    seed = plan.seeds.orders[0]
-    return [
-        Piece(
-            *("run", plan.main, "", each.views),
-            ordered({"method": each.method, "seed": seed, **each.settings}),
-        )
-        for each in configurations(plan)
-    ]
+    # times are shared with nobody
+    runs = ((plan.main, each.method, each.views, each.settings) for each in configurations(plan))
+    return run_pieces(plan.seeds.orders[:1], runs)
 
 
-EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Accuracy against seconds an image",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-)
+EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
 
 
 def _sessions_table(
-    systems: Sequence[Configuration],
-    times: Sequence[Times],
-    order: str,
-    common: Mapping[str, Any],
+    systems: Sequence[Configuration], times: Sequence[Times], order: str, common: Mapping[str, Any]
 ) -> Table:
     n_sessions = len(times[0].memory)
     return Table(
@@ -207,7 +328,7 @@ def _figure(
     reason: str,
 ) -> Figure:
     points = [
-        figure.Point(
+        _Point(
             *(each.label, each.views),
             float(spent.total.mean()),
             *(float(spent.total.min()), float(spent.total.max())),
@@ -222,7 +343,7 @@ def _figure(
         title="Accuracy against time",
         caption=f"{plan.main}, first order, fixed settings. Numbers are views; lines join the view "
         "budgets of a system, bars span the sessions. Grey: the Pareto front.",
-        draw=partial(figure.draw, points, figure.looks(plan), axis),
+        draw=partial(_draw, points, _looks(plan), axis),
         answers=_ANSWERS[:1],
         data={"points": [asdict(point) for point in points], "axis": axis},
     )

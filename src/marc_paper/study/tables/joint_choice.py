@@ -13,35 +13,21 @@ from collections.abc import Mapping, Sequence
 
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
-from marc_paper.study.experiment import Experiment, needs_two
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, main_pieces
 
 _NAME = "joint-choice"
 _ALL, _WITHOUT_OWN = "all", "without the predictor's own"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("candidates"),
-    Column("chosen"),
-    Column("lead resolved"),
-    Column("chosen on"),
-    Column("K", "count"),
-    Column("w", "number"),
-    Column("no memory", "percent"),
-    Column("accuracy, first order", "percent", "held-out"),
-    Column("accuracy", "percent", "held-out"),
-    Column("gain, first order", "points", "held-out"),
-    Column("gain", "points", "held-out"),
-    Column("best"),
-    Column("oracle, first order", "percent", "oracle"),
-    Column("oracle", "percent", "oracle"),
-    Column("regret, first order", "points", "held-out"),
-    Column("regret", "points", "held-out"),
-    Column("share of oracle gain", "percent", "held-out"),
+_COLUMNS = columns(
+    "stream | candidates | chosen | lead resolved | chosen on | K: count | w: number",
+    "no memory: percent | accuracy, first order: percent held-out | accuracy: percent held-out",
+    "gain, first order: points held-out | gain: points held-out | best",
+    "oracle, first order: percent oracle | oracle: percent oracle",
+    "regret, first order: points held-out | regret: points held-out",
+    "share of oracle gain: percent held-out",
 )
 
 
@@ -81,7 +67,6 @@ def _choice_row(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """One table over the main streams."""
     plan = work.plan
     sweeps = {name: work.sweep(name, plan.spaces.all) for name in plan.group("main")}
     rows: list[Row] = []
@@ -115,17 +100,17 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
+def _missing(plan: Plan) -> str:
+    if len(plan.group("main")) > 1:
+        return ""
+    return "settings are chosen on another stream of group main, and there is none"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Space, capacity and weight chosen without labels",
-    answers=("tab:s_joint_selection",),
-    make=_make,
-    pieces=_pieces,
-    missing=needs_two,
+    _NAME,
+    "Space, capacity and weight chosen without labels",
+    ("tab:s_joint_selection",),
+    _make,
+    main_pieces,
+    _missing,
 )

@@ -11,24 +11,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.budgets import DEPLOYED, Budget, deployed_arm, read_budget, view_notes
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
+from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "large-views"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("at capacity", "percent", "fixed"),
-    Column("at benchmark capacity", "percent", "fixed"),
-    Column("change", "points", "fixed"),
-    Column("ratio", "ratio"),
+_COLUMNS = columns(
+    "stream | views | no memory: percent | at capacity: percent fixed",
+    "at benchmark capacity: percent fixed | change: points fixed | ratio: ratio",
 )
 
 _Capacities = tuple[Budget, Budget]
@@ -48,7 +41,6 @@ def _dispersion_ratio(change: float, *deviations: float | None) -> float | None:
 
 
 def _capacity_row(stream: str, sides: _Capacities) -> Row:
-    """One stream at two capacities."""
     first, second = (each.correct[DEPLOYED] for each in sides)
     cells = [Estimate.over_orders(each.mean(axis=1).tolist()) for each in (first, second)]
     change = Estimate.paired(second, first)
@@ -73,13 +65,12 @@ def _mean_row(streams: Sequence[_Capacities]) -> Row:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of domain streams at their most views."""
     plan = work.plan
-    grids, arm = plan.grids, deployed_arm(plan)
+    grids, arm = plan.grids, Arm.deployed(plan)
     found = {
         stream: (
-            read_budget(work, stream, views, [arm], grids.capacity),
-            read_budget(work, stream, views, [arm], grids.benchmark_capacity),
+            Budget.read(work, stream, views, [arm], grids.capacity),
+            Budget.read(work, stream, views, [arm], grids.benchmark_capacity),
         )
         for stream, views in _streams(plan).items()
     }
@@ -110,32 +101,21 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _missing(plan: Plan) -> str:
-    """Why this plan cannot answer."""
     if plan.grids.capacity == plan.grids.benchmark_capacity:
         return f"grids.capacity and grids.benchmark_capacity are both {plan.grids.capacity}"
     return "" if _streams(plan) else "no stream of group domain has several views"
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the deployed space on every domain stream at its most views."""
-    return [
-        piece
-        for stream, views in _streams(plan).items()
-        for piece in sweep_pieces([stream], [plan.spaces.deployed], views)
-    ]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Two capacities at the most views",
-    answers=("tab:s_cd_capacity",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Two capacities at the most views",
+    ("tab:s_cd_capacity",),
+    _make,
+    pieces=lambda plan: sweep_pieces(_streams(plan), [plan.spaces.deployed], plan.most_views),
     missing=_missing,
 )
 
 
 def _streams(plan: Plan) -> Mapping[str, int]:
-    """Domain streams with several views, and how many that is."""
     most = {stream: plan.most_views(stream) for stream in plan.group("domain")}
     return {stream: views for stream, views in most.items() if views > 1}

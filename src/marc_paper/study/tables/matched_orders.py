@@ -12,35 +12,32 @@ from typing import Any
 
 from marc.stats import mcnemar_log10
 from marc.types import Answers
-from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, marc_settings, over_orders, peer_settings
+from marc_paper.study.tables.over_orders import Runs, marc_settings, peer_settings
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "matched-orders"
-WEIGHTS = ("clip_weight", "dino_weight")
+_WORDS: dict[Word, str] = {"fixed": _NAME, "oracle": f"{_NAME}-oracle"}
+"""Tables, by how the weights of COSMIC are chosen."""
+_WEIGHTS = ("clip_weight", "dino_weight")
 
 
 def _columns(word: Word) -> tuple[Column, ...]:
     """Columns where the weights of COSMIC were chosen in some way."""
     return (
-        Column("order"),
-        Column("no memory, MARC", "percent"),
-        Column("MARC", "percent", "fixed"),
-        Column("no memory, COSMIC", "percent"),
+        *columns(
+            "order | no memory, MARC: percent | MARC: percent fixed", "no memory, COSMIC: percent"
+        ),
         Column("COSMIC", "percent", word),
         Column("advantage", "points", word),
-        Column("discordant", "count"),
-        Column("p", "log10 p"),
-        *(Column(name.replace("_", " "), "number", word) for name in WEIGHTS if word == "oracle"),
+        *columns("discordant: count | p: log10 p"),
+        *(Column(name.replace("_", " "), "number", word) for name in _WEIGHTS if word == "oracle"),
     )
 
 
 def _order_row(order: str, ours: Answers, theirs: Answers) -> Row:
-    """Both systems over one order; discordant images are those that one of them alone has right."""
     counts = changes(ours.correct, theirs.correct)
     return (
         order,
@@ -49,7 +46,7 @@ def _order_row(order: str, ours: Answers, theirs: Answers) -> Row:
         Estimate.paired(ours.correct, theirs.correct),
         sum(counts),
         mcnemar_log10(*counts),
-        *(theirs.chosen[name] for name in WEIGHTS if theirs.chosen),
+        *(theirs.chosen[name] for name in _WEIGHTS if theirs.chosen),
     )
 
 
@@ -57,9 +54,7 @@ def _pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
     """All orders together: an interval over images, and one over orders if there are several."""
     empty = (None,) * (2 + len(theirs.answers[0].chosen))
     accuracies = (ours.no_memory, ours.accuracy, theirs.no_memory, theirs.accuracy)
-    rows: list[Row] = [
-        ("pooled, clustered by image", *accuracies, ours.against(theirs), *empty),
-    ]
+    rows: list[Row] = [("pooled, clustered by image", *accuracies, ours.against(theirs), *empty)]
     if len(ours.answers) > 1:
         advantages: list[float] = (ours.correct.mean(axis=1) - theirs.correct.mean(axis=1)).tolist()
         mean = Estimate.across_orders(advantages)
@@ -68,14 +63,12 @@ def _pooled_rows(ours: Runs, theirs: Runs) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The comparison at fixed weights, and at those of an oracle."""
     plan = work.plan
     views = plan.graph_views(plan.main)
-    ours = over_orders(work, plan.main, "marc", views, **_ours(plan))
-    words: tuple[tuple[Word, str], ...] = (("fixed", _NAME), ("oracle", f"{_NAME}-oracle"))
+    ours = Runs.of(work, plan.main, "marc", views, **_ours(plan))
     tables = []
-    for word, name in words:
-        theirs = over_orders(work, plan.main, "cosmic", views, **_theirs(plan, word))
+    for word, name in _WORDS.items():
+        theirs = Runs.of(work, plan.main, "cosmic", views, **_theirs(plan, word))
         pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
         rows = [_order_row(str(seed), a, b) for seed, a, b in pairs]
         tables.append(_table(plan, views, name, word, [*rows, *_pooled_rows(ours, theirs)]))
@@ -83,21 +76,13 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """MARC, and COSMIC with either kind of weights, over each order."""
-    views, where = plan.graph_views(plan.main), (plan.main,)
-    return [
-        *run_pieces(plan, where, "marc", views, **_ours(plan)),
-        *run_pieces(plan, where, "cosmic", views, **_theirs(plan, "fixed")),
-        *run_pieces(plan, where, "cosmic", views, **_theirs(plan, "oracle")),
-    ]
+    views = plan.graph_views(plan.main)
+    theirs = [(plan.main, "cosmic", views, _theirs(plan, word)) for word in _WORDS]
+    return run_pieces(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="MARC and COSMIC over the same orders",
-    answers=("tab:s_ci_cosmic",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "MARC and COSMIC over the same orders", ("tab:s_ci_cosmic",), _make, _pieces
 )
 
 

@@ -12,30 +12,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from marc.stats import mcnemar_log10
-from marc_paper.study.artifacts import Column, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, over_orders
+from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "memory-alone"
 _NO_MEMORY = "no memory"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("accuracy", "percent", "fixed"),
-    Column("no memory", "percent"),
-    Column("difference", "points", "fixed"),
-    Column("discordant, first order", "count"),
-    Column("McNemar p, first order", "log10 p"),
+_COLUMNS = columns(
+    "stream | space | accuracy: percent fixed | no memory: percent | difference: points fixed",
+    "discordant, first order: count | McNemar p, first order: log10 p",
 )
 
 
 def _spaces_of(plan: Plan) -> tuple[str, ...]:
-    """The spaces that are compared, each once."""
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.deployed, plan.spaces.strong)))
 
 
@@ -55,12 +47,11 @@ def _alone_row(stream: str, space: str, runs: Runs) -> Row:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table over the main streams."""
     plan = work.plan
     rows: list[Row] = []
     for stream in plan.group("main"):
         runs = {
-            space: over_orders(work, stream, "marc", **_settings(plan, space))
+            space: Runs.of(work, stream, "marc", **_settings(plan, space))
             for space in _spaces_of(plan)
         }
         rows.append(_no_memory_row(stream, runs[plan.spaces.own].no_memory))
@@ -76,40 +67,25 @@ def _make(work: Work) -> Sequence[Table]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_cachealone",),
-            settings={
-                "capacity": plan.grids.capacity,
-                "views": 1,
-                "seeds": plan.seeds.orders,
-                "use_base": False,
-            },
+            settings=plan.protocol("capacity views seeds", use_base=False),
             notes=("Without evidence, as for the first image, the first class is answered.",),
         )
     ]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """One run for each main stream, order and space."""
-    return [
-        piece
-        for space in _spaces_of(plan)
-        for piece in run_pieces(plan, plan.group("main"), "marc", **_settings(plan, space))
-    ]
+    asked = [_settings(plan, space) for space in _spaces_of(plan)]
+    streams = plan.group("main")
+    return run_pieces(
+        plan.seeds.orders, ((stream, "marc", 1, each) for stream in streams for each in asked)
+    )
 
 
 def _settings(plan: Plan, space: str) -> dict[str, Any]:
     # any weight above 0 gives the same answers
-    return {
-        "space": space,
-        "capacity": plan.grids.capacity,
-        "weight": 1.0,
-        "use_base": False,
-    }
+    return {"space": space, "capacity": plan.grids.capacity, "weight": 1.0, "use_base": False}
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The memory without the predictor's scores",
-    answers=("tab:s_cachealone",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "The memory without the predictor's scores", ("tab:s_cachealone",), _make, _pieces
 )

@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
-from marc_paper.study.plan import Plan
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "multiplicity"
 _LISTED = 60
@@ -126,13 +123,12 @@ def _undetected_rows(tests: Sequence[_PairedTest]) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The family as a whole, stream by stream, and its tests without a detectable effect."""
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
     tests: list[_PairedTest] = []
     for stream in plan.streams:  # one sweep is held at a time
         tests += _paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
-    settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
+    settings = plan.protocol("capacity weight views seeds")
     tables = [_procedures(tests, settings), _streams(tests, settings)]
     if any(test.includes_zero for test in tests):
         tables.append(_undetected(tests, settings))
@@ -147,14 +143,9 @@ def _procedures(tests: Sequence[_PairedTest], settings: Mapping[str, object]) ->
         f"K = {settings['capacity']}, w = {settings['weight']:g}, one view; McNemar's exact "
         "two-sided test. Threshold: p-values up to it are rejected. Allowance: of so many "
         "rejections the procedure lets as many be false on average.",
-        columns=(
-            Column("procedure"),
-            Column("level"),
-            Column("tests", "count"),
-            Column("rejected", "count"),
-            Column("not rejected", "count"),
-            Column("threshold", "log10 p"),
-            Column("allowance", "number"),
+        columns=columns(
+            "procedure | level | tests: count | rejected: count | not rejected: count",
+            "threshold: log10 p | allowance: number",
         ),
         rows=tuple(_procedure_rows(tests)),
         answers=("sec:s_ci",),
@@ -173,13 +164,9 @@ def _streams(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Ta
         title="Tests that find a gain, a loss or nothing",
         caption="By the paired 95 % interval of the gain at K, w (fixed), for every space and "
         "order of a stream.",
-        columns=(
-            Column("stream"),
-            Column("no memory", "percent"),
-            Column("tests", "count"),
-            Column("gains", "count"),
-            Column("losses", "count"),
-            Column("no detectable effect", "count"),
+        columns=columns(
+            "stream | no memory: percent | tests: count | gains: count | losses: count",
+            "no detectable effect: count",
         ),
         rows=tuple(_stream_rows(tests)),
         answers=("sec:s_ci",),
@@ -196,14 +183,9 @@ def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) ->
         title="Results with no detectable effect",
         caption="Tests whose paired 95 % interval of the gain includes zero: neither evidence of "
         "a gain nor of a loss.",
-        columns=(
-            Column("stream"),
-            Column("space"),
-            Column("order"),
-            Column("no memory", "percent"),
-            Column("gain at K, w", "points", "fixed"),
-            Column("discordant", "count"),
-            Column("McNemar p", "log10 p"),
+        columns=columns(
+            "stream | space | order | no memory: percent | gain at K, w: points fixed",
+            "discordant: count | McNemar p: log10 p",
         ),
         rows=tuple(rows),
         answers=("sec:s_ci",),
@@ -212,17 +194,12 @@ def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) ->
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of every space on every stream."""
-    return sweep_pieces(plan.streams, plan.spaces.all)
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="All paired tests as one family",
-    answers=("sec:s_ci",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "All paired tests as one family",
+    ("sec:s_ci",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
 )
 
 

@@ -35,6 +35,12 @@ class Runs:
 
     answers: tuple[Answers, ...]
 
+    @classmethod
+    def of(cls, work: Work, stream: str, method: str, views: int = 1, **settings: Any) -> Runs:
+        """A method over every order of the plan."""
+        seeds = work.plan.seeds.orders
+        return cls(tuple(work.run(stream, method, seed, views, **settings) for seed in seeds))
+
     @property
     def correct(self) -> _Right:
         """Whether each answer is right."""
@@ -65,12 +71,6 @@ class Runs:
         return Estimate.paired(self.correct, reference.correct)
 
 
-def over_orders(work: Work, stream: str, method: str, views: int = 1, **settings: Any) -> Runs:
-    """A method over every order of the plan."""
-    seeds = work.plan.seeds.orders
-    return Runs(tuple(work.run(stream, method, seed, views, **settings) for seed in seeds))
-
-
 def difference(pairs: Sequence[tuple[_Right, _Right]]) -> Estimate:
     """How much more often the first of a pair is right than the second, mean over streams.
 
@@ -84,11 +84,33 @@ def difference(pairs: Sequence[tuple[_Right, _Right]]) -> Estimate:
     return Estimate(mean.value, mean.value - half, mean.value + half, mean.sd)
 
 
-def mean_accuracy(streams: Sequence[Runs]) -> Estimate:
-    """Mean over streams, with the deviation of that mean from order to order."""
-    return Estimate.over_orders(
-        np.mean([[each.accuracy for each in runs.answers] for runs in streams], axis=0).tolist()
-    )
+@final
+@dataclass(frozen=True)
+class Mean:
+    """The same method on several streams, which all count alike."""
+
+    runs: Sequence[Runs]
+
+    @property
+    def no_memory(self) -> float:
+        """Accuracy without memory, mean over streams and orders."""
+        return sum(each.no_memory for each in self.runs) / len(self.runs)
+
+    @property
+    def accuracy(self) -> Estimate:
+        """Mean over streams, with the deviation of that mean from order to order."""
+        by_stream = [[each.accuracy for each in runs.answers] for runs in self.runs]
+        return Estimate.over_orders(np.mean(by_stream, axis=0).tolist())
+
+    @property
+    def gain(self) -> Estimate:
+        """Accuracy minus that without memory."""
+        return difference([(each.correct, each.base_correct) for each in self.runs])
+
+    def against(self, reference: Mean) -> Estimate:
+        """Accuracy minus that of another method on the same streams."""
+        pairs = zip(self.runs, reference.runs, strict=True)
+        return difference([(ours.correct, theirs.correct) for ours, theirs in pairs])
 
 
 def averages(plan: Plan, streams: Sequence[str]) -> dict[str, tuple[str, ...]]:

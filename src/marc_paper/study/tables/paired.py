@@ -2,7 +2,7 @@
 
 On each stream the same images are answered with and without memory in every space, so a gain is a
 paired difference: repairs minus regressions. The oracle gain has an interval in which the weight
-is chosen anew, accuracies have Wilson's, and orders a t-interval.
+is chosen again, accuracies have Wilson's, and orders a t-interval.
 Cost: one sweep of every space on every stream of the plan, and the bootstrap of each oracle gain.
 """
 
@@ -15,26 +15,16 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, sweep_pieces
-from marc_paper.study.plan import Draws, Plan
-from marc_paper.study.work import Work
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
+from marc_paper.study.plan import Draws
+from marc_paper.study.work import Experiment, Work, sweep_pieces
 
 _NAME = "paired"
 
-_COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("no memory", "percent"),
-    Column("accuracy at K, w", "percent", "fixed"),
-    Column("gain at K, w", "points", "fixed"),
-    Column("discordant", "count"),
-    Column("repairs", "count"),
-    Column("regressions", "count"),
-    Column("McNemar p", "log10 p"),
-    Column("G*", "points", "oracle"),
-    Column("gain at K, w, over orders", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | space | no memory: percent | accuracy at K, w: percent fixed",
+    "gain at K, w: points fixed | discordant: count | repairs: count | regressions: count",
+    "McNemar p: log10 p | G*: points oracle | gain at K, w, over orders: points fixed",
 )
 
 
@@ -80,24 +70,18 @@ def _paired_rows(
         gains = np.subtract(every.accuracies, every.base_accuracies).tolist()
         rows.append(
             (
-                stream,
-                space,
-                no_memory,
+                *(stream, space, no_memory),
                 Estimate.within(wilson(int(correct.sum()), n_images)),
                 Estimate.within(paired_interval(repairs, regressions, n_images)),
-                repairs + regressions,
-                repairs,
-                regressions,
+                *(repairs + regressions, repairs, regressions),
                 mcnemar_log10(repairs, regressions),
-                Estimate.within(best),
-                Estimate.across_orders(gains),
+                *(Estimate.within(best), Estimate.across_orders(gains)),
             )
         )
     return rows
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """A table of the main streams, and one of the others where there are any."""
     plan = work.plan
     main = plan.group("main")
     others = [name for name in plan.streams if name not in main]
@@ -120,31 +104,20 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
         caption=f"K = {capacity}, one view. Fixed: w = {weight:g}. Accuracies of the first order "
         "have Wilson's interval; its gain has the paired interval over images and McNemar's exact "
         "two-sided test of the discordant answers. G*: the best weight of the grid, chosen with "
-        f"the labels of the stream and anew in each of {plan.draws.bootstraps} draws of the "
+        f"the labels of the stream and again in each of {plan.draws.bootstraps} draws of the "
         "images; it leans upwards. The last column is the mean over orders with their deviation "
         "and a t-interval over orders, which says how far another order might be.",
         columns=_COLUMNS,
         rows=tuple(rows),
         answers=("tab:s_ci_spaces16",),
-        settings={
-            "capacity": capacity,
-            "weight": weight,
-            "views": 1,
-            "seeds": plan.seeds.orders,
-            "bootstraps": plan.draws.bootstraps,
-        },
+        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
     )
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of every space on every stream."""
-    return sweep_pieces(plan.streams, plan.spaces.all)
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Paired intervals and tests of every space",
-    answers=("tab:s_ci_spaces16",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Paired intervals and tests of every space",
+    ("tab:s_ci_spaces16",),
+    _make,
+    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
 )

@@ -10,30 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from marc.admission import POLICIES
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Runs,
-    difference,
-    marc_settings,
-    mean_accuracy,
-    over_orders,
-)
-from marc_paper.study.work import Work
+from marc_paper.study.tables.over_orders import Mean, Runs, marc_settings
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "policies"
 _USUAL = "entropy"
 
-_COLUMNS = (
-    Column("policy"),
-    Column("no memory", "percent"),
-    Column("deployed", "percent", "fixed"),
-    Column("gain, deployed", "points", "fixed"),
-    Column("strong", "percent", "fixed"),
-    Column("gain, strong", "points", "fixed"),
-    Column("gap", "points", "fixed"),
+_COLUMNS = columns(
+    "policy | no memory: percent | deployed: percent fixed | gain, deployed: points fixed",
+    "strong: percent fixed | gain, strong: points fixed | gap: points fixed",
 )
 
 
@@ -43,26 +30,24 @@ def _policy_row(name: str, deployed: Sequence[Runs], strong: Sequence[Runs]) -> 
     Several policies answer the same images, so an interval over images would be too narrow: it
     is left out of their mean.
     """
-    gains = [[(each.correct, each.base_correct) for each in runs] for runs in (deployed, strong)]
-    gap = [(a.correct, b.correct) for a, b in zip(strong, deployed, strict=True)]
-    changes = [difference(pairs) for pairs in (*gains, gap)]
+    low, high = Mean(deployed), Mean(strong)
+    changes = [low.gain, high.gain, high.against(low)]
     if len(deployed) > 1:
         changes = [Estimate(each.value, sd=each.sd) for each in changes]
     return (
         name,
         deployed[0].no_memory,
-        *(mean_accuracy(deployed), changes[0]),
-        *(mean_accuracy(strong), changes[1]),
+        *(low.accuracy, changes[0]),
+        *(high.accuracy, changes[1]),
         changes[2],
     )
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of policies."""
     plan = work.plan
     runs = {
         policy: [
-            over_orders(work, plan.main, "marc", **_settings_of(plan, space, policy))
+            Runs.of(work, plan.main, "marc", **_settings_of(plan, space, policy))
             for space in (plan.spaces.deployed, plan.spaces.strong)
         ]
         for policy in POLICIES.own
@@ -102,19 +87,11 @@ def _settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run of each policy in both spaces over each order."""
-    return [
-        piece
-        for policy in POLICIES.own
-        for space in dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
-        for piece in run_pieces(plan, (plan.main,), "marc", **_settings_of(plan, space, policy))
-    ]
+    spaces = dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
+    asked = [_settings_of(plan, space, policy) for policy in POLICIES.own for space in spaces]
+    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Every admission policy in two spaces",
-    answers=("tab:s_admission_policies",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Every admission policy in two spaces", ("tab:s_admission_policies",), _make, _pieces
 )

@@ -11,25 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from marc_paper.study.artifacts import Column, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import marc_settings, over_orders
-from marc_paper.study.work import Work
+from marc_paper.study.tables.over_orders import Runs, marc_settings
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "protocol-controls"
 
-_COLUMNS = (
-    Column("control"),
-    Column("reference is"),
-    Column("variant is"),
-    Column("space"),
-    Column("K"),
-    Column("no memory", "percent"),
-    Column("reference", "percent", "fixed"),
-    Column("variant", "percent", "fixed"),
-    Column("change", "points", "fixed"),
+_COLUMNS = columns(
+    "control | reference is | variant is | space | K | no memory: percent",
+    "reference: percent fixed | variant: percent fixed | change: points fixed",
 )
 
 
@@ -69,25 +60,18 @@ def _controls(plan: Plan) -> list[_Control]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of controls."""
     plan = work.plan
     rows: list[Row] = []
     for control in _controls(plan):
         reference, variant = (
-            over_orders(work, plan.main, "marc", **control.settings(plan, changed=changed))
+            Runs.of(work, plan.main, "marc", **control.settings(plan, changed=changed))
             for changed in (False, True)
         )
         rows.append(
             (
-                control.name,
-                control.reference,
-                control.variant,
-                control.space,
-                str(control.capacity),
-                reference.no_memory,
-                reference.accuracy,
-                variant.accuracy,
-                variant.against(reference),
+                *(control.name, control.reference, control.variant, control.space),
+                *(str(control.capacity), reference.no_memory, reference.accuracy),
+                *(variant.accuracy, variant.against(reference)),
             )
         )
     return [
@@ -100,12 +84,7 @@ def _make(work: Work) -> Sequence[Table]:
             columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:s_protocol_controls",),
-            settings={
-                "stream": plan.main,
-                "weight": plan.grids.weight,
-                "views": 1,
-                "seeds": plan.seeds.orders,
-            },
+            settings=plan.protocol("stream weight views seeds"),
             notes=(
                 "At one view the entropy of the released TDA is that of the posterior.",
                 "The retrieval-aware priority is minus the entropy of softmax(b + w L). What it "
@@ -116,21 +95,12 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Both sides of each control, over each order."""
-    return [
-        piece
-        for control in _controls(plan)
-        for changed in (False, True)
-        for piece in run_pieces(
-            plan, (plan.main,), "marc", **control.settings(plan, changed=changed)
-        )
+    sides = [
+        each.settings(plan, changed=side) for each in _controls(plan) for side in (False, True)
     ]
+    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Controls of the protocol",
-    answers=("tab:s_protocol_controls",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Controls of the protocol", ("tab:s_protocol_controls",), _make, _pieces
 )

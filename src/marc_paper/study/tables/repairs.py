@@ -7,31 +7,25 @@ Cost: a sweep of three spaces of the main stream at one view and at the most vie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.analysis.interaction import RepairSets, repair_sets
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
     AUGMENTATION,
     ONE_DRAW,
     OWN_WEIGHTS,
     Arm,
     Budget,
-    arms_of,
-    budget_pieces,
-    pairs,
-    read_budget,
-    shared_share,
+    shared_fraction,
 )
-from marc_paper.study.experiment import Experiment, needs_views
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, needs_views
 
 _NAME = "repairs"
 _COSTS = (
@@ -43,38 +37,19 @@ _COVERAGE = (
     "only if the answers of the reference may be kept too, which the last column does."
 )
 
-_COLUMNS = (
-    Column("source"),
-    Column("views"),
-    Column("space"),
-    Column("weight"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("repairs", "count"),
-    Column("regressions", "count"),
-    Column("net change", "points", "fixed"),
+_COLUMNS = columns(
+    "source | views | space | weight | no memory: percent | accuracy: percent fixed",
+    "repairs: count | regressions: count | net change: points fixed",
 )
-_SHARED_COLUMNS = (
-    Column("memory"),
-    Column("space"),
-    Column("weight"),
-    Column("shared repairs", "count"),
-    Column("augmentation only", "count"),
-    Column("memory only", "count"),
-    Column("share of augmentation", "percent"),
-    Column("shared regressions", "count"),
-    Column("cross sets", "count"),
+_SHARED_COLUMNS = columns(
+    "memory | space | weight | shared repairs: count | augmentation only: count",
+    "memory only: count | share of augmentation: percent | shared regressions: count",
+    "cross sets: count",
 )
-_COVERAGE_COLUMNS = (
-    Column("memory"),
-    Column("space"),
-    Column("weight"),
-    Column("no memory", "percent"),
-    Column("augmentation", "percent"),
-    Column("memory alone", "percent", "fixed"),
-    Column("combination", "percent", "fixed"),
-    Column("coverage", "percent", "oracle"),
-    Column("coverage with reference", "percent", "oracle"),
+_COVERAGE_COLUMNS = columns(
+    "memory | space | weight | no memory: percent | augmentation: percent",
+    "memory alone: percent fixed | combination: percent fixed | coverage: percent oracle",
+    "coverage with reference: percent oracle",
 )
 
 
@@ -106,7 +81,6 @@ def _views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[
 
 
 def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> list[Row]:
-    """One row a source, after the reference (N,) itself."""
     base = float(reference.mean())
     rows: list[Row] = [("reference", "1", None, None, base, base, 0, 0, 0.0)]
     for source in sources:
@@ -130,7 +104,7 @@ def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> li
 
 def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What many views and one memory at one view repair and break together."""
-    sets = pairs(one, many, arm.name)
+    sets = one.repairs(many, arm.name)
     shared = [each.shared_repairs(AUGMENTATION, arm.name) for each in sets]
     only = {
         source: [
@@ -139,13 +113,10 @@ def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
         for source in (AUGMENTATION, arm.name)
     }
     return (
-        arm.name,
-        arm.space,
-        f"{arm.weight:g}",
-        Estimate.over_orders(shared),
+        *(arm.name, arm.space, f"{arm.weight:g}", Estimate.over_orders(shared)),
         Estimate.over_orders(only[AUGMENTATION]),
         Estimate.over_orders(only[arm.name]),
-        Estimate.over_orders([shared_share(each, arm.name) for each in sets]),
+        Estimate.over_orders([shared_fraction(each, arm.name) for each in sets]),
         Estimate.over_orders([each.shared_regressions(AUGMENTATION, arm.name) for each in sets]),
         sum(_crossed(each, arm.name) for each in sets),
     )
@@ -166,23 +137,19 @@ def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
         for correct in one.correct[arm.name]
     ]
     return (
-        arm.name,
-        arm.space,
-        f"{arm.weight:g}",
-        float(one.base.mean()),
+        *(arm.name, arm.space, f"{arm.weight:g}", float(one.base.mean())),
         float(many.base.mean()),
         Estimate.over_orders(one.correct[arm.name].mean(axis=1).tolist()),
         Estimate.over_orders(many.correct[arm.name].mean(axis=1).tolist()),
-        Estimate.over_orders([each.coverage for each in pairs(one, many, arm.name)]),
+        Estimate.over_orders([each.coverage for each in one.repairs(many, arm.name)]),
         Estimate.over_orders([each.coverage for each in kept]),
     )
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Repairs and regressions of every source, what two share, and what two cover."""
     plan = work.plan
-    stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
-    one, many = (read_budget(work, stream, views, arms, capacity) for views in _ends(plan))
+    stream, arms, capacity = plan.main, Arm.all_of(plan), plan.grids.benchmark_capacity
+    one, many = (Budget.read(work, stream, views, arms, capacity) for views in _ends(plan))
     settings = {
         "stream": stream,
         "capacity": capacity,
@@ -197,68 +164,51 @@ def _make(work: Work) -> Sequence[Table]:
     )
     sources = _views_and_memories(one, many, arms)
     return [
-        _sources_table(_source_rows(one.base, sources), about, settings),
-        _shared_table([_shared_row(one, many, arm) for arm in arms], about, settings),
-        _coverage_table([_coverage_row(one, many, arm) for arm in arms], about, settings),
+        Table(
+            name=_NAME,
+            title="Repairs and regressions",
+            caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus "
+            "that of the reference. No memory: the same views.",
+            columns=_COLUMNS,
+            rows=tuple(_source_rows(one.base, sources)),
+            answers=("tab:s_repair_regression",),
+            settings=settings,
+            notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
+        ),
+        Table(
+            name=f"{_NAME}-shared",
+            title="What views and a memory both repair and break",
+            caption=f"{about} Memories are read at one view. Cross sets: images that one repairs "
+            "and the other breaks, summed over orders; none, as only errors can be repaired.",
+            columns=_SHARED_COLUMNS,
+            rows=tuple(_shared_row(one, many, arm) for arm in arms),
+            answers=("tab:s_repair_regression",),
+            settings=settings,
+            notes=(ONE_DRAW, OWN_WEIGHTS),
+        ),
+        Table(
+            name=f"{_NAME}-coverage",
+            title="What an oracle over views and a memory would reach",
+            caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or "
+            "the memory at one view gets right. Combination: the memory at all these views.",
+            columns=_COVERAGE_COLUMNS,
+            rows=tuple(_coverage_row(one, many, arm) for arm in arms),
+            answers=("sec:s_substitution",),
+            settings=settings,
+            notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
+        ),
     ]
-
-
-def _sources_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
-    return Table(
-        name=_NAME,
-        title="Repairs and regressions",
-        caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus that "
-        "of the reference. No memory: the same views.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:s_repair_regression",),
-        settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
-    )
-
-
-def _shared_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
-    return Table(
-        name=f"{_NAME}-shared",
-        title="What views and a memory both repair and break",
-        caption=f"{about} Memories are read at one view. Cross sets: images that one repairs and "
-        "the other breaks, summed over orders; none, as only errors can be repaired.",
-        columns=_SHARED_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:s_repair_regression",),
-        settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS),
-    )
-
-
-def _coverage_table(rows: Sequence[Row], about: str, settings: Mapping[str, Any]) -> Table:
-    return Table(
-        name=f"{_NAME}-coverage",
-        title="What an oracle over views and a memory would reach",
-        caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or the "
-        "memory at one view gets right. Combination: the memory at all these views.",
-        columns=_COVERAGE_COLUMNS,
-        rows=tuple(rows),
-        answers=("sec:s_substitution",),
-        settings=settings,
-        notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
-    )
 
 
 def _ends(plan: Plan) -> tuple[int, int]:
     return 1, plan.most_views(plan.main)
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of three spaces of the main stream at one view and at the most."""
-    return budget_pieces(plan.main, _ends(plan), arms_of(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Repairs and regressions of views and memories",
-    answers=("tab:s_repair_regression", "sec:s_substitution"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Repairs and regressions of views and memories",
+    ("tab:s_repair_regression", "sec:s_substitution"),
+    _make,
+    pieces=lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
     missing=needs_views,
 )

@@ -9,33 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, run_pieces
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import (
+    Mean,
     Runs,
     averages,
     difference,
     marc_settings,
-    mean_accuracy,
-    over_orders,
     span,
 )
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, run_pieces
 
 _NAME = "second-predictor"
 _ANSWERS = ("tab:ood", "sec:s_substitution")
 
-_COLUMNS = (
-    Column("stream"),
-    Column("predictor"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("from views alone", "points", "fixed"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("over one view without memory", "points", "fixed"),
+_COLUMNS = columns(
+    "stream | predictor | views | no memory: percent | from views alone: points fixed",
+    "accuracy: percent fixed | gain: points fixed | over one view without memory: points fixed",
 )
 
 _ByViews = Mapping[int, Runs]
@@ -54,10 +45,7 @@ def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> l
         rows.append(
             (
                 *(name, predictor, span([views for views, _ in here])),
-                sum(each.no_memory for each in runs) / len(runs),
-                alone,
-                mean_accuracy(runs),
-                difference([(each.correct, each.base_correct) for each in runs]),
+                *(Mean(runs).no_memory, alone, Mean(runs).accuracy, Mean(runs).gain),
                 difference([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
             )
         )
@@ -65,13 +53,12 @@ def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> l
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of streams that another predictor sees."""
     plan = work.plan
     streams = plan.group("predictor")
     settings = _settings(plan)
     runs = {
         stream: {
-            views: over_orders(work, stream, "marc", views, **settings)
+            views: Runs.of(work, stream, "marc", views, **settings)
             for views in _budgets(plan, stream)
         }
         for stream in streams
@@ -99,27 +86,17 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """A run at one view and at many, over each order of each stream."""
-    return [
-        piece
-        for stream in plan.group("predictor")
-        for views in _budgets(plan, stream)
-        for piece in run_pieces(plan, (stream,), "marc", views, **_settings(plan))
-    ]
+    asked = [(each, views) for each in plan.group("predictor") for views in _budgets(plan, each)]
+    settings = _settings(plan)
+    return run_pieces(plan.seeds.orders, ((each, "marc", m, settings) for each, m in asked))
 
 
 def _missing(plan: Plan) -> str:
-    """Another predictor is a group of streams of its own."""
     return "" if plan.group("predictor") else "there is no stream of group predictor"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Views and memory with another predictor",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME, "Views and memory with another predictor", _ANSWERS, _make, _pieces, _missing
 )
 
 

@@ -1,43 +1,43 @@
-"""Every space with the same memory: tab:spaces16.
+"""Every space with the same memory: tab:spaces16, and the text of sec:swap and sec:capacity.
 
 On each main stream the same retained images are read in every retrieval space, so only the
 similarities change. Cost: one sweep and one geometry of every space on every main stream, which
 most other experiments share.
+
+A second experiment gives the same features another geometry. Does a predictor's own space become
+useful once it is centred or whitened, and does purity still rank the gains when the deployed space
+is projected to fewer dimensions? Transforms are fitted on all unlabelled images of the stream, the
+later ones included: transductive. Cost: one sweep and one geometry of every variant on every main
+stream. Those of `grids.dims` that are not below the dimension of a stream's deployed space are left
+out when it is read: what is declared, without reading a stream, may be more than is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.analysis.regrets import choice_of, score
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import ANTIHUB, PURITY, ceilings, first_ceilings
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, main_pieces, sweep_pieces
 
 _NAME = "spaces"
 
-COLUMNS = (
-    Column("stream"),
-    Column("space"),
-    Column("purity@10", "percent"),
-    Column("anti-hubs@10", "percent"),
-    Column("no memory", "percent"),
-    Column("gain at K, w", "points", "fixed"),
-    Column("G*, first order", "points", "oracle"),
-    Column("G*, all orders", "points", "oracle"),
+_COLUMNS = columns(
+    "stream | space | purity@10: percent | anti-hubs@10: percent | no memory: percent",
+    "gain at K, w: points fixed | G*, first order: points oracle",
+    "G*, all orders: points oracle",
 )
 
 
-def space_rows(
+def _space_rows(
     stream: str, sweep: Sweep, geometry: Mapping[str, Geometry], capacity: int, weight: float
 ) -> list[Row]:
-    """One row a space, the highest oracle gain of the first order first."""
     rows: list[Row] = []
     first = first_ceilings(sweep, capacity)
     for space in sorted(sweep.spaces, key=lambda space: -first[space]):
@@ -45,20 +45,15 @@ def space_rows(
         fixed, oracle = sweep.fixed(space, capacity, weight), sweep.oracle(space, capacity)
         rows.append(
             (
-                stream,
-                space,
-                Estimate.within(measures.purity),
-                measures.antihub_fraction,
-                float(sweep.base_correct.mean()),
-                Estimate.of(fixed),
-                first[space],
+                *(stream, space, Estimate.within(measures.purity), measures.antihub_fraction),
+                *(float(sweep.base_correct.mean()), Estimate.of(fixed), first[space]),
                 Estimate.of(oracle),
             )
         )
     return rows
 
 
-def summary_rows(
+def _summary_rows(
     stream: str, sweep: Sweep, geometry: Mapping[str, Geometry], capacity: int
 ) -> list[Row]:
     """How purity and anti-hubs rank the gains, and what choosing by them loses."""
@@ -74,7 +69,6 @@ def summary_rows(
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The table of spaces, and the table of how their geometry ranks them."""
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
     rows: list[Row] = []
@@ -82,9 +76,9 @@ def _make(work: Work) -> Sequence[Table]:
     for stream in plan.group("main"):
         sweep = work.sweep(stream, plan.spaces.all)
         geometry = work.geometry(stream, plan.spaces.all)
-        rows += space_rows(stream, sweep, geometry, capacity, weight)
-        summary += summary_rows(stream, sweep, geometry, capacity)
-    settings = {"capacity": capacity, "weight": weight, "views": 1, "seeds": plan.seeds.orders}
+        rows += _space_rows(stream, sweep, geometry, capacity, weight)
+        summary += _summary_rows(stream, sweep, geometry, capacity)
+    settings = plan.protocol("capacity weight views seeds")
     return [
         Table(
             name=_NAME,
@@ -92,7 +86,7 @@ def _make(work: Work) -> Sequence[Table]:
             caption=f"K = {capacity}, one view. Purity and anti-hubs at ten neighbours, before "
             f"anything is adapted. Fixed: w = {weight:g}. G*: the best weight of the grid, chosen "
             "with the labels of the stream.",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             answers=("tab:spaces16",),
             settings=settings,
@@ -103,13 +97,9 @@ def _make(work: Work) -> Sequence[Table]:
             caption="Spearman's correlation with midranks over the spaces, of a measure taken "
             f"before adaptation with G* at K = {capacity}. Regret: what the space of the best "
             "measure loses in G* of the first order.",
-            columns=(
-                Column("stream"),
-                Column("measure"),
-                Column("correlation, first order", "correlation", "oracle"),
-                Column("correlation, all orders", "correlation", "oracle"),
-                Column("chosen"),
-                Column("regret", "points", "oracle"),
+            columns=columns(
+                "stream | measure | correlation, first order: correlation oracle",
+                "correlation, all orders: correlation oracle | chosen | regret: points oracle",
             ),
             rows=tuple(summary),
             answers=("tab:spaces16",),
@@ -118,16 +108,129 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of every space on every main stream."""
-    streams, spaces = plan.group("main"), plan.spaces.all
-    return [*sweep_pieces(streams, spaces), *geometry_pieces(streams, spaces)]
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Every space with the same memory",
-    answers=("tab:spaces16",),
-    make=_make,
-    pieces=_pieces,
+    _NAME, "Every space with the same memory", ("tab:spaces16",), _make, main_pieces
+)
+
+
+_TRANSFORMED = "transformed"
+_ANSWERS = ("sec:swap", "sec:capacity")
+_TRANSDUCTIVE = (
+    "Transductive: means, whitenings and projections are fitted on all unlabelled images of the "
+    "stream, the later ones included. Random projections use no statistics."
+)
+
+_RANKED = columns(
+    "stream | projection | variants: count | measure",
+    "correlation, first order: correlation oracle",
+    "correlation, all orders: correlation oracle | chosen | regret: points oracle",
+)
+
+
+def _reshaped(plan: Plan) -> list[str]:
+    """The predictor's own space as it is, centred and whitened."""
+    own = plan.spaces.own
+    return [own, f"{own}+center", f"{own}+whiten"]
+
+
+def _projections(deployed: str, dims: Sequence[int]) -> dict[str, list[str]]:
+    """By kind: the deployed space as it is, then projected to some dimensions."""
+    by_kind = {kind: [f"{deployed}+{kind}:{dim}" for dim in dims] for kind in ("pca", "random")}
+    return {
+        **{kind: [deployed, *names] for kind, names in by_kind.items()},
+        "pca and random": [deployed, *by_kind["pca"], *by_kind["random"]],
+    }
+
+
+def _variants(plan: Plan, dims: Sequence[int]) -> list[str]:
+    projected = _projections(plan.spaces.deployed, dims)["pca and random"]
+    return list(dict.fromkeys([*_reshaped(plan), *projected]))
+
+
+def _ranked_rows(
+    stream: str,
+    sweep: Sweep,
+    geometry: Mapping[str, Geometry],
+    sets: Mapping[str, Sequence[str]],
+    capacity: int,
+) -> list[Row]:
+    """How purity and anti-hubs rank the gains inside each set of variants."""
+    rows: list[Row] = []
+    for name, spaces in sets.items():
+        part = replace(sweep, intervals={space: sweep.intervals[space] for space in spaces})
+        for row in _summary_rows(stream, part, geometry, capacity):
+            rows.append((stream, name, len(spaces), *row[1:]))
+    return rows
+
+
+def _make_transformed(work: Work) -> Sequence[Table]:
+    plan = work.plan
+    capacity, weight, deployed = plan.grids.capacity, plan.grids.weight, plan.spaces.deployed
+    rows: list[Row] = []
+    ranked: list[Row] = []
+    notes: list[str] = []
+    for stream in plan.group("main"):
+        dim = work.stream(stream).features.dim(deployed)
+        dims = [each for each in plan.grids.dims if each < dim]
+        spaces = _variants(plan, dims)
+        sweep, geometry = work.sweep(stream, spaces), work.geometry(stream, spaces)
+        found = _space_rows(stream, sweep, geometry, capacity, weight)
+        rows += sorted(found, key=lambda row: spaces.index(str(row[1])))
+        if dims:
+            sets = _projections(deployed, dims)
+            ranked += _ranked_rows(stream, sweep, geometry, sets, capacity)
+        notes += _dims_note(stream, deployed, dim, plan.grids.dims[len(dims) :])
+    tables = [_variants_table(plan, rows, notes)]
+    return [*tables, _ranked_table(plan, ranked, notes)] if ranked else tables
+
+
+def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) -> list[str]:
+    if not left_out:
+        return []
+    named = ", ".join(map(str, left_out))
+    return [f"{stream}: {deployed} has {dim} dimensions, so it is not projected to {named}."]
+
+
+def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
+    return Table(
+        name=_TRANSFORMED,
+        title="The same features with another geometry",
+        caption=f"K = {plan.grids.capacity}, one view, the same retained images in every row. "
+        f"Fixed: w = {plan.grids.weight:g}. G*: the best weight of the grid, chosen with the "
+        f"labels of the stream. {_TRANSDUCTIVE}",
+        columns=_COLUMNS,
+        rows=tuple(rows),
+        answers=_ANSWERS,
+        settings=plan.protocol("capacity weight views seeds"),
+        notes=tuple(notes),
+    )
+
+
+def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
+    return Table(
+        name=f"{_TRANSFORMED}-ranked",
+        title="How geometry ranks projections of one space",
+        caption="Spearman's correlation with midranks of a measure with G* at "
+        f"K = {plan.grids.capacity}, over {plan.spaces.deployed} and its projections to fewer "
+        "dimensions. Regret: what the variant of the best measure loses in G* of the first "
+        f"order. {_TRANSDUCTIVE}",
+        columns=_RANKED,
+        rows=tuple(rows),
+        answers=_ANSWERS,
+        settings=plan.protocol("capacity weight views seeds"),
+        notes=tuple(notes),
+    )
+
+
+def _transformed_pieces(plan: Plan) -> list[Piece]:
+    variants = _variants(plan, plan.grids.dims)
+    return sweep_pieces(plan.group("main"), variants, also=("geometry",))
+
+
+TRANSFORMED = Experiment(
+    _TRANSFORMED,
+    "Centred, whitened and projected spaces",
+    _ANSWERS,
+    _make_transformed,
+    _transformed_pieces,
 )

@@ -8,35 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.budgets import (
-    DEPLOYED,
-    Budget,
-    budget_pieces,
-    deployed_arm,
-    read_budget,
-    view_notes,
-)
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
+from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "splits"
 _GROUPS = ("main", "shift", "domain", "extra")
 
-_COLUMNS = (
-    Column("group"),
-    Column("stream"),
-    Column("capacity"),
-    Column("few views"),
-    Column("no memory, one view", "percent"),
-    Column("memory, one view", "percent", "fixed"),
-    Column("no memory, few views", "percent"),
-    Column("memory, few views", "percent", "fixed"),
-    Column("gain, one view", "points", "fixed"),
-    Column("gain, few views", "points", "fixed"),
-    Column("shrink", "points", "fixed"),
+_COLUMNS = columns(
+    "group | stream | capacity | few views | no memory, one view: percent",
+    "memory, one view: percent fixed | no memory, few views: percent",
+    "memory, few views: percent fixed | gain, one view: points fixed",
+    "gain, few views: points fixed | shrink: points fixed",
 )
 
 
@@ -64,14 +48,13 @@ def _first_order(budget: Budget) -> Budget:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Every stream in the first order, as the paper has it, and over all orders."""
     plan = work.plan
     first: list[Row] = []
     every: list[Row] = []
     for stream in _streams(plan):
         few, capacity = plan.few_views(stream), _capacity(plan, stream)
-        arms = [deployed_arm(plan)]
-        budgets = [read_budget(work, stream, views, arms, capacity) for views in (1, few)]
+        arms = [Arm.deployed(plan)]
+        budgets = [Budget.read(work, stream, views, arms, capacity) for views in (1, few)]
         names = (plan.streams[stream].group, stream, str(capacity), str(few))
         first.append(_split_row(names, *map(_first_order, budgets)))
         every.append(_split_row(names, *budgets))
@@ -110,28 +93,24 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _missing(plan: Plan) -> str:
-    """Why no stream can answer."""
     if plan.grids.few_views < 2:
         return f"grids.few_views is {plan.grids.few_views}, and few views are two or more"
     return "" if _streams(plan) else "no stream of this plan has several views"
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """Sweeps of the deployed space at one view and at few, on every stream with several."""
-    return [
-        piece
-        for stream in _streams(plan)
-        for piece in budget_pieces(stream, (1, plan.few_views(stream)), [deployed_arm(plan)])
-    ]
+    arms = [Arm.deployed(plan)]
+    asked = {stream: (1, plan.few_views(stream)) for stream in _streams(plan)}
+    return [piece for each, views in asked.items() for piece in Budget.pieces(each, views, arms)]
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The gain with one view and with few on every stream",
-    answers=("tab:s_ood_sub",),
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME,
+    "The gain with one view and with few on every stream",
+    ("tab:s_ood_sub",),
+    _make,
+    _pieces,
+    _missing,
 )
 
 

@@ -17,12 +17,10 @@ import numpy as np
 from marc.replay.sweep import Score, Sweep
 from marc.stats import spearman
 from marc_paper.analysis.regrets import score
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.choosing import PURITY, mean_known, sources_of, usual_views
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece, geometry_pieces, sweep_pieces
+from marc_paper.study.artifacts import Estimate, Row, Table, columns
+from marc_paper.study.choosing import PURITY, mean_known, sources_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
 
 _NAME = "transfer"
 _ANSWERS = ("tab:s_transfer", "sec:s_transfer")
@@ -30,41 +28,20 @@ _PAIRS, _DOMAINS = "one other main stream", "other domain streams"
 _SHIFTS = "other main and shift streams"
 _FAMILIES = {_PAIRS: "pairs", _DOMAINS: "domain", _SHIFTS: "shift"}
 
-_CELLS = (
-    Column("chosen on"),
-    Column("stream"),
-    Column("views"),
-    Column("space"),
-    Column("w", "number"),
-    Column("purity@10", "percent"),
-    Column("no memory", "percent"),
-    Column("G*", "points", "oracle"),
-    Column("gain", "points", "held-out"),
-    Column("cost", "points", "held-out"),
+_CELLS = columns(
+    "chosen on | stream | views | space | w: number | purity@10: percent | no memory: percent",
+    "G*: points oracle | gain: points held-out | cost: points held-out",
 )
-_RANKED = (
-    Column("chosen on"),
-    Column("stream"),
-    Column("views"),
-    Column("no memory", "percent"),
-    Column("span of G*", "points", "oracle"),
-    Column("span", "points", "held-out"),
-    Column("cost of span", "points", "held-out"),
-    Column("correlation of G*", "correlation", "oracle"),
-    Column("correlation", "correlation", "held-out"),
+_RANKED = columns(
+    "chosen on | stream | views | no memory: percent | span of G*: points oracle",
+    "span: points held-out | cost of span: points held-out",
+    "correlation of G*: correlation oracle | correlation: correlation held-out",
 )
-_SUMMARY = (
-    Column("chosen on"),
-    Column("cells", "count"),
-    Column("mean cost", "points", "held-out"),
-    Column("largest cost", "points", "held-out"),
-    Column("largest cost at"),
-    Column("lowest gain", "points", "held-out"),
-    Column("lowest gain at"),
-    Column("streams", "count"),
-    Column("mean correlation of G*", "correlation", "oracle"),
-    Column("mean correlation", "correlation", "held-out"),
-    Column("streams above zero", "count", "held-out"),
+_SUMMARY = columns(
+    "chosen on | cells: count | mean cost: points held-out | largest cost: points held-out",
+    "largest cost at | lowest gain: points held-out | lowest gain at | streams: count",
+    "mean correlation of G*: correlation oracle | mean correlation: correlation held-out",
+    "streams above zero: count held-out",
 )
 
 
@@ -105,21 +82,13 @@ def _transfer(
 
 
 def _cell_rows(found: _Transfer) -> list[Row]:
-    """One row a space."""
     rows: list[Row] = []
     for space, purity in found.purity.items():
         oracle, held_out = found.oracle[space], found.held_out[space]
         rows.append(
             (
-                found.chosen_on,
-                found.stream,
-                str(found.views),
-                space,
-                held_out.weights[0],
-                purity,
-                oracle.base_accuracies[0],
-                Estimate.of(oracle),
-                Estimate.of(held_out),
+                *(found.chosen_on, found.stream, str(found.views), space, held_out.weights[0]),
+                *(purity, oracle.base_accuracies[0], Estimate.of(oracle), Estimate.of(held_out)),
                 Estimate.over_orders(found.costs(space)),
             )
         )
@@ -139,7 +108,6 @@ def _ranked_row(found: _Transfer) -> Row:
 
 
 def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
-    """All cells of one way to choose."""
     cells = [(each, space) for each in found for space in each.purity]
     costs = [float(np.mean(each.costs(space))) for each, space in cells]
     gains = [each.held_out[space].gain for each, space in cells]
@@ -147,9 +115,7 @@ def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
     dearest, lowest = int(np.argmax(costs)), int(np.argmin(gains))
     held_out = [each.correlation(each.held_out) for each in found]
     return (
-        chosen_on,
-        len(cells),
-        float(np.mean(costs)),
+        *(chosen_on, len(cells), float(np.mean(costs))),
         *(costs[dearest], names[dearest]),
         *(gains[lowest], names[lowest]),
         len(found),
@@ -172,7 +138,6 @@ def _families(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The cells of each family, the ranks on each stream, and a summary."""
     by_family = {name: _transfers(work, name, each) for name, each in _families(work.plan).items()}
     known = {name: found for name, found in by_family.items() if found}
     capacity = work.plan.grids.capacity
@@ -215,34 +180,24 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep and one geometry of the control spaces on every stream of a family."""
     streams = dict.fromkeys(stream for each in _families(plan).values() for stream in each)
-    found = geometry_pieces(streams, plan.spaces.controls)
-    for stream in streams:
-        found += sweep_pieces([stream], plan.spaces.controls, usual_views(plan, stream))
-    return found
+    return sweep_pieces(streams, plan.spaces.controls, plan.usual_views, also=("geometry",))
 
 
 def _missing(plan: Plan) -> str:
-    """Nothing can be chosen elsewhere where no group has two streams."""
     if _families(plan):
         return ""
     return "weights are chosen on another stream of the groups main, shift or domain: there is none"
 
 
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Weights chosen on other streams",
-    answers=_ANSWERS,
-    make=_make,
-    pieces=_pieces,
-    missing=_missing,
+    _NAME, "Weights chosen on other streams", _ANSWERS, _make, _pieces, _missing
 )
 
 
 def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfer]:
     plan, spaces = work.plan, work.plan.spaces.controls
-    views = {stream: usual_views(plan, stream) for stream in streams}
+    views = {stream: plan.usual_views(stream) for stream in streams}
     sweeps = {stream: work.sweep(stream, spaces, views[stream]) for stream in streams}
     found = []
     for stream in streams:

@@ -7,56 +7,129 @@ Cost: a sweep of three spaces of the main stream at every view budget.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
+from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
+    AUGMENTATION,
     DEPLOYED,
     ONE_DRAW,
     OWN_WEIGHTS,
     STRONG,
     Arm,
     Budget,
-    anchors,
-    arms_of,
-    budget_pieces,
-    read_budget,
+    shared_fraction,
 )
-from marc_paper.study.experiment import Experiment, needs_views
-from marc_paper.study.pieces import Piece
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.substitution import contrast_tables
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, needs_views
+
+
+def _contrast_rows(budgets: Sequence[Budget], seeds: Sequence[int]) -> list[Row]:
+    """Gain and Sub(1, M) of the deployed memory, order by order, then their mean."""
+    one = budgets[0].gains(DEPLOYED)
+    rows: list[Row] = []
+    for budget in budgets:
+        gains = budget.gains(DEPLOYED)
+        base = float(budget.base.mean())
+        rows += _by_order(("gain", str(budget.views)), seeds, base, gains, np.zeros_like(gains))
+    for budget in budgets[1:]:
+        names = ("Sub(1, M)", str(budget.views))
+        rows += _by_order(names, seeds, None, budget.gains(DEPLOYED), one)
+    return rows
+
+
+def _by_order(
+    names: tuple[str, str],
+    seeds: Sequence[int],
+    base: float | None,
+    after: NDArray[np.int8],
+    before: NDArray[np.int8],
+) -> list[Row]:
+    rows: list[Row] = [
+        (*names, str(seed), base, Estimate.paired(after[[place]], before[[place]]))
+        for place, seed in enumerate(seeds)
+    ]
+    return [
+        *rows,
+        (*names, "mean", base, Estimate.across_orders((after - before).mean(axis=1).tolist())),
+    ]
+
+
+def _repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
+    """Errors that many views repair, that the deployed memory repairs, and both, by order."""
+    sets = one.repairs(many, DEPLOYED)
+    augmented = int(sets[0].repairs[AUGMENTATION].sum())
+    found = [int(each.repairs[DEPLOYED].sum()) for each in sets]
+    shared = [each.shared_repairs(AUGMENTATION, DEPLOYED) for each in sets]
+    shares = [shared_fraction(each, DEPLOYED) for each in sets]
+    counts: dict[str, list[Cell]] = {
+        "augmentation repairs": [*([augmented] * len(seeds)), augmented],
+        "retrieval repairs": [*found, Estimate.across_orders(found)],
+        "shared repairs": [*shared, Estimate.across_orders(shared)],
+    }
+    of_augmented: list[Cell] = [*shares, Estimate.across_orders(shares)]
+    orders = [*map(str, seeds), "mean"]
+    return [
+        (quantity, order, count, share if quantity == "shared repairs" else None)
+        for quantity, cells in counts.items()
+        for order, count, share in zip(orders, cells, of_augmented, strict=True)
+    ]
+
+
+def _contrast_tables(
+    plan: Plan, budgets: Sequence[Budget], settings: Mapping[str, Any]
+) -> list[Table]:
+    """Gains and contrasts, and shared repairs, from the budgets of one, few and many views."""
+    seeds = plan.seeds.orders
+    many = budgets[-1].views
+    intervals = "Mean: ± is the standard deviation over orders, the interval a t-interval over them"
+    return [
+        Table(
+            name="substitution",
+            title="Gain of the memory with one, few and many views, order by order",
+            caption=f"{plan.main}, {plan.spaces.deployed}, K = {settings['capacity']}, "
+            f"w = {plan.grids.weight:g}. Sub(1, M): gain at M views minus gain at one view. "
+            f"{intervals}; of one order: 95 %, paired over images.",
+            columns=columns("quantity | views | order | no memory: percent | value: points fixed"),
+            rows=tuple(_contrast_rows(budgets, seeds)),
+            answers=("tab:s_substitution_seeds",),
+            settings=settings,
+            notes=(ONE_DRAW,),
+        ),
+        Table(
+            name="substitution-repairs",
+            title="Errors of one view that views and the memory repair, order by order",
+            caption=f"{plan.main}: augmentation is {many} views without memory, retrieval one view "
+            f"with {plan.spaces.deployed}, K = {settings['capacity']}, w = {plan.grids.weight:g}; "
+            f"both against one view without memory. {intervals}.",
+            columns=columns("quantity | order | images: count | share of augmentation: percent"),
+            rows=tuple(_repair_rows(budgets[0], budgets[-1], seeds)),
+            answers=("tab:s_substitution_seeds",),
+            settings={**settings, "images": len(budgets[0].base)},
+            notes=(ONE_DRAW,),
+        ),
+    ]
+
 
 _NAME = "view-budget"
 _GAINS = {"deployed": DEPLOYED, "strong": STRONG}
 """Memories whose gains have columns."""
 
-_CHANGE_COLUMNS = (
-    Column("quantity"),
-    Column("first order", "points", "fixed"),
-    Column("all orders", "points", "fixed"),
-)
-_ORDER_COLUMNS = (
-    Column("memory"),
-    Column("views"),
-    Column("space"),
-    Column("weight"),
-    Column("no memory", "percent"),
-    Column("accuracy", "percent", "fixed"),
-    Column("gain", "points", "fixed"),
-    Column("Sub(1, M)", "points", "fixed"),
+_CHANGE_COLUMNS = columns("quantity | first order: points fixed | all orders: points fixed")
+_ORDER_COLUMNS = columns(
+    "memory | views | space | weight | no memory: percent | accuracy: percent fixed",
+    "gain: points fixed | Sub(1, M): points fixed",
 )
 
 
 def _columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
     """Accuracies of the first order, then gains of the first order and of all."""
     return (
-        Column("views"),
-        Column("no memory", "percent"),
+        *columns("views | no memory: percent"),
         *(Column(arm.name, "percent", "fixed") for arm in arms),
         *(
             Column(f"{name} gain, {orders}", "points", "fixed")
@@ -67,7 +140,6 @@ def _columns_of(arms: Sequence[Arm]) -> tuple[Column, ...]:
 
 
 def _budget_rows(budgets: Sequence[Budget]) -> list[Row]:
-    """One row a budget."""
     return [
         (
             str(budget.views),
@@ -109,12 +181,8 @@ def _order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
             by_order = budget.correct[arm.name].mean(axis=1).tolist()
             rows.append(
                 (
-                    arm.name,
-                    str(budget.views),
-                    arm.space,
-                    f"{arm.weight:g}",
-                    float(budget.base.mean()),
-                    Estimate.over_orders(by_order),
+                    *(arm.name, str(budget.views), arm.space, f"{arm.weight:g}"),
+                    *(float(budget.base.mean()), Estimate.over_orders(by_order)),
                     Estimate.paired(budget.correct[arm.name], budget.base),
                     None if budget is one else Estimate.paired(gains, one.gains(arm.name)),
                 )
@@ -123,15 +191,13 @@ def _order_rows(budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Row]:
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """The sweep over view budgets, the same over all orders, and the contrasts."""
     plan = work.plan
-    stream, arms, capacity = plan.main, arms_of(plan), plan.grids.benchmark_capacity
-    needed = sorted({*plan.budgets(stream), *anchors(plan, stream)})
-    read = {views: read_budget(work, stream, views, arms, capacity) for views in needed}
+    stream, arms, capacity = plan.main, Arm.all_of(plan), plan.grids.benchmark_capacity
+    read = {views: Budget.read(work, stream, views, arms, capacity) for views in _budgets(plan)}
     budgets = [read[views] for views in plan.budgets(stream)]
     return [
         *_budget_tables(plan, budgets, arms),
-        *contrast_tables(plan, [read[views] for views in anchors(plan, stream)], _settings(plan)),
+        *_contrast_tables(plan, [read[views] for views in plan.anchors(stream)], _settings(plan)),
     ]
 
 
@@ -173,6 +239,10 @@ def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -
     ]
 
 
+def _budgets(plan: Plan) -> list[int]:
+    return sorted({*plan.budgets(plan.main), *plan.anchors(plan.main)})
+
+
 def _settings(plan: Plan) -> dict[str, object]:
     return {
         "stream": plan.main,
@@ -184,17 +254,11 @@ def _settings(plan: Plan) -> dict[str, object]:
     }
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of three spaces of the main stream at every view budget."""
-    needed = sorted({*plan.budgets(plan.main), *anchors(plan, plan.main)})
-    return budget_pieces(plan.main, needed, arms_of(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="The gain of a memory at every view budget",
-    answers=("tab:grid", "tab:s_substitution_seeds"),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "The gain of a memory at every view budget",
+    ("tab:grid", "tab:s_substitution_seeds"),
+    _make,
+    pieces=lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
     missing=needs_views,
 )

@@ -1,45 +1,40 @@
-"""How accuracy climbs while a memory fills: the numbers of fig:s_warmup.
+"""How accuracy climbs while a memory fills: the numbers of fig:s_warmup, and fig:s_substitution.
 
 The stream is cut into tenths. A memory that fills answers the last tenth better than the first;
-without memory the tenths differ by chance alone.
+without memory the tenths differ by chance alone. A figure shows how accuracy and gain move with
+the view budget, and how they climb along the stream.
 Cost: the sweeps of `tables/view_budget.py`, nothing more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.study.artifacts import Column, Estimate, Row, Table
-from marc_paper.study.budgets import (
-    DEPLOYED,
-    STRONG,
-    Arm,
-    Budget,
-    arms_of,
-    budget_pieces,
-    read_budget,
-)
-from marc_paper.study.experiment import Experiment
-from marc_paper.study.pieces import Piece
+from marc.report.style import MUTED, Look
+from marc_paper.study.artifacts import Column, Estimate, Figure, Row, Table, columns
+from marc_paper.study.budgets import DEPLOYED, OWN, OWN_AT_ONE, STRONG, Arm, Budget
+from marc_paper.study.drawing import legend_below, looks_of, panels, zero_line
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Work
+from marc_paper.study.work import Experiment, Work, needs_views
 
 _NAME = "warm-up"
-NO_MEMORY = "no memory"
+_NO_MEMORY = "no memory"
 _PARTS = 10
 
-Curves = Mapping[str, NDArray[np.float64]]
+_Curves = Mapping[str, NDArray[np.float64]]
 """By name, accuracy in each part of the stream, (orders, parts)."""
 
 _VALUES = (
-    Column(NO_MEMORY, "percent"),
+    Column(_NO_MEMORY, "percent"),
     Column(DEPLOYED, "percent", "fixed"),
     Column(STRONG, "percent", "fixed"),
-    Column("deployed gain", "points", "fixed"),
-    Column("strong gain", "points", "fixed"),
+    *columns("deployed gain: points fixed | strong gain: points fixed"),
 )
 
 
@@ -58,65 +53,62 @@ def _along(
     return np.stack([p.mean(axis=1) for p in np.array_split(arrived, n_parts, axis=1)], axis=1)
 
 
-def curves_of(budget: Budget, orders: NDArray[np.int64], n_parts: int) -> Curves:
+def _curves_of(budget: Budget, orders: NDArray[np.int64], n_parts: int) -> _Curves:
     """Accuracy along the stream without memory and with each memory."""
-    answers = {NO_MEMORY: budget.base, **budget.correct}
+    answers = {_NO_MEMORY: budget.base, **budget.correct}
     return {name: _along(correct, orders, n_parts) for name, correct in answers.items()}
 
 
-def climb(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+def _climb(curve: NDArray[np.float64]) -> NDArray[np.float64]:
     """The last part minus the first, (orders,), from accuracy (orders, parts)."""
     return curve[:, -1] - curve[:, 0]
 
 
-def _part_rows(curves: Curves) -> list[Row]:
-    """One row a part of the stream."""
-    n_parts = curves[NO_MEMORY].shape[1]
+def _part_rows(curves: _Curves) -> list[Row]:
+    n_parts = curves[_NO_MEMORY].shape[1]
     return [
         (str(part + 1), *_values({name: curve[:, part] for name, curve in curves.items()}))
         for part in range(n_parts)
     ]
 
 
-def _climb_rows(budgets: Mapping[int, Curves]) -> list[Row]:
+def _climb_rows(budgets: Mapping[int, _Curves]) -> list[Row]:
     """One row a view budget: how far each curve climbs."""
     return [
-        (str(views), *_values({name: climb(curve) for name, curve in curves.items()}))
+        (str(views), *_values({name: _climb(curve) for name, curve in curves.items()}))
         for views, curves in budgets.items()
     ]
 
 
 def _values(found: Mapping[str, NDArray[np.float64]]) -> list[Estimate]:
     """Means over orders of what was found, (orders,) each, then of the gains."""
-    base = found[NO_MEMORY]
+    base = found[_NO_MEMORY]
     return [
         Estimate.over_orders(each.tolist())
         for each in (
-            *(found[name] for name in (NO_MEMORY, DEPLOYED, STRONG)),
+            *(found[name] for name in (_NO_MEMORY, DEPLOYED, STRONG)),
             *(found[name] - base for name in (DEPLOYED, STRONG)),
         )
     ]
 
 
-def orders_of(work: Work, stream: str) -> NDArray[np.int64]:
+def _orders_of(work: Work, stream: str) -> NDArray[np.int64]:
     """The row at each position in every order of the plan, (orders, N)."""
     entry = work.stream(stream)
     return np.stack([entry.in_order(seed).order for seed in work.plan.seeds.orders])
 
 
-def parts_of(n_images: int) -> int:
-    """Tenths, or fewer parts of a shorter stream."""
+def _parts_of(n_images: int) -> int:
     return min(_PARTS, n_images)
 
 
 def _make(work: Work) -> Sequence[Table]:
-    """Accuracy along the stream at one view, and how far it climbs at every view budget."""
     plan = work.plan
     stream, capacity, weight = plan.main, plan.grids.benchmark_capacity, plan.grids.weight
-    orders = orders_of(work, stream)
-    n_parts = parts_of(orders.shape[1])
+    orders = _orders_of(work, stream)
+    n_parts = _parts_of(orders.shape[1])
     budgets = {
-        views: curves_of(read_budget(work, stream, views, _arms(plan), capacity), orders, n_parts)
+        views: _curves_of(Budget.read(work, stream, views, _arms(plan), capacity), orders, n_parts)
         for views in plan.budgets(stream)
     }
     settings = {
@@ -156,19 +148,148 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-def _pieces(plan: Plan) -> list[Piece]:
-    """One sweep of two spaces of the main stream at every view budget."""
-    return budget_pieces(plan.main, plan.budgets(plan.main), _arms(plan))
-
-
 EXPERIMENT = Experiment(
-    name=_NAME,
-    title="Accuracy while the memory fills",
-    answers=("fig:s_warmup",),
-    make=_make,
-    pieces=_pieces,
+    _NAME,
+    "Accuracy while the memory fills",
+    ("fig:s_warmup",),
+    _make,
+    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), _arms(plan)),
 )
 
 
 def _arms(plan: Plan) -> list[Arm]:
-    return [arm for arm in arms_of(plan) if arm.name in (DEPLOYED, STRONG)]
+    return [arm for arm in Arm.all_of(plan) if arm.name in (DEPLOYED, STRONG)]
+
+
+_CURVES = "view-budget-curves"
+_WATCHED = (_NO_MEMORY, DEPLOYED, STRONG)
+
+_PANELS = (
+    ("(a) accuracy against views", "accuracy, %"),
+    ("(b) gain against views", "gain, points"),
+    ("(c) accuracy along the stream, one view", "accuracy, %"),
+    ("(d) climb from the first part to the last", "climb, points"),
+)
+"""Titles and vertical axes."""
+
+_Lines = Mapping[str, NDArray[np.float64]]
+"""By name, what one panel shows, (orders, points of the line)."""
+
+
+def _accuracies(budgets: Sequence[Budget]) -> dict[str, NDArray[np.float64]]:
+    """Accuracy without memory (1, budgets) and with each memory (orders, budgets)."""
+    base = np.array([[budget.base.mean() for budget in budgets]])
+    with_memory = {
+        arm: np.stack([budget.correct[arm].mean(axis=1) for budget in budgets], axis=1)
+        for arm in budgets[0].correct
+    }
+    return {_NO_MEMORY: base, **with_memory}
+
+
+def _gains(accuracy: _Lines) -> dict[str, NDArray[np.float64]]:
+    base = accuracy[_NO_MEMORY]
+    return {arm: values - base for arm, values in accuracy.items() if arm != _NO_MEMORY}
+
+
+def _climbs(curves: Sequence[_Curves]) -> dict[str, NDArray[np.float64]]:
+    return {name: np.stack([_climb(each[name]) for each in curves], axis=1) for name in _WATCHED}
+
+
+def _lines_of(budgets: Sequence[Budget], orders: NDArray[np.int64]) -> tuple[_Lines, ...]:
+    """What the four panels show, from answers at each budget and the orders (orders, N)."""
+    n_parts = _parts_of(orders.shape[1])
+    curves = [_curves_of(budget, orders, n_parts) for budget in budgets]
+    accuracy = _accuracies(budgets)
+    along = {name: curves[0][name] for name in _WATCHED}
+    return accuracy, _gains(accuracy), along, _climbs(curves)
+
+
+def _draw(
+    views: Sequence[int], lines: Sequence[_Lines], looks: Mapping[str, Look], legend: Sequence[str]
+) -> Any:
+    """Four panels; `legend` says of each look what it is."""
+    figure, grid = panels(2, 2, height=2.3)
+    n_parts = lines[2][_NO_MEMORY].shape[1]
+    parts = range(1, n_parts + 1)
+    for axes, panel, (title, unit) in zip(grid.flat, lines, _PANELS, strict=True):
+        is_along = axes is grid[1, 0]
+        for name, values in panel.items():
+            _line(axes, parts if is_along else views, 100 * values, looks[name])
+        axes.set_title(title)
+        axes.set_ylabel(unit)
+        if is_along:
+            axes.set_xticks(parts)
+            axes.set_xlabel(f"part of the stream, of {n_parts}")
+        else:
+            _view_axis(axes, views)
+    for axes in grid[:, 1]:
+        zero_line(axes)
+    legend_below(figure, dict(zip(legend, looks.values(), strict=True)), marker=True)
+    return figure
+
+
+def _line(axes: Any, places: Sequence[int], values: NDArray[np.float64], look: Look) -> None:
+    low, high = values.min(axis=0), values.max(axis=0)
+    axes.fill_between(places, low, high, color=look.color, alpha=0.15, linewidth=0)
+    axes.plot(
+        *(places, values.mean(axis=0)),
+        color=look.color,
+        linestyle=look.dash,
+        linewidth=look.width,
+        marker=look.marker,
+        markersize=3.5,
+    )
+
+
+def _view_axis(axes: Any, views: Sequence[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(views, [str(each) for each in views])
+    axes.minorticks_off()
+    axes.set_xlabel("views M")
+
+
+def _looks_and_legend(plan: Plan) -> tuple[dict[str, Look], list[str]]:
+    """A look for each line, and what the legend calls it."""
+    spaces = looks_of(plan)
+    # markers that no space has, so that two lines never differ by colour alone
+    looks = {_NO_MEMORY: Look(MUTED, "+", (0, (4, 1.6)), 1.3)}
+    looks |= {arm.name: spaces[arm.space] for arm in Arm.all_of(plan)}
+    looks[OWN_AT_ONE] = replace(looks[OWN_AT_ONE], marker="x")
+    if OWN in looks:  # at w = 1 the two are one
+        looks[OWN] = replace(looks[OWN], marker="x", dash=(0, (1, 1.4)))
+    return looks, [_NO_MEMORY, *(f"{arm.space}, w = {arm.weight:g}" for arm in Arm.all_of(plan))]
+
+
+def _make_figure(work: Work) -> Sequence[Figure]:
+    plan = work.plan
+    stream, capacity, views = plan.main, plan.grids.benchmark_capacity, plan.budgets(plan.main)
+    budgets = [Budget.read(work, stream, each, Arm.all_of(plan), capacity) for each in views]
+    lines = _lines_of(budgets, _orders_of(work, stream))
+    looks, legend = _looks_and_legend(plan)
+    names = ("accuracy", "gain", "along the stream", "climb")
+    return [
+        Figure(
+            name=_CURVES,
+            title="View budget and warm-up",
+            caption=f"{stream}, K = {capacity}, weights as the legend says (fixed). (a) Accuracy "
+            "at every view budget. (b) Gain over the same views without memory. (c) Accuracy in "
+            "equal parts of the stream at one view: a memory climbs while it fills. (d) Accuracy "
+            "in the last part minus that in the first, at every view budget. Lines are means over "
+            "orders, bands the range over orders; views are one draw. Memories of the "
+            f"predictor's own space, {plan.spaces.own}, are in (a) and (b); (c) and (d) leave them "
+            "out.",
+            draw=partial(_draw, views, lines, looks, legend),
+            answers=("fig:s_substitution",),
+            data={"views": views, **dict(zip(names, lines, strict=True))},
+        )
+    ]
+
+
+FIGURE = Experiment(
+    _CURVES,
+    "View budget and warm-up, figure",
+    ("fig:s_substitution",),
+    _make_figure,
+    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), Arm.all_of(plan)),
+    missing=needs_views,
+)

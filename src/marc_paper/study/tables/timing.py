@@ -1,15 +1,34 @@
 """Seconds an image of whole systems: encoding, scoring the views, and the memory, apart.
 
-All systems are timed in each session, one image at a time as in a live stream.
+All systems are timed in each session, one image at a time as in a live stream. Encoding is timed
+where a stream's pictures and encoders can be had: pictures are decoded before the clock starts,
+making the views is counted, and nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from marc.embed.store import FeatureStore
+from marc.encoders import Encoder, create_encoder
+from marc.errors import MarcError
+from marc.pictures import open_images
+from marc.pictures.decoding import Unreadable, read_picture
+from marc.pictures.views import make_views
+from marc.sources import default_store, is_pictures
+from marc.stream import Stream
+from marc_lab.embedding import RECIPE, VIEW_SEED
+from marc_lab.encoders import PREDICTOR, PREFIX
+from marc_lab.streams import plan_stream
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+from dataclasses import replace
 from itertools import islice
-from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +36,148 @@ from numpy.typing import NDArray
 from marc.loop import iter_steps
 from marc.peers.registry import create_method
 from marc.scores import score_views
-from marc.stream import Stream
 from marc.types import AnyMethod
 from marc_paper.study.plan import Plan, Timing
-from marc_paper.study.tables.encoding_time import N_PICTURES, Bench, open_bench
 from marc_paper.study.tables.over_orders import marc_settings, peer_settings, views_of
 from marc_paper.study.work import Work
+
+N_PICTURES = 32
+"""Pictures that are encoded for one time."""
+_N_WARM = 8
+"""Of these, so many are encoded once before, to warm up."""
+
+
+@final
+@dataclass(frozen=True)
+class _Drawing:
+    """What turns pictures of a source into features: encoders by name, and the views."""
+
+    predictor: str
+    spaces: Mapping[str, str]
+    """Encoders by space."""
+    recipe: str
+    seed: int
+    pictures: Callable[[Sequence[int]], list[Image]]
+    """Decoded pictures of some rows."""
+
+
+@final
+@dataclass(frozen=True)
+class _Bench:
+    """Loaded encoders and decoded pictures."""
+
+    predictor: Encoder
+    encoders: Mapping[str, Encoder]
+    """By space."""
+    pictures: Sequence[Image]
+    recipe: str
+    seed: int
+
+    def predictor_seconds(self, n_views: int) -> float:
+        """Seconds a picture to make its views and embed them with the predictor."""
+        crop = self.predictor.card.crop
+
+        def embed(picture: Image, key: str) -> None:
+            views = make_views(picture, crop, self.recipe, n_views, key=key, seed=self.seed)
+            self.predictor.encode(views)
+
+        return self._seconds(embed)
+
+    def space_seconds(self, space: str) -> float:
+        """Seconds a picture to crop it and embed it with a retrieval encoder."""
+        encoder = self.encoders[space]
+
+        def embed(picture: Image, key: str) -> None:
+            encoder.encode(make_views(picture, encoder.card.crop, "V0", 1, key=key, seed=0))
+
+        return self._seconds(embed)
+
+    def _seconds(self, embed: Callable[[Image, str], None]) -> float:
+        for picture in self.pictures[:_N_WARM]:
+            embed(picture, "warm-up")
+        started = time.perf_counter()
+        for number, picture in enumerate(self.pictures):
+            embed(picture, str(number))
+        return (time.perf_counter() - started) / len(self.pictures)
+
+
+def _open_bench(
+    stream: Stream, source: str, spaces: Sequence[str], n_pictures: int = N_PICTURES
+) -> _Bench | str:
+    """Encoders of some spaces and a few pictures of a source, or why they cannot be had."""
+    try:
+        drawing = _drawing(stream, source)
+        unknown = [space for space in spaces if space not in drawing.spaces]
+        if unknown:
+            return f"no encoder is known for {', '.join(unknown)}"
+        pictures = drawing.pictures(range(min(n_pictures, len(stream.features.ids))))
+        if not pictures:
+            return "the pictures are not where they were embedded from"
+        return _Bench(
+            create_encoder(drawing.predictor, offline=True),
+            {space: create_encoder(drawing.spaces[space], offline=True) for space in spaces},
+            pictures,
+            drawing.recipe,
+            drawing.seed,
+        )
+    except MarcError as error:
+        return error.problem.rstrip(".")
+
+
+def _drawing(stream: Stream, source: str) -> _Drawing:
+    if is_pictures(source):
+        return _of_store(stream, default_store(source))
+    kind, _, name = source.partition("/")
+    if kind == "store":
+        return _of_store(stream, Path(name).expanduser())
+    if kind == "lab":
+        return _of_lab(stream, name)
+    raise MarcError("this source does not say which encoders made its features")
+
+
+def _of_lab(stream: Stream, name: str) -> _Drawing:
+    from PIL import Image
+
+    plan = plan_stream(name)
+    return _Drawing(
+        PREFIX + PREDICTOR,
+        {space: PREFIX + space for space in stream.spaces},
+        RECIPE,
+        VIEW_SEED,
+        lambda rows: [Image.fromarray(plan.picture(row)) for row in rows],
+    )
+
+
+def _of_store(stream: Stream, path: Path) -> _Drawing:
+    store = FeatureStore(path)
+    about: dict[str, Any] = store.about
+    views = store.attributes(store.VIEWS)
+
+    def pictures(rows: Sequence[int]) -> list[Image]:
+        kind, slash, rest = about["source"].partition("/")
+        source = f"{kind}/{Path(about['folder'], Path(rest).expanduser())}" if slash else kind
+        root = Path(about["folder"], about["root"]) if about["root"] else None
+        images = open_images(source, root)
+        places = dict(zip(images.ids, images.locations, strict=True))
+        wanted = [
+            places[stream.features.ids[row]] for row in rows if stream.features.ids[row] in places
+        ]
+        try:
+            return [read_picture(place, upright=about["upright"]) for place in wanted]
+        except Unreadable:
+            return []
+
+    return _Drawing(
+        views["card"]["name"],
+        {
+            space: store.attributes(f"{store.SPACES}/{space}")["card"]["name"]
+            for space in store.names(store.SPACES)
+        },
+        views["made"]["views"]["id"],
+        views["made"]["views"]["seed"],
+        pictures,
+    )
+
 
 DEPLOYED, STRONG = "MARC, deployed", "MARC, strong"
 
@@ -137,7 +292,7 @@ def measure(work: Work, systems: Sequence[Configuration]) -> tuple[list[Times], 
     spaces = sorted({each.space.partition("+")[0] for each in systems} - own)
     entry = plan.streams[plan.main]
     n_pictures = min(N_PICTURES, plan.timing.images)
-    bench = open_bench(work.entry(plan.main), entry.source, spaces, n_pictures)
+    bench = _open_bench(work.entry(plan.main), entry.source, spaces, n_pictures)
     parts = {
         views: beginning(work.stream(plan.main, views).in_order(plan.seeds.orders[0]), plan.timing)
         for views in sorted({each.views for each in systems})
@@ -152,13 +307,13 @@ def measure(work: Work, systems: Sequence[Configuration]) -> tuple[list[Times], 
 
 
 def _session(
-    systems: Sequence[Configuration], parts: Mapping[int, _Part], bench: Bench | str
+    systems: Sequence[Configuration], parts: Mapping[int, _Part], bench: _Bench | str
 ) -> list[tuple[float | None, float, float]]:
     """Encoding, scoring and memory of each system, one after the other."""
     scoring = {views: _scoring_seconds(part) for views, part in parts.items()}
     viewing: dict[int, float] = {}
     embedding: dict[str, float] = {}
-    if isinstance(bench, Bench):
+    if isinstance(bench, _Bench):
         viewing = {views: bench.predictor_seconds(views) for views in parts}
         embedding = {space: bench.space_seconds(space) for space in bench.encoders}
     found = []
