@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.peers.registry import create_method as create_method
     from marc.peers.registry import list_methods as list_methods
     from marc.peers.registry import register_method as register_method
-    from marc.peers.snapshot import load_snapshot as load_snapshot
-    from marc.peers.snapshot import save_snapshot as save_snapshot
     from marc.replay.replay import replay as replay
     from marc.replay.sweep import Sweep as Sweep
     from marc.replay.sweep import sweep as sweep
@@ -34,6 +32,8 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.compare import compare as compare
     from marc.results.run import load_run as load_run
     from marc.results.run import save_run as save_run
+    from marc.results.snapshot import load_snapshot as load_snapshot
+    from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
     from marc.sources import load_stream as load_stream
@@ -80,14 +80,14 @@ _WHERE = {
     "list_encoders": "encoders",
     "list_methods": "peers.registry",
     "load_run": "results.run",
-    "load_snapshot": "peers.snapshot",
+    "load_snapshot": "results.snapshot",
     "load_stream": "sources",
     "load_sweep": "results.sweep",
     "register_method": "peers.registry",
     "register_source": "sources",
     "run": "loop",
     "save_run": "results.run",
-    "save_snapshot": "peers.snapshot",
+    "save_snapshot": "results.snapshot",
     "save_sweep": "results.sweep",
     "select": "spaces.selection",
     "sweep": "replay.sweep",

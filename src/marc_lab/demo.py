@@ -14,7 +14,7 @@ from marc.cli import console
 from marc.cli._options import open_stream
 from marc.cli.select import choose, show
 from marc.errors import MarcError
-from marc.results.files import read_json
+from marc.files import read_json
 from marc.results.folder import CONFIG, describe, read_result
 from marc.spaces.calibration import REPLICATES
 from marc.spaces.selection import Selection

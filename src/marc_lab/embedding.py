@@ -18,8 +18,8 @@ from PIL import Image
 
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError, integer
+from marc.files import cache_folder, read_arrays, write_arrays
 from marc.pictures.views import make_views
-from marc.results.files import cache_folder, read_arrays, write_arrays
 from marc.sources import SourceKind
 from marc.stream import Stream
 from marc.types import OnProgress

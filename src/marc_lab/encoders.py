@@ -20,8 +20,8 @@ from marc.encoders._loading import Loading
 from marc.encoders.cards import Encoder, EncoderCard, Library, Training
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.errors import MarcError, integer
+from marc.files import read_arrays
 from marc.pictures.crops import Crop
-from marc.results.files import read_arrays
 from marc.scores import unit
 from marc.types import Predictor, PromptEmbeddings
 

@@ -12,9 +12,9 @@ import zarr
 from marc import MarcError
 from marc.embed.changes import _create_store, holds_list, writing
 from marc.embed.store import FeatureStore, is_store
+from marc.files import differences
+from marc.files.locks import LOCK, locked
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.results.files import differences
-from marc.results.locks import LOCK, locked
 from marc.stream import digest
 
 
@@ -197,7 +197,7 @@ def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
     words = f"""
 import sys, time
 from pathlib import Path
-from marc.results.locks import locked
+from marc.files.locks import locked
 with locked(Path({str(tmp_path)!r}), ""):
     print("held", flush=True)
     time.sleep(600)

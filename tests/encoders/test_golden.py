@@ -10,8 +10,8 @@ from marc.encoders import create_encoder, golden, list_encoders
 from marc.encoders.cards import EncoderCard
 from marc.encoders.golden import _golden_pictures
 from marc.errors import MarcError
+from marc.files import read_arrays, write_arrays
 from marc.pictures.crops import Crop, normalise
-from marc.results.files import read_arrays, write_arrays
 
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

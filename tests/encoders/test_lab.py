@@ -11,7 +11,7 @@ import marc_lab
 from marc import MarcError
 from marc.encoders import create_predictor, encoder_card
 from marc.encoders.from_onnx import OnnxEncoder
-from marc.results.files import read_arrays
+from marc.files import read_arrays
 from marc.scores import unit
 from marc_lab.captions import PROMPTS
 from marc_lab.classes import CLASS_NAMES, HELD_BACK

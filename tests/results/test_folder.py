@@ -7,8 +7,8 @@ import pytest
 from helpers.commands import arrays_in, events, tree
 
 from marc.errors import MarcError
+from marc.files import write_json
 from marc.results import folder
-from marc.results.files import write_json
 from marc.results.folder import Folder, read_result
 
 CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}}

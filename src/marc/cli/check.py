@@ -21,10 +21,10 @@ from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
 from marc.encoders.golden import check_golden
 from marc.errors import MarcError
+from marc.files import ENCODING, cache_folder, versions
 from marc.peers.contract import CHECKS, maker, run_checks
 from marc.peers.registry import METHODS
 from marc.replay.evidence import n_threads
-from marc.results.files import ENCODING, cache_folder, versions
 from marc.sources import default_store, is_pictures
 from marc.types import OnProgress
 

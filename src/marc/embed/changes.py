@@ -16,9 +16,9 @@ from marc.embed.store import CHUNK, FeatureStore, is_store
 from marc.embed.workers import content_of
 from marc.encoders.prompts import Prototypes, embed_prompts
 from marc.errors import MarcError, integer
+from marc.files import PARTIAL, differences
+from marc.files.locks import LOCK, locked
 from marc.pictures.image_set import ImageSet
-from marc.results.files import PARTIAL, differences
-from marc.results.locks import LOCK, locked
 from marc.types import OnProgress
 
 _SAMPLE = 64  # pictures that are read again before a store is added to

@@ -22,9 +22,9 @@ from marc.embed.plan import EmbeddingPlan, Job, Jobs, pixels_for
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Prepared, Workers
 from marc.errors import MarcError
+from marc.files import write_whole
 from marc.pictures.decoding import REASONS
 from marc.pictures.image_set import ImageSet
-from marc.results.files import write_whole
 from marc.types import OnProgress
 
 _PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from marc.encoders._loading import safe_name
 from marc.errors import MarcError
-from marc.results.files import ENCODING, differences, versions
+from marc.files import ENCODING, differences, versions
 from marc.stream import digest, digest_of, end_digest
 
 CHUNK = 256

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from marc.encoders._loading import Loading, reason, safe_name
 from marc.encoders.cards import EncoderCard, Library
 from marc.errors import MarcError, integer, number
+from marc.files import read_json
 from marc.pictures.crops import Crop, Triple, normalise
-from marc.results.files import read_json
 from marc.scores import unit
 
 _BATCH = 64

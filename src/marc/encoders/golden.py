@@ -24,8 +24,8 @@ from PIL import Image
 from marc.encoders._loading import safe_name
 from marc.encoders.cards import Encoder
 from marc.errors import MarcError
+from marc.files import ENCODING, cache_folder, changed, read_arrays, versions, write_arrays
 from marc.pictures.crops import crop_picture
-from marc.results.files import ENCODING, cache_folder, changed, read_arrays, versions, write_arrays
 
 _SHIPPED = Path(__file__).with_name("golden.npz")
 _VERSION = 1

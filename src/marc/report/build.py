@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError, integer
+from marc.files import whole_file, write_whole
 from marc.replay.sweep import Sweep, check_sources
 from marc.report.explorer import explore
 from marc.report.figures import draw_figures
@@ -26,7 +27,6 @@ from marc.report.story import Story, class_table, tell
 from marc.report.style import INK, LINE, MUTED, drawing
 from marc.report.text import weight_text
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
-from marc.results.files import whole_file, write_whole
 from marc.results.sweep import load_sweep
 from marc.types import order_name
 

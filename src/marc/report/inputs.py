@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from marc.errors import MarcError
+from marc.files import flatten, read_json, versions
 from marc.method import MARC
 from marc.replay.sweep import Sweep
 from marc.report.text import count
-from marc.results.files import flatten, read_json, versions
 from marc.results.folder import CONFIG, Stored, read_stored
 from marc.sources import draws_views, load_stream
 from marc.stream import Stream

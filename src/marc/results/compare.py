@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
+from marc.files import flatten, write_whole
 from marc.peers.cards import PLAIN_IMAGE, MethodCard
 from marc.peers.registry import METHODS
-from marc.results.files import flatten, write_whole
 from marc.results.folder import Stored
 from marc.results.run import stored_run
 from marc.stats import (

@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.results.files import (
+from marc.files import (
     PARTIAL,
     Arrays,
     add_to_log,

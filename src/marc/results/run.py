@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
+from marc.files import Arrays
 from marc.peers.registry import METHODS
-from marc.results.files import Arrays
 from marc.results.folder import Folder, Stored, describe, read_stored
 from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference
 from marc.stream import Stream, digest

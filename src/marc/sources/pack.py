@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.results.files import read_arrays, write_arrays
+from marc.files import read_arrays, write_arrays
 from marc.stream import Stream
 
 _SPACE = "spaces/"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 from marc.errors import MarcError
-from marc.results.files import (
+from marc.files import (
     PARTIAL,
     Arrays,
     add_to_log,
@@ -29,6 +29,7 @@ from marc.results.files import (
     write_json,
     write_whole,
 )
+from marc.files.locks import LOCK, locked
 from marc.results.folder import (
     CONFIG,
     LOG,
@@ -37,7 +38,6 @@ from marc.results.folder import (
     differing,
     refuse_foreign,
 )
-from marc.results.locks import LOCK, locked
 from marc_paper.study.formats import Files
 
 INDEX = "index.html"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from marc.errors import MarcError
-from marc.results.files import read_json, versions, write_whole
+from marc.files import read_json, versions, write_whole
 from marc.types import OnProgress
 from marc_paper.study.folder import INDEX, StudyFolder
 from marc_paper.study.formats import Files, files_of, place_of

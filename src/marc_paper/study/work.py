@@ -18,8 +18,8 @@ from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
+from marc.files import Arrays, versions
 from marc.replay.sweep import Sweep, SweepJob, plan_sweep
-from marc.results.files import Arrays, versions
 from marc.results.run_plan import RunPlan
 from marc.scores import Int
 from marc.spaces.calibration import usable_sizes

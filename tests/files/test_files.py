@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError
-from marc.results.files import read_arrays, whole_file, write_arrays, write_whole
+from marc.files import read_arrays, whole_file, write_arrays, write_whole
 
 OBJECTS = {"objects": np.array([{}, []], dtype=object)}
 

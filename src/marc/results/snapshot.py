@@ -11,9 +11,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
+from marc.files import write_whole
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
-from marc.results.files import write_whole
 from marc.stream import digest, end_digest
 from marc.types import AnyMethod
 

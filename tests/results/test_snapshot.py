@@ -12,7 +12,7 @@ from marc.errors import MarcError
 from marc.loop import iter_steps
 from marc.method import MARC
 from marc.peers.registry import METHODS, create_method
-from marc.peers.snapshot import load_snapshot, save_snapshot
+from marc.results.snapshot import load_snapshot, save_snapshot
 from marc.stream import Stream
 
 STREAM = make_stream(n_images=90, n_views=2, logit_scale=5.0)
