@@ -8,7 +8,7 @@ from marc_paper.study.folder import StudyFolder
 from marc_paper.study.make import study
 from marc_paper.study.tables import spaces
 
-BOTH = (spaces.EXPERIMENT, capacity.EXPERIMENT)
+BOTH = (spaces._EXPERIMENT, capacity._EXPERIMENT)
 
 
 def write_packs(folder):

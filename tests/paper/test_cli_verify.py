@@ -156,7 +156,7 @@ def test_a_real_study_is_compared_and_differs(tmp_path):
         plan["streams"][name]["source"] = f"arrays/{tmp_path / name}.npz"
     made = plan_from(json.loads(json.dumps(plan)))
     folder = StudyFolder.open(tmp_path / "study", made.as_data())
-    study(made, folder, [spaces.EXPERIMENT], EXPERIMENTS)
+    study(made, folder, [spaces._EXPERIMENT], EXPERIMENTS)
     result = call(tmp_path / "study")
     assert result.exit_code == 1
     assert "has 70 images of" in result.stdout  # a part of a data set is not the data set

@@ -143,12 +143,12 @@ class Work:
         return BatchValues.joined(parts)
 
     def run(self, name: str, method: str, seed: int, views: int = 1, **settings: Any) -> Answers:
-        """The answers of a method over one order; see `answer`."""
+        """The answers of a method over one order; see `_answer`."""
         chosen = _ordered({"method": method, "seed": seed, **settings})
         stream = self.stream(name, views)
         found = self._piece(
             Piece("run", name, "", views, chosen),
-            lambda: _answers_to(answer(stream, method, seed, settings)),
+            lambda: _answers_to(_answer(stream, method, seed, settings)),
         )
         return _answers_from(found, self.labels(name))
 
@@ -233,7 +233,7 @@ class Work:
         )
 
 
-def answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any]) -> Answers:
+def _answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any]) -> Answers:
     """Run a method over the order that a seed draws; whole streams at once where that is exact.
 
     Beside the method's own settings there may be `published`, a data set, and `oracle`, which

@@ -62,15 +62,15 @@ def test_images_of_another_predictor_do_not_count_twice():
     work = tiny_work(plan)
     tables = across_streams._make(work)
     assert "third" not in column(table_of(tables, "across-streams-values"), "stream")
-    assert set(work.used) == set(across_streams.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(across_streams._EXPERIMENT.pieces(plan))
 
 
 def test_its_pieces_are_those_it_uses_and_two_streams_are_too_few():
     plan = tiny_plan(seeds={"orders": [0]})
     work = tiny_work(plan)
     tables = across_streams._make(work)
-    assert set(work.used) == set(across_streams.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(across_streams._EXPERIMENT.pieces(plan))
     assert {each.sd for each in column(table_of(tables, "across-streams-values"), "gain")} == {None}
     two = without(plan, "third", "fourth", "fifth", "sixth")
-    assert "fewer than 3" in across_streams.EXPERIMENT.missing(two)
-    assert across_streams.EXPERIMENT.missing(plan) == ""
+    assert "fewer than 3" in across_streams._EXPERIMENT.missing(two)
+    assert across_streams._EXPERIMENT.missing(plan) == ""

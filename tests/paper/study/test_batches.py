@@ -82,4 +82,4 @@ def test_gains_are_those_of_the_first_order_alone(work, table):
 def test_its_pieces_are_those_it_uses():
     work = tiny_work()
     batches._make(work)
-    assert set(work.used) == set(batches.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(batches._EXPERIMENT.pieces(work.plan))

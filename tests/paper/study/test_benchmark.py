@@ -130,14 +130,14 @@ def test_an_unknown_method_is_an_error():
     with pytest.raises(MarcError, match="unknown method"):
         benchmark._make(work)
     with pytest.raises(MarcError, match="unknown method"):
-        benchmark.EXPERIMENT.pieces(work.plan)
+        benchmark._EXPERIMENT.pieces(work.plan)
 
 
 def test_it_declares_its_work_and_takes_an_odd_plan():
     plan = tiny_plan(benchmark={"methods": [*METHODS, "marc"]})
-    assert declares_its_work(benchmark.EXPERIMENT, tiny_work(plan, n_images=30))
+    assert declares_its_work(benchmark._EXPERIMENT, tiny_work(plan, n_images=30))
     odd = odd_work(benchmark={"methods": ["tda", "zero"]})
-    assert declares_its_work(benchmark.EXPERIMENT, odd)
+    assert declares_its_work(benchmark._EXPERIMENT, odd)
     tables = benchmark._make(odd)
     assert [each.name for each in tables] == ["benchmark", "benchmark-methods"]
     assert column(tables[0], "method") == ["tda", "zero", "marc", "marc"]

@@ -95,9 +95,9 @@ def test_what_the_paper_does_not_print_is_told(table):
 
 
 def test_it_declares_its_work_and_takes_an_odd_plan(work):
-    assert declares_its_work(components.EXPERIMENT, tiny_work(n_images=30))
+    assert declares_its_work(components._EXPERIMENT, tiny_work(n_images=30))
     odd = odd_work()
-    assert declares_its_work(components.EXPERIMENT, odd)
+    assert declares_its_work(components._EXPERIMENT, odd)
     [table] = components._make(odd)
     assert column(table, "component") == list(STEPS)
     assert all(each.sd is None for each in column(table, "accuracy"))

@@ -160,9 +160,9 @@ def work_best(work, stream, space):
 def test_its_pieces_are_those_it_uses_and_a_fit_needs_another_stream():
     work = tiny_work(tiny_plan(seeds={"orders": [0]}))
     composite._make(work)
-    assert set(work.used) == set(composite.EXPERIMENT.pieces(work.plan))
-    assert composite.EXPERIMENT.missing(work.plan) == ""
-    assert "none" in composite.EXPERIMENT.missing(without(work.plan, "second"))
+    assert set(work.used) == set(composite._EXPERIMENT.pieces(work.plan))
+    assert composite._EXPERIMENT.missing(work.plan) == ""
+    assert "none" in composite._EXPERIMENT.missing(without(work.plan, "second"))
 
 
 def test_ceilings_are_those_of_online_runs():

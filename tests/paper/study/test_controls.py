@@ -173,7 +173,7 @@ def test_one_stream_and_one_order_have_no_held_out_gain():
     for found in column(table, "G* at K*")[:-1]:
         assert found.sd is None
         assert found.low <= found.value <= found.high
-    assert set(work.used) == set(controls.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(controls._EXPERIMENT.pieces(work.plan))
 
 
 def test_a_weight_is_never_chosen_on_the_same_images():
@@ -184,4 +184,4 @@ def test_a_weight_is_never_chosen_on_the_same_images():
 
 
 def test_the_pieces_are_those_that_are_used(work, tables):
-    assert set(work.used) == set(controls.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(controls._EXPERIMENT.pieces(work.plan))

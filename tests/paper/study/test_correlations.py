@@ -207,7 +207,7 @@ def test_one_stream_and_one_order_are_enough():
     orders = table_of(made, "correlations-orders")
     assert column(orders, "order") == ["1", "mean"]
     assert cell(orders, "G* of leader", order="mean").sd is None
-    assert set(work.used) == set(correlations.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(correlations._EXPERIMENT.pieces(work.plan))
 
 
 def test_a_stream_that_is_too_small_says_the_size_of_its_batches():
@@ -221,6 +221,6 @@ def test_a_stream_that_is_too_small_says_the_size_of_its_batches():
 
 
 def test_the_pieces_are_those_that_are_used(work, tables):
-    pieces = correlations.EXPERIMENT.pieces(work.plan)
+    pieces = correlations._EXPERIMENT.pieces(work.plan)
     assert set(work.used) == set(pieces)
     assert not [piece for piece in pieces if piece.kind == "batches" and "other" in piece.stream]

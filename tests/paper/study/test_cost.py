@@ -177,9 +177,9 @@ def test_the_figure_shows_the_table(artifacts):
 
 
 def test_it_declares_its_work_and_takes_an_odd_plan():
-    assert declares_its_work(cost.EXPERIMENT, tiny_work(n_images=30))
+    assert declares_its_work(cost._EXPERIMENT, tiny_work(n_images=30))
     odd = odd_work()
-    assert declares_its_work(cost.EXPERIMENT, odd)
+    assert declares_its_work(cost._EXPERIMENT, odd)
     *tables, figure = cost._make(odd)
     assert column(table_of(tables, "cost"), "views") == ["1"] * 5
     assert len(table_of(tables, "cost-ratios").rows) == 1

@@ -10,7 +10,7 @@ from marc import MARC, run
 from marc.report.style import drawing
 from marc.stats import wilson
 from marc_paper.study.figures import dominant_keys
-from marc_paper.study.figures.dominant_keys import _BANDS, EXPERIMENT, _votes_of
+from marc_paper.study.figures.dominant_keys import _BANDS, _EXPERIMENT, _votes_of
 from marc_paper.study.work import Work, _Held
 
 
@@ -111,7 +111,7 @@ def test_the_figure_draws_both_spaces(made):
 def test_pieces_are_those_that_are_used():
     work = tiny_work(n_images=40)
     dominant_keys._make(work)
-    assert set(work.used) == set(EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(_EXPERIMENT.pieces(work.plan))
 
 
 def test_one_order_one_stream_one_capacity_one_space():
@@ -123,7 +123,7 @@ def test_one_order_one_stream_one_capacity_one_space():
     plan = without(plan, *(name for name in plan.streams if name != "first"))
     work = tiny_work(plan, n_images=30)
     figure, table = dominant_keys._make(work)
-    assert set(work.used) == set(EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(_EXPERIMENT.pieces(plan))
     assert len(table.rows) == 1
     with drawing():
         figure.draw().savefig(io.BytesIO())

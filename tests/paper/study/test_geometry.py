@@ -128,9 +128,9 @@ def test_the_same_points_give_the_same_plane():
 
 
 def test_without_scikit_learn_it_is_not_possible_and_says_what_to_install(work, monkeypatch):
-    assert geometry.EXPERIMENT.missing(work.plan) == ""
+    assert geometry._EXPERIMENT.missing(work.plan) == ""
     monkeypatch.setattr(geometry, "find_spec", lambda name: None)
-    assert "pip install 'marc-clip[paper]'" in geometry.EXPERIMENT.missing(work.plan)
+    assert "pip install 'marc-clip[paper]'" in geometry._EXPERIMENT.missing(work.plan)
     with pytest.raises(MarcError, match=r"pip install 'marc-clip\[paper\]'"):
         geometry._plane(clusters())
 
@@ -200,7 +200,7 @@ def test_classes_and_spaces_share_no_mark(artifacts):
 def test_it_uses_what_it_declares():
     work = tiny_work()
     geometry._make(work)
-    assert set(work.used) == set(geometry.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(geometry._EXPERIMENT.pieces(work.plan))
 
 
 def test_an_odd_plan():
@@ -220,4 +220,4 @@ def test_an_odd_plan():
     assert list(figure.data["planes"]) == ["own"]
     rendered(figure)
     json.dumps(plain(figure.data), allow_nan=False)
-    assert set(work.used) == set(geometry.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(geometry._EXPERIMENT.pieces(plan))

@@ -99,7 +99,7 @@ def test_its_pieces_are_those_it_uses():
     for plan in (tiny_plan(), one):
         work = tiny_work(plan)
         artifacts = hazard._make(work)
-        assert set(work.used) == set(hazard.EXPERIMENT.pieces(plan))
+        assert set(work.used) == set(hazard._EXPERIMENT.pieces(plan))
         with drawing():
             artifacts[0].draw()
     assert "No stream loses at w = 10." in artifacts[0].caption

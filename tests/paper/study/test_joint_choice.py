@@ -95,6 +95,6 @@ def test_one_order_has_no_deviation_and_one_space_no_second_row():
 def test_its_pieces_are_those_it_uses_and_one_stream_is_not_enough():
     work = tiny_work()
     joint_choice._make(work)
-    assert set(work.used) == set(joint_choice.EXPERIMENT.pieces(work.plan))
-    assert joint_choice.EXPERIMENT.missing(work.plan) == ""
-    assert "none" in joint_choice.EXPERIMENT.missing(without(work.plan, "second"))
+    assert set(work.used) == set(joint_choice._EXPERIMENT.pieces(work.plan))
+    assert joint_choice._EXPERIMENT.missing(work.plan) == ""
+    assert "none" in joint_choice._EXPERIMENT.missing(without(work.plan, "second"))

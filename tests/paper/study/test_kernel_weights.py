@@ -9,7 +9,7 @@ from helpers.studies import cell, table_of, tiny_plan, tiny_work, without
 from marc import MARC, run
 from marc.report.style import drawing
 from marc_paper.study.figures import kernel_weights
-from marc_paper.study.figures.kernel_weights import EXPERIMENT, _is_active, _leading_classes
+from marc_paper.study.figures.kernel_weights import _EXPERIMENT, _is_active, _leading_classes
 from marc_paper.study.queries import ChosenQuery, Reading
 
 
@@ -126,7 +126,7 @@ def test_pieces_are_those_that_are_used():
     plan = without(plan, *(name for name in plan.streams if name != "first"))
     work = tiny_work(plan, n_images=40)
     made = kernel_weights._make(work)
-    assert set(work.used) == set(EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(_EXPERIMENT.pieces(plan))
     assert made
 
 
@@ -137,5 +137,5 @@ def test_where_the_rule_names_nothing_one_row_says_so():
     [[stream, rule, n_images]] = table.rows
     assert (stream, n_images) == ("first", 0)
     assert "base prediction wrong" in rule
-    assert EXPERIMENT.missing(plan) != ""
-    assert EXPERIMENT.missing(tiny_plan()) == ""
+    assert _EXPERIMENT.missing(plan) != ""
+    assert _EXPERIMENT.missing(tiny_plan()) == ""

@@ -134,7 +134,7 @@ def test_each_weight_is_inside_its_cell(weights):
 def test_it_uses_what_it_declares():
     work = tiny_work()
     landscape._make(work)
-    assert set(work.used) == set(landscape.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(landscape._EXPERIMENT.pieces(work.plan))
 
 
 def test_an_odd_plan():
@@ -146,4 +146,4 @@ def test_an_odd_plan():
     [figure] = landscape._make(work)
     rendered(figure)
     json.dumps(plain(figure.data), allow_nan=False)
-    assert set(work.used) == set(landscape.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(landscape._EXPERIMENT.pieces(plan))

@@ -103,8 +103,8 @@ def test_one_stream_in_one_order_has_no_mean_and_no_ratio():
         "fifth": {"source": "arrays/fifth.npz", "group": "domain"},
     }
     work = tiny_work(plan_from({**PLAN, "streams": streams, "seeds": {"orders": [2]}}))
-    [table] = large_views.EXPERIMENT.make(work)
-    assert set(work.used) == set(large_views.EXPERIMENT.pieces(work.plan))
+    [table] = large_views._EXPERIMENT.make(work)
+    assert set(work.used) == set(large_views._EXPERIMENT.pieces(work.plan))
     assert column(table, "stream") == ["fourth"]
     assert cell(table, "views", stream="fourth") == "2"
     assert cell(table, "ratio", stream="fourth") is None
@@ -113,7 +113,7 @@ def test_one_stream_in_one_order_has_no_mean_and_no_ratio():
 
 
 def test_what_is_missing(work):
-    missing = large_views.EXPERIMENT.missing
+    missing = large_views._EXPERIMENT.missing
     assert missing(work.plan) == ""
     assert "both 8" in missing(tiny_plan(grids={"benchmark_capacity": 8}))
     streams = {"first": {"source": "arrays/first.npz", "group": "main", "views": 8}}

@@ -131,7 +131,7 @@ def test_the_control_spaces_have_a_row_each(artifacts):
 def test_it_uses_what_it_declares():
     work = tiny_work()
     margins._make(work)
-    assert set(work.used) == set(margins.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(margins._EXPERIMENT.pieces(work.plan))
 
 
 @pytest.mark.parametrize("weight", [0.0, 10.0])
@@ -147,7 +147,7 @@ def test_an_odd_plan(weight):
     work = tiny_work(plan, n_images=14, n_classes=2)
     figure, table = margins._make(work)
     assert column(table, "space") == ["good", "own"]
-    assert set(work.used) == set(margins.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(margins._EXPERIMENT.pieces(plan))
     rendered(figure)
     json.dumps(plain(figure.data), allow_nan=False)
 

@@ -102,9 +102,9 @@ def test_oracle_weights_are_the_best_of_the_grid(work, tables):
 
 
 def test_it_declares_its_work_and_takes_an_odd_plan():
-    assert declares_its_work(matched_orders.EXPERIMENT, tiny_work(n_images=30))
+    assert declares_its_work(matched_orders._EXPERIMENT, tiny_work(n_images=30))
     odd = odd_work()
-    assert declares_its_work(matched_orders.EXPERIMENT, odd)
+    assert declares_its_work(matched_orders._EXPERIMENT, odd)
     table = matched_orders._make(odd)[0]
     assert table.settings["views"] == 1
     assert column(table, "order") == ["3", "pooled, clustered by image"]

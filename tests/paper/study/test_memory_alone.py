@@ -64,8 +64,8 @@ def test_one_stream_one_order_and_one_space_are_enough():
     [table] = memory_alone._make(work)
     assert column(table, "space") == ["no memory", "own"]
     assert column(table, "accuracy")[1].sd is None
-    assert set(work.used) == set(memory_alone.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(memory_alone._EXPERIMENT.pieces(work.plan))
 
 
 def test_the_pieces_are_those_that_are_used(work, table):
-    assert set(work.used) == set(memory_alone.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(memory_alone._EXPERIMENT.pieces(work.plan))

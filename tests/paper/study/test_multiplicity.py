@@ -125,10 +125,10 @@ def test_one_stream_and_one_order_are_a_family():
     work = tiny_work(without(plan, *list(plan.streams)[1:]))
     made = multiplicity._make(work)
     assert column(made[0], "tests") == [6] * 5
-    assert set(work.used) == set(multiplicity.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(multiplicity._EXPERIMENT.pieces(work.plan))
 
 
 def test_the_pieces_are_those_that_are_used():
     work = tiny_work()
     multiplicity._make(work)
-    assert set(work.used) == set(multiplicity.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(multiplicity._EXPERIMENT.pieces(work.plan))

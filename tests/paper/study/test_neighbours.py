@@ -12,7 +12,7 @@ from marc.memory import Memory
 from marc.report.style import drawing
 from marc_paper.study.artifacts import plain
 from marc_paper.study.figures import neighbours
-from marc_paper.study.figures.neighbours import EXPERIMENT, _draw
+from marc_paper.study.figures.neighbours import _EXPERIMENT, _draw
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_pieces_are_those_that_are_used_also_in_an_odd_plan():
     plan = without(plan, *(name for name in plan.streams if name != "first"))
     work = tiny_work(plan, n_images=40)
     made = neighbours._make(work)
-    assert set(work.used) == set(EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(_EXPERIMENT.pieces(plan))
     with drawing():
         table_of(made, "neighbours-tiles").draw().savefig(io.BytesIO())
 
@@ -177,5 +177,5 @@ def test_where_the_rule_names_nothing_one_row_says_so():
     [table] = neighbours._make(tiny_work(plan, n_images=30))
     assert table.name == "neighbours"
     assert [row[-1] for row in table.rows] == [0]
-    assert EXPERIMENT.missing(plan) != ""
-    assert EXPERIMENT.missing(tiny_plan()) == ""
+    assert _EXPERIMENT.missing(plan) != ""
+    assert _EXPERIMENT.missing(tiny_plan()) == ""

@@ -102,8 +102,8 @@ def test_one_stream_and_one_order_have_no_interval_over_orders():
     correct, base = right(work, "first", "best", 10.0, 4)
     gain = cell(table, "gain at K, w", space="best").value
     assert gain == pytest.approx(correct.mean() - base.mean())
-    assert set(work.used) == set(paired.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(paired._EXPERIMENT.pieces(work.plan))
 
 
 def test_the_pieces_are_those_that_are_used(work, tables):
-    assert set(work.used) == set(paired.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(paired._EXPERIMENT.pieces(work.plan))

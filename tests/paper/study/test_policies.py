@@ -96,7 +96,7 @@ def test_the_reading_that_is_left_out_is_another_one_s_at_one_view(work):
     np.testing.assert_array_equal(scores.entropy_as("tda"), scores.entropy_as("posterior"))
 
 
-@pytest.mark.parametrize("experiment", [policies.EXPERIMENT, protocol_controls.EXPERIMENT])
+@pytest.mark.parametrize("experiment", [policies._EXPERIMENT, protocol_controls._EXPERIMENT])
 def test_they_declare_their_work_and_take_odd_plans(experiment):
     assert declares_its_work(experiment, tiny_work(n_images=30))
     same = {"all": ["own", "good"], "controls": ["own"], "own": "own"}

@@ -127,14 +127,14 @@ def test_crossed_sets_would_be_seen():
 def test_an_odd_plan_and_the_work_it_declares():
     plan = tiny_plan(seeds={"orders": [4]}, spaces={"own": "good", "strong": "good"})
     fresh = tiny_work(without(plan, *list(plan.streams)[1:]))
-    made = repairs.EXPERIMENT.make(fresh)
-    assert set(fresh.used) == set(repairs.EXPERIMENT.pieces(fresh.plan))
+    made = repairs._EXPERIMENT.make(fresh)
+    assert set(fresh.used) == set(repairs._EXPERIMENT.pieces(fresh.plan))
     table = table_of(made, "repairs")
     assert cell(table, "repairs", source="deployed memory").sd is None
     own, strong = (
         cell(table, "repairs", source=source) for source in ("own memory", "strong memory")
     )
     assert own == strong
-    assert repairs.EXPERIMENT.missing(fresh.plan) == ""
+    assert repairs._EXPERIMENT.missing(fresh.plan) == ""
     first = {"source": "arrays/first.npz", "group": "main"}
-    assert "one view" in repairs.EXPERIMENT.missing(tiny_plan(streams={"first": first}))
+    assert "one view" in repairs._EXPERIMENT.missing(tiny_plan(streams={"first": first}))

@@ -7,7 +7,7 @@ import pytest
 from helpers.studies import tiny_work
 
 from marc.report.style import INK, MUTED, PALETTE
-from marc_paper.study.figures.schematics import EXPERIMENT
+from marc_paper.study.figures.schematics import _EXPERIMENT
 from marc_paper.study.formats import files_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,7 +19,7 @@ SYMBOLS = {
 
 @pytest.fixture(scope="module")
 def written():
-    return {figure.name: files_of(figure, {}) for figure in EXPERIMENT.make(tiny_work())}
+    return {figure.name: files_of(figure, {}) for figure in _EXPERIMENT.make(tiny_work())}
 
 
 @pytest.mark.parametrize("name", SYMBOLS)

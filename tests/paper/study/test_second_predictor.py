@@ -7,7 +7,7 @@ from helpers.studies import cell, column, tiny_plan, tiny_work
 
 from marc import MARC, run
 from marc_paper.study.tables import second_predictor
-from marc_paper.study.tables.second_predictor import EXPERIMENT
+from marc_paper.study.tables.second_predictor import _EXPERIMENT
 
 STREAMS = {
     "small": {"source": "arrays/a.npz", "group": "predictor", "views": 8, "predictor": "rn"},
@@ -63,7 +63,7 @@ def test_the_mean_takes_a_stream_of_one_view_as_it_is(table):
 
 
 def test_it_declares_its_work_and_says_what_is_missing(work):
-    assert declares_its_work(EXPERIMENT, tiny_work(work.plan, n_images=30))
-    assert EXPERIMENT.missing(work.plan) == ""
-    assert "predictor" in EXPERIMENT.missing(odd_plan())
-    assert EXPERIMENT.pieces(odd_plan()) == []
+    assert declares_its_work(_EXPERIMENT, tiny_work(work.plan, n_images=30))
+    assert _EXPERIMENT.missing(work.plan) == ""
+    assert "predictor" in _EXPERIMENT.missing(odd_plan())
+    assert _EXPERIMENT.pieces(odd_plan()) == []

@@ -142,11 +142,11 @@ def test_its_pieces_are_those_it_uses_and_what_it_needs():
     plan = without(tiny_plan(spaces={"controls": ["own", "good"]}), "fifth", "sixth")
     work = tiny_work(plan)
     artifacts = seed_spread._make(work)
-    assert set(work.used) == set(seed_spread.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(seed_spread._EXPERIMENT.pieces(plan))
     assert column(artifacts[2], "space") == ["own", "good", "best"]
     with drawing():
         artifacts[0].draw()
-    missing = seed_spread.EXPERIMENT.missing
+    missing = seed_spread._EXPERIMENT.missing
     assert missing(plan) == ""
     assert missing(without(plan, "fourth")) == "there is no stream of group domain"
     assert missing(tiny_plan(seeds={"orders": [0]})) == "one order has no spread"

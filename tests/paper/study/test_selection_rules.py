@@ -152,7 +152,7 @@ def test_notes_part_resolved_streams_from_others(streams):
                 assert f"{np.mean(part):+.3f} over {len(part)} {word}" in note
 
 
-@pytest.mark.parametrize("experiment", [selection.EXPERIMENT, selection.STREAMS])
+@pytest.mark.parametrize("experiment", [selection._EXPERIMENT, selection.STREAMS])
 def test_its_pieces_are_those_it_uses(experiment):
     one = without(tiny_plan(seeds={"orders": [0]}), "second", "third", "fourth", "fifth", "sixth")
     few = tiny_plan(spaces={"all": ["own", "best", "good"], "controls": ["best", "own", "good"]})

@@ -132,7 +132,7 @@ def test_the_usual_value_shares_the_usual_sweep():
 def test_it_uses_what_it_declares():
     work = tiny_work()
     sensitivity._make(work)
-    assert set(work.used) == set(sensitivity.EXPERIMENT.pieces(work.plan))
+    assert set(work.used) == set(sensitivity._EXPERIMENT.pieces(work.plan))
 
 
 def test_an_odd_plan():
@@ -147,7 +147,7 @@ def test_an_odd_plan():
     )
     work = tiny_work(plan, n_images=20)
     figure, table = sensitivity._make(work)
-    assert set(work.used) == set(sensitivity.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(sensitivity._EXPERIMENT.pieces(plan))
     assert column(table, "value", setting="beta") == ["2.5", "5"]
     assert all(each.sd is None for each in column(table, "gain"))
     rendered(figure)

@@ -72,8 +72,8 @@ def test_streams_of_one_view_are_left_out_and_named():
         "third": {"source": "arrays/third.npz", "group": "predictor", "views": 8},
     }
     fresh = tiny_work(of_streams(streams))
-    table, orders = splits.EXPERIMENT.make(fresh)
-    assert set(fresh.used) == set(splits.EXPERIMENT.pieces(fresh.plan))
+    table, orders = splits._EXPERIMENT.make(fresh)
+    assert set(fresh.used) == set(splits._EXPERIMENT.pieces(fresh.plan))
     assert column(table, "stream") == ["first", "fourth"]
     assert column(table, "few views") == ["4", "2"]
     assert table.notes[-1] == "Left out, as they have one view: second."
@@ -81,7 +81,7 @@ def test_streams_of_one_view_are_left_out_and_named():
 
 
 def test_what_is_missing(work):
-    assert splits.EXPERIMENT.missing(work.plan) == ""
+    assert splits._EXPERIMENT.missing(work.plan) == ""
     flat = of_streams({"first": {"source": "arrays/first.npz", "group": "main"}})
-    assert "several views" in splits.EXPERIMENT.missing(flat)
-    assert "few_views is 1" in splits.EXPERIMENT.missing(tiny_plan(grids={"few_views": 1}))
+    assert "several views" in splits._EXPERIMENT.missing(flat)
+    assert "few_views is 1" in splits._EXPERIMENT.missing(tiny_plan(grids={"few_views": 1}))

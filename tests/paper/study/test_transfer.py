@@ -150,8 +150,8 @@ def test_families_without_two_streams_are_left_out():
     assert list(transfer._families(without(plan, "third", *DOMAIN))) == [transfer._PAIRS]
     assert list(transfer._families(without(plan, "second", *DOMAIN))) == [transfer._SHIFTS]
     alone = without(plan, "second", "third", "fifth", "sixth")
-    assert "there is none" in transfer.EXPERIMENT.missing(alone)
-    assert transfer.EXPERIMENT.missing(plan) == ""
+    assert "there is none" in transfer._EXPERIMENT.missing(alone)
+    assert transfer._EXPERIMENT.missing(plan) == ""
 
 
 def test_streams_of_the_same_images_choose_nothing_for_each_other():
@@ -167,7 +167,7 @@ def test_its_pieces_are_those_it_uses(left_out):
     plan = without(tiny_plan(seeds={"orders": [0]}), *left_out)
     work = tiny_work(plan)
     tables = transfer._make(work)
-    assert set(work.used) == set(transfer.EXPERIMENT.pieces(plan))
+    assert set(work.used) == set(transfer._EXPERIMENT.pieces(plan))
     assert all(each.sd is None for each in column(tables[0], "cost"))
 
 

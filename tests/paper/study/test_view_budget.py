@@ -150,8 +150,8 @@ def test_repairs_are_counted_image_by_image(work, tables):
 def test_one_order_has_no_deviation_and_few_views_need_not_be_on_the_grid():
     plan = tiny_plan(seeds={"orders": [5]}, grids={"views": [1, 2, 8], "few_views": 3})
     work = tiny_work(without(plan, *list(plan.streams)[1:]))
-    tables = view_budget.EXPERIMENT.make(work)
-    assert set(work.used) == set(view_budget.EXPERIMENT.pieces(work.plan))
+    tables = view_budget._EXPERIMENT.make(work)
+    assert set(work.used) == set(view_budget._EXPERIMENT.pieces(work.plan))
     table = table_of(tables, "substitution")
     assert dict.fromkeys(column(table, "views")) == dict.fromkeys(["1", "3", "8"])
     mean = cell(table, "value", quantity="gain", views="3", order="mean")
@@ -171,11 +171,11 @@ def test_at_weight_one_the_own_memory_stands_once():
 
 def test_views_are_missing_where_there_is_one_and_work_is_as_declared(work):
     fresh = tiny_work()
-    view_budget.EXPERIMENT.make(fresh)
-    assert set(fresh.used) == set(view_budget.EXPERIMENT.pieces(fresh.plan))
-    assert view_budget.EXPERIMENT.missing(work.plan) == ""
+    view_budget._EXPERIMENT.make(fresh)
+    assert set(fresh.used) == set(view_budget._EXPERIMENT.pieces(fresh.plan))
+    assert view_budget._EXPERIMENT.missing(work.plan) == ""
     first = {"source": "arrays/first.npz", "group": "main"}
-    assert "one view" in view_budget.EXPERIMENT.missing(tiny_plan(streams={"first": first}))
+    assert "one view" in view_budget._EXPERIMENT.missing(tiny_plan(streams={"first": first}))
 
 
 def test_nothing_repaired_has_no_share():

@@ -73,12 +73,12 @@ def test_a_short_stream_has_fewer_parts():
     curve = warm_up._along(np.array([True, False, False]), np.array([[2, 0, 1]]), 3)
     assert curve.tolist() == [[0.0, 1.0, 0.0]]
     assert [warm_up._parts_of(n) for n in (4, 10, 93)] == [4, 10, 10]
-    tables = warm_up.EXPERIMENT.make(fresh)
-    assert set(fresh.used) == set(warm_up.EXPERIMENT.pieces(fresh.plan))
+    tables = warm_up._EXPERIMENT.make(fresh)
+    assert set(fresh.used) == set(warm_up._EXPERIMENT.pieces(fresh.plan))
     assert column(table_of(tables, "warm-up-climb"), "views") == ["1"]
 
 
-@pytest.mark.parametrize("experiment", [warm_up.EXPERIMENT, warm_up.FIGURE])
+@pytest.mark.parametrize("experiment", [warm_up._EXPERIMENT, warm_up._FIGURE])
 def test_the_work_is_as_declared(experiment):
     fresh = tiny_work()
     experiment.make(fresh)
@@ -148,8 +148,8 @@ def test_lines_differ_by_more_than_colour(place):
 
 def test_the_figure_of_one_order_and_of_one_view():
     one = tiny_work(tiny_plan(seeds={"orders": [3]}))
-    [figure] = warm_up.FIGURE.make(one)
+    [figure] = warm_up._FIGURE.make(one)
     with drawing():
         figure.draw().canvas.draw()
     flat = plan_from({**PLAN, "streams": ONE_STREAM})
-    assert "one view" in warm_up.FIGURE.missing(flat)
+    assert "one view" in warm_up._FIGURE.missing(flat)

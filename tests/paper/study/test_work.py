@@ -12,7 +12,7 @@ from marc.spaces.geometry import measure
 from marc_paper.analysis.regrets import batch_values
 from marc_paper.study.estimate import _measure_speed, _seconds_of, _Size, _size_of
 from marc_paper.study.plan import PLANS, read_plan
-from marc_paper.study.work import _RULES, Piece, Work, _Held, answer, run_pieces, sweep_pieces
+from marc_paper.study.work import _RULES, Piece, Work, _answer, _Held, run_pieces, sweep_pieces
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_an_oracle_chooses_weights_with_the_labels(work):
     best = work.run("first", "cosmic", 0, space="good", oracle=True)
     assert set(best.chosen) == set(marc.peers.registry.METHODS["cosmic"].searched)
     assert best.accuracy >= fixed.accuracy
-    again = answer(stream, "cosmic", 0, {"space": "good", **best.chosen})
+    again = _answer(stream, "cosmic", 0, {"space": "good", **best.chosen})
     assert again.accuracy == pytest.approx(best.accuracy)
 
 

@@ -98,7 +98,7 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Gain against capacity, figure",
     ("fig:s_capacity",),

@@ -287,4 +287,4 @@ def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces)
+_EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces)

@@ -394,6 +394,6 @@ def _missing(plan: Plan) -> str:
     return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, main_pieces, _missing
 )

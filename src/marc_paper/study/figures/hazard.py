@@ -181,7 +181,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Gain against weight on every stream, figure",
     ("fig:hazard",),

@@ -236,6 +236,6 @@ def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
     )
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
 )

@@ -221,7 +221,9 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
     )
 
 
-EXPERIMENT = Experiment(_NAME, "Gain over purity and weight, figure", (_LABEL,), _make, main_pieces)
+_EXPERIMENT = Experiment(
+    _NAME, "Gain over purity and weight, figure", (_LABEL,), _make, main_pieces
+)
 
 
 def _known(purity: Interval | None) -> Interval:

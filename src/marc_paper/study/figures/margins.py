@@ -253,7 +253,7 @@ def _table(plan: Plan, rows: Sequence[Row]) -> Table:
     )
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Margins of predictor and memory, figure",
     (_LABEL,),

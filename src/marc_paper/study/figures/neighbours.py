@@ -366,6 +366,6 @@ def _nearest(
     }
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
 )

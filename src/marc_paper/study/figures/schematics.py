@@ -40,6 +40,6 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     "schematics", "How it works", ("fig:mismatch", "fig:pipeline"), _make, pieces=lambda plan: []
 )

@@ -200,7 +200,7 @@ def _missing(plan: Plan) -> str:
     return "" if len(plan.seeds.orders) > 1 else "one order has no spread"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Whether stream orders agree on the ranking of spaces, figure",
     ("fig:s_seedspread", "sec:s_eurosat"),

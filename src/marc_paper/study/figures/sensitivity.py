@@ -215,6 +215,6 @@ def _pieces(plan: Plan) -> list[Piece]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "One setting at a time, figures", tuple(_LABELS.values()), _make, _pieces
 )

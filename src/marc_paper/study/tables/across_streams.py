@@ -120,7 +120,7 @@ def _missing(plan: Plan) -> str:
     return f"streams are ranked, and there are fewer than {_FEWEST} of main, shift and domain"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Whether geometry predicts which streams gain",
     ("sec:s_discarded",),

@@ -66,7 +66,7 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "How many images a choice of space needs",
     ("tab:s_bootstrap_selection",),

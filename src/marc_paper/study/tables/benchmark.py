@@ -235,7 +235,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     )
 
 
-EXPERIMENT = Experiment(_NAME, "Methods side by side", _ANSWERS, _make, _pieces)
+_EXPERIMENT = Experiment(_NAME, "Methods side by side", _ANSWERS, _make, _pieces)
 
 
 def _one_view(stream: str) -> int:

@@ -107,7 +107,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     )
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Optional components, one after the other", ("tab:s_components_ood",), _make, _pieces
 )
 

@@ -174,7 +174,7 @@ def _missing(plan: Plan) -> str:
     return "a fit is tried on another stream of group main, and there is none"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Purity less anti-hubs, fitted on one stream",
     ("sec:s_discarded", "eq:composite"),

@@ -209,7 +209,7 @@ def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
     return Estimate.within(measures.purity), measures.antihub_fraction
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "The control spaces at their best capacity",
     ("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),

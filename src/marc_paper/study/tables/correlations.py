@@ -226,7 +226,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "How geometry ranks spaces, and how sure that is",
     ("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),

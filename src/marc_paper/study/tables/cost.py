@@ -291,7 +291,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return run_pieces(plan.seeds.orders[:1], runs)
 
 
-EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
+_EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
 
 
 def _sessions_table(

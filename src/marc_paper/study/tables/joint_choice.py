@@ -106,7 +106,7 @@ def _missing(plan: Plan) -> str:
     return "settings are chosen on another stream of group main, and there is none"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Space, capacity and weight chosen without labels",
     ("tab:s_joint_selection",),

@@ -106,7 +106,7 @@ def _missing(plan: Plan) -> str:
     return "" if _streams(plan) else "no stream of group domain has several views"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Two capacities at the most views",
     ("tab:s_cd_capacity",),

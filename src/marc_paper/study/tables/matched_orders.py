@@ -81,7 +81,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return run_pieces(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "MARC and COSMIC over the same orders", ("tab:s_ci_cosmic",), _make, _pieces
 )
 

@@ -86,6 +86,6 @@ def _settings(plan: Plan, space: str) -> dict[str, Any]:
     return {"space": space, "capacity": plan.grids.capacity, "weight": 1.0, "use_base": False}
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "The memory without the predictor's scores", ("tab:s_cachealone",), _make, _pieces
 )

@@ -194,7 +194,7 @@ def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) ->
     )
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "All paired tests as one family",
     ("sec:s_ci",),

@@ -114,7 +114,7 @@ def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
     )
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Paired intervals and tests of every space",
     ("tab:s_ci_spaces16",),

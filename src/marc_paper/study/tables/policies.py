@@ -92,6 +92,6 @@ def _pieces(plan: Plan) -> list[Piece]:
     return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Every admission policy in two spaces", ("tab:s_admission_policies",), _make, _pieces
 )

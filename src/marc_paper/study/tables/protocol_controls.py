@@ -101,6 +101,6 @@ def _pieces(plan: Plan) -> list[Piece]:
     return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Controls of the protocol", ("tab:s_protocol_controls",), _make, _pieces
 )

@@ -204,7 +204,7 @@ def _ends(plan: Plan) -> tuple[int, int]:
     return 1, plan.most_views(plan.main)
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Repairs and regressions of views and memories",
     ("tab:s_repair_regression", "sec:s_substitution"),

@@ -95,7 +95,7 @@ def _missing(plan: Plan) -> str:
     return "" if plan.group("predictor") else "there is no stream of group predictor"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Views and memory with another predictor", _ANSWERS, _make, _pieces, _missing
 )
 

@@ -135,7 +135,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return sweep_pieces(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
 
 
-EXPERIMENT = Experiment(_NAME, "Rules that choose a space", ("tab:s_selection",), _make, _pieces)
+_EXPERIMENT = Experiment(_NAME, "Rules that choose a space", ("tab:s_selection",), _make, _pieces)
 
 
 _STREAMS = "selection-streams"

@@ -108,7 +108,7 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Every space with the same memory", ("tab:spaces16",), _make, main_pieces
 )
 

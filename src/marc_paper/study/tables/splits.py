@@ -104,7 +104,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return [piece for each, views in asked.items() for piece in Budget.pieces(each, views, arms)]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "The gain with one view and with few on every stream",
     ("tab:s_ood_sub",),

@@ -190,7 +190,7 @@ def _missing(plan: Plan) -> str:
     return "weights are chosen on another stream of the groups main, shift or domain: there is none"
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME, "Weights chosen on other streams", _ANSWERS, _make, _pieces, _missing
 )
 

@@ -254,7 +254,7 @@ def _settings(plan: Plan) -> dict[str, object]:
     }
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "The gain of a memory at every view budget",
     ("tab:grid", "tab:s_substitution_seeds"),

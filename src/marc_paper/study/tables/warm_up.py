@@ -148,7 +148,7 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment(
     _NAME,
     "Accuracy while the memory fills",
     ("fig:s_warmup",),
@@ -285,7 +285,7 @@ def _make_figure(work: Work) -> Sequence[Figure]:
     ]
 
 
-FIGURE = Experiment(
+_FIGURE = Experiment(
     _CURVES,
     "View budget and warm-up, figure",
     ("fig:s_substitution",),
