@@ -159,7 +159,7 @@ def load_jobs(plan: EmbeddingPlan) -> Jobs:
 def _space_name(encoder: str) -> str:
     """What an encoder's space is called in a stream.
 
-    >>> _space_name("mini:pairs-large"), space_name("dinov2-b")
+    >>> _space_name("mini:pairs-large"), _space_name("dinov2-b")
     ('pairs-large', 'dinov2-b')
     """
     return encoder.removeprefix("mini:")
