@@ -200,3 +200,11 @@ def test_bad_requests_are_explained():
     for same in (result, sweep(STREAM.with_views(1), ["good"], (4,), (0.0, 1.0), (7,))):
         with pytest.raises(MarcError, match="other images"):
             result.held_out("good", same)
+
+
+def test_means_of_equal_counts_are_equal():
+    from marc.replay.sweep import _exact
+
+    thirds, same = np.mean([69 / 90, 70 / 90, 68 / 90]), np.mean([69 / 90] * 3)
+    assert thirds != same
+    assert _exact(thirds) == _exact(same)

@@ -43,8 +43,9 @@ _OWN: dict[str, Callable[..., None] | str] = {
 }
 _COMMANDS = Registry("command", "marc.commands", _OWN, lambda name, thing: thing)
 """Every command by name: ours, and those that installed packages bring."""
-for _name in sorted(_COMMANDS, key=lambda each: _ORDER.index(each) if each in _ORDER else 99):
-    _app.command(name=_name)(_COMMANDS[_name])
+_usable, _broken = _COMMANDS.load_all()
+for _name in sorted(_usable, key=lambda each: _ORDER.index(each) if each in _ORDER else 99):
+    _app.command(name=_name)(_usable[_name])
 
 
 def _print_version(wanted: bool) -> None:
@@ -64,6 +65,8 @@ def _options(
 
 def main() -> None:
     """Entry point: 0 done, 1 failed, 2 bad use."""
+    for error in _broken.values():  # the commands of others must not stop ours
+        console.complain(error)
     try:
         _app(console.spread(sys.argv[1:]), prog_name="marc")
     except MarcError as error:
