@@ -9,7 +9,7 @@ from helpers.slow_twin import slow_twin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marc.auto_weight import AutoWeight, _quadratic_scores, beyond_chance, follow
+from marc.auto_weight import AutoWeight, _beyond_chance, _quadratic_scores
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
@@ -92,8 +92,8 @@ def test_the_weight_grows_where_the_space_is_good_and_not_where_it_is_noise():
 def test_a_later_image_changes_no_earlier_weight(seed, n_classes, scale):
     draw = np.random.default_rng(seed)
     base, evidence = scale * draw.random((2, 40, n_classes))
-    weights, beyond = follow(base, evidence)
-    first, first_beyond = follow(base[:25], evidence[:25])
+    weights, beyond = AutoWeight.follow(base, evidence)
+    first, first_beyond = AutoWeight.follow(base[:25], evidence[:25])
     assert np.array_equal(weights[:25], first)
     assert np.array_equal(beyond[:25], first_beyond)
     assert ((weights >= 0) & (weights <= WEIGHTS[-1])).all()
@@ -102,7 +102,7 @@ def test_a_later_image_changes_no_earlier_weight(seed, n_classes, scale):
 def test_evidence_that_is_the_same_for_every_image_is_not_used():
     draw = np.random.default_rng(0)
     base = draw.standard_normal((200, 5))
-    _, beyond = follow(base, np.tile(draw.random(5), (200, 1)))
+    _, beyond = AutoWeight.follow(base, np.tile(draw.random(5), (200, 1)))
     np.testing.assert_allclose(beyond, 0, atol=1e-12)
     stream = Stream.from_arrays(draw.standard_normal((80, 6)), draw.standard_normal((4, 6)), {})
     found = run(MARC("predictor", capacity=0, weight="auto"), stream)
@@ -112,7 +112,7 @@ def test_evidence_that_is_the_same_for_every_image_is_not_used():
 def test_a_predictor_without_doubt_is_left_alone():
     base = np.zeros((30, 3))
     base[np.arange(30), np.arange(30) % 3] = 1e6  # every confidence is exactly 1
-    weights, _ = follow(base, np.random.default_rng(0).random((30, 3)))
+    weights, _ = AutoWeight.follow(base, np.random.default_rng(0).random((30, 3)))
     assert not weights.any()
 
 
@@ -125,9 +125,9 @@ def test_the_first_image_is_answered_without_memory():
 
 
 def test_answers_that_are_one_and_the_same_prove_nothing():
-    assert beyond_chance(1.0, 1.0, 500.0) == 0
-    assert beyond_chance(0.1, 0.4, 500.0) == 0
-    assert 0.9 < beyond_chance(1.0, 0.1, 500.0) < 1
+    assert _beyond_chance(1.0, 1.0, 500.0) == 0
+    assert _beyond_chance(0.1, 0.4, 500.0) == 0
+    assert 0.9 < _beyond_chance(1.0, 0.1, 500.0) < 1
 
 
 def test_the_quadratic_score_is_bounded_and_proper():

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from marc.errors import MarcError, check_features, check_labels, check_names, check_spaces
+from marc.errors import MarcError, check_features, check_labels, check_spaces
+from marc.stream import _names
 
 DRAW = np.random.default_rng(0)
 ROWS = DRAW.standard_normal((6, 4)).astype(np.float32)
@@ -160,11 +161,11 @@ def test_labels_out_of_range_are_refused(given, got):
 
 
 def test_names_are_numbered_unless_given():
-    assert check_names("class_names", None, 2, "class ") == ("class 0", "class 1")
-    assert check_names("class_names", ["cat", 7], 2, "class ") == ("cat", "7")
+    assert _names("class_names", None, 2, "class ") == ("class 0", "class 1")
+    assert _names("class_names", ["cat", 7], 2, "class ") == ("cat", "7")
 
 
 @pytest.mark.parametrize("given", [[], ["cat"], ["cat", "dog", "cow"]])
 def test_a_wrong_number_of_names_is_refused(given):
-    message = refusal(check_names, "class_names", given, 2, "class ")
+    message = refusal(_names, "class_names", given, 2, "class ")
     assert message == f"class_names has the wrong length.\n  got:  {len(given)}\n  allowed:  2"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.encoders import create_encoder as create_encoder
     from marc.encoders import list_encoders as list_encoders
     from marc.errors import MarcError as MarcError
+    from marc.loop import Method as Method
     from marc.loop import iter_steps as iter_steps
     from marc.loop import run as run
     from marc.memory import Memory as Memory
@@ -47,7 +48,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.stream import Stream as Stream
     from marc.types import CAPACITIES as CAPACITIES
     from marc.types import WEIGHTS as WEIGHTS
-    from marc.types import Method as Method
     from marc.types import Predictor as Predictor
     from marc.types import Query as Query
     from marc.types import Run as Run
@@ -60,7 +60,7 @@ _WHERE = {
     "MARC": "method",
     "MarcError": "errors",
     "Memory": "memory",
-    "Method": "types",
+    "Method": "loop",
     "MethodCard": "peers.cards",
     "Policy": "admission",
     "Predictor": "types",

@@ -58,7 +58,7 @@ class AutoWeight:
         if not doubt > 0:
             return 0.0
         chance = float(self.base_votes @ self.memory_votes) / doubt**2
-        trust = beyond_chance(agreed / doubt, chance, doubt**2 / squared)
+        trust = _beyond_chance(agreed / doubt, chance, doubt**2 / squared)
         return float(_GRID[self.scores.argmax()]) * trust
 
     def mean(self, evidence: Float) -> NDArray[np.float64]:
@@ -77,6 +77,19 @@ class AutoWeight:
         self.memory_votes[answer] += doubt
         if confidence >= self.totals[1] / self.totals[0]:
             self.scores += _quadratic_scores(beyond, label)
+
+    @classmethod
+    def follow(
+        cls, base: Float, evidence: Float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The weight (T,) and the evidence beyond its mean (T, C) along a stream, of (T, C)."""
+        auto = cls.fresh(base.shape[1])
+        weights, beyond = np.empty(len(base)), np.empty(base.shape)
+        for position, row in enumerate(evidence):
+            beyond[position] = row - auto.mean(row)
+            weights[position] = auto.weight
+            auto.learn(base[position], beyond[position])
+        return weights, beyond
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Everything, as arrays."""
@@ -101,24 +114,13 @@ def _quadratic_scores(evidence: Float, label: int) -> NDArray[np.float64]:
     return 2 * posterior[:, label] - (posterior * posterior).sum(axis=1)
 
 
-def beyond_chance(rate: float, chance: float, n_images: float) -> float:
+def _beyond_chance(rate: float, chance: float, n_images: float) -> float:
     """Cohen's kappa of a rate of equal answers, less one standard error; 0 to 1.
 
-    >>> beyond_chance(0.7, 0.1, 2100.0)
+    >>> _beyond_chance(0.7, 0.1, 2100.0)
     0.6555...
     """
     if chance >= 1:  # both gave one answer only
         return 0.0
     variance = max(rate * (1 - rate), 1 / n_images)  # a rate of 1 may be luck as well
     return max(0.0, (rate - math.sqrt(variance / n_images) - chance) / (1 - chance))
-
-
-def follow(base: Float, evidence: Float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weight (T,) and the evidence beyond its mean (T, C) along a stream, from (T, C) each."""
-    auto = AutoWeight.fresh(base.shape[1])
-    weights, beyond = np.empty(len(base)), np.empty(base.shape)
-    for position, row in enumerate(evidence):
-        beyond[position] = row - auto.mean(row)
-        weights[position] = auto.weight
-        auto.learn(base[position], beyond[position])
-    return weights, beyond

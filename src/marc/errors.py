@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,7 @@ from marc.scores import Int, unit
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class MarcError(ValueError):
@@ -171,30 +171,6 @@ def check_predictor(
     return unit(texts), scale
 
 
-def check_prompts(
-    given: ArrayLike | None, class_of: ArrayLike | None, shape: tuple[int, ...]
-) -> tuple[NDArray[Any], Int] | tuple[None, None]:
-    """Prompts (P, D) and the class of each, refused unless they fit prototypes of `shape`."""
-    if given is None and class_of is None:
-        return None, None
-    if given is None:
-        raise MarcError("prompt_class without prompts says nothing", hint="prompts=... too")
-    rows, (n_classes, dim) = np.asarray(given), shape
-    if rows.ndim == 3 and class_of is None:
-        class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
-        rows = rows.reshape(-1, rows.shape[2])
-    check_features("prompts", rows, ndim=2)
-    classes = np.asarray(class_of)
-    fits = classes.shape == (len(rows),) and np.array_equal(np.unique(classes), range(n_classes))
-    if not fits or rows.shape[1] != dim:
-        raise MarcError(
-            "the prompts do not fit the prototypes",
-            got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
-            allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
-        )
-    return rows, classes.astype(np.int64)
-
-
 def check_labels(given: ArrayLike | None, n_images: int, n_classes: int) -> Int | None:
     """Labels (N,) as int64, refused outside 0..C-1."""
     if given is None:
@@ -239,15 +215,6 @@ def check_order(given: ArrayLike, n_images: int) -> Int:
     return array.astype(np.int64)
 
 
-def check_names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> tuple[str, ...]:
-    """`count` names; numbered ones if none are given."""
-    if given is None:
-        return tuple(f"{prefix}{number}" for number in range(count))
-    if len(given) != count:
-        raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
-    return tuple(str(name) for name in given)
-
-
 def check_space_name(value: object) -> str:
     """The name of a space."""
     if not isinstance(value, str):
@@ -281,7 +248,7 @@ def check_same_shape(found: tuple[int, ...], remembered: tuple[int, ...]) -> Non
         )
 
 
-class Registry(Mapping[str, T]):
+class Registry(Mapping[str, _T]):
     """What has a name: ours, what a program registered, and what installed packages bring.
 
     Packages bring things by entry points of `group`; `accept(name, thing)` makes a T of them.
@@ -294,16 +261,16 @@ class Registry(Mapping[str, T]):
         self,
         what: str,
         group: str,
-        own: Mapping[str, T | str],
-        accept: Callable[[str, Any], T],
+        own: Mapping[str, _T | str],
+        accept: Callable[[str, Any], _T],
         hint: str | None = None,
     ) -> None:
         self.what, self.group, self.hint = what, group, hint
         self.own = tuple(own)
         """Names of ours."""
         self._accept = accept
-        self._things: dict[str, T | str] = dict(own)
-        self._brought: dict[str, T] = {}
+        self._things: dict[str, _T | str] = dict(own)
+        self._brought: dict[str, _T] = {}
 
     def register(self, name: str, thing: Any, *, replace: bool = False) -> None:
         """Add a thing under a name that is free; `replace` one that a program registered."""
@@ -315,7 +282,7 @@ class Registry(Mapping[str, T]):
             )
         self._things[name] = self._accept(name, thing)
 
-    def known(self, name: str) -> T:
+    def known(self, name: str) -> _T:
         """A thing by its name, else an error that lists the names. Nothing new is imported."""
         if not isinstance(name, str) or name not in self:
             one_of(self.what, name, self, self.hint)
@@ -338,9 +305,9 @@ class Registry(Mapping[str, T]):
             )
         return name
 
-    def load_all(self) -> tuple[dict[str, T], dict[str, MarcError]]:
+    def load_all(self) -> tuple[dict[str, _T], dict[str, MarcError]]:
         """All that can be loaded, and why the others cannot."""
-        things: dict[str, T] = {}
+        things: dict[str, _T] = {}
         errors: dict[str, MarcError] = {}
         for name in self:
             try:
@@ -349,7 +316,7 @@ class Registry(Mapping[str, T]):
                 errors[name] = error
         return things, errors
 
-    def __getitem__(self, name: str) -> T:
+    def __getitem__(self, name: str) -> _T:
         points = self._points.get(name, [])
         if len(points) + (name in self._things) > 1:
             raise MarcError(
@@ -389,7 +356,7 @@ class Registry(Mapping[str, T]):
         packages = [point.dist.name if point.dist else "?" for point in self._points.get(name, [])]
         return [*([ours] if name in self._things else []), *(f"the package {p}" for p in packages)]
 
-    def _loaded(self, name: str, thing: Any, owner: str = "") -> T:
+    def _loaded(self, name: str, thing: Any, owner: str = "") -> _T:
         try:
             accepted = self._accept(name, thing)
             if owner and (known := getattr(accepted, "name", name)) != name:

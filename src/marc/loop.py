@@ -1,17 +1,76 @@
-"""The only loop: in stream order, one query at a time or, for batch methods, one batch."""
+"""The only loop, in stream order, a query or a batch at a time; and what it asks of a method."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
 from marc.errors import MarcError
 from marc.scores import Int
 from marc.stream import Stream
-from marc.types import AnyMethod, BatchMethod, Checking, Query, Run, Step, Trajectory
+from marc.types import Query, Run, Step, Trajectory
+
+
+class _Named(Protocol):
+    """What every method has, whatever its verb. A method never sees a label."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the method is listed."""
+
+    @property
+    def varies_with(self) -> frozenset[str]:
+        """Settings that would change what is stored, beyond the stream and the predictor."""
+
+    def reset(self) -> None:
+        """Forget everything that was seen."""
+
+    def config(self) -> dict[str, Any]:
+        """Everything that decides the method's answers, as plain data."""
+
+    def state(self) -> dict[str, Any]:
+        """Settings and memories as plain data and arrays; `from_state` of its class goes on."""
+
+
+class Method(_Named, Protocol):
+    """One verb: `step`. Such a method sees queries one at a time."""
+
+    def step(self, query: Query) -> Step:
+        """Answer one query and learn from it."""
+
+
+@runtime_checkable
+class BatchMethod(_Named, Protocol):
+    """One verb: `step_batch`. Such a method answers several queries together."""
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many queries are answered together; None is the whole stream."""
+
+    def step_batch(self, queries: Sequence[Query]) -> list[Step]:
+        """Answer the queries of a batch, in their order."""
+
+
+AnyMethod = Method | BatchMethod
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """A method that can answer a whole stream at once, as `marc.replay` asks."""
+
+    def replay(self, stream: Any) -> Run:
+        """What `marc.run(self, stream)` gives."""
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A method that refuses some streams before it sees their first image."""
+
+    def check(self, stream: Any) -> None:
+        """Raise `MarcError` where the stream does not fit."""
 
 
 def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:

@@ -7,20 +7,18 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.auto_weight import AutoWeight
 from marc.errors import MarcError, integer, number
 from marc.scores import Float, Int, kernel
-from marc.types import AnyMethod
 
 _STATE_VERSION = 1
 
 
-class Neighbor(NamedTuple):
+class _Neighbor(NamedTuple):
     """One stored item as a query sees it."""
 
     item: int
@@ -70,13 +68,13 @@ class Memory:
         total = np.bincount(labels, weights, minlength=self.n_classes)
         return np.asarray(self.alpha * total, dtype=np.float64)
 
-    def neighbors(self, key: Float, n: int) -> list[Neighbor]:
+    def neighbors(self, key: Float, n: int) -> list[_Neighbor]:
         """The `n` most similar items, nearest first; equal similarities keep the lower item."""
         similarity = self._keys[: self._size] @ key
         nearest = np.lexsort((self._items[: self._size], -similarity))[: integer("n", n, 0)]
         weights = self.alpha * kernel(similarity[nearest], self.beta)
         return [
-            Neighbor(int(self._items[slot]), int(self._labels[slot]), float(u), float(weight))
+            _Neighbor(int(self._items[slot]), int(self._labels[slot]), float(u), float(weight))
             for slot, u, weight in zip(nearest, similarity[nearest], weights, strict=True)
         ]
 
@@ -172,6 +170,17 @@ class NegativeRule:
     """`entropy`: the most uncertain item leaves, if the newcomer is strictly more certain.
     `age`: the oldest item leaves for every newcomer."""
 
+    @classmethod
+    def of(cls, method: Any) -> NegativeRule:
+        """That of a method with settings as TDA has them."""
+        return cls(
+            method.negative_capacity,
+            method.negative_beta,
+            (method.band_low, method.band_high),
+            (method.mask_low, method.mask_high),
+            getattr(method, "negative_eviction", "entropy"),
+        )
+
     def admits(self, entropy: Float | float, n_classes: int) -> NDArray[np.bool_]:
         """Whether an image is uncertain enough, and not too much, to be admitted."""
         ratio = np.asarray(entropy) / math.log2(n_classes)
@@ -263,57 +272,79 @@ class NegativeMemory:
         return slots.start + int(np.lexsort((-arrival, self._priority[slots]))[0])
 
 
-@dataclass
-class Memories:
-    """Everything MARC remembers."""
+class Resumable:
+    """A method that is a dataclass of settings and goes on from what its `_memory` holds.
 
-    retrieval: Memory
-    clip: Memory | None
-    negative: NegativeMemory | None
-    auto: AutoWeight | None
-    n_seen: int = 0
+    A memory has `state()`: arrays by name, or those of each of its parts. A method that remembers
+    nothing has no `_memory`.
+    """
 
-    def parts(self) -> dict[str, Memory | NegativeMemory | AutoWeight]:
-        """Those that there are, by name."""
-        names = "retrieval", "clip", "negative", "auto"
-        parts = {name: getattr(self, name) for name in names}
-        return {name: part for name, part in parts.items() if part is not None}
+    name: ClassVar[str]
+    _memory: Any
+
+    @property
+    def varies_with(self) -> frozenset[str]:
+        """Settings that change what is stored: none, where no fused answer decides on it."""
+        return frozenset()
+
+    def reset(self) -> None:
+        """Forget everything that was seen."""
+        if hasattr(self, "_memory"):
+            self._memory = None
+
+    def config(self) -> dict[str, Any]:
+        """The name and every setting."""
+        settings = [each.name for each in dataclasses.fields(self) if each.init]  # type: ignore[arg-type]
+        return {"method": self.name, **{name: getattr(self, name) for name in settings}}
+
+    def state(self) -> dict[str, Any]:
+        """Settings and memories as plain data and arrays; `from_state` goes on from it."""
+        if getattr(self, "_memory", self) is None:
+            raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
+        arrays = self._memory.state() if hasattr(self, "_memory") else {}
+        return {"version": _STATE_VERSION, "config": self.config(), "arrays": _flat(arrays)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """A method that goes on as if it had never stopped; another format is refused."""
+        if state.get("version") != _STATE_VERSION:
+            raise MarcError(
+                "this memory state has another format",
+                got=repr(state.get("version")),
+                allowed=_STATE_VERSION,
+            )
+        method = cls(**{name: value for name, value in state["config"].items() if name != "method"})
+        if hasattr(method, "_memory"):
+            method._memory = method._restored({**state, "arrays": _by_part(state["arrays"])})
+        return method
+
+    def _restored(self, state: dict[str, Any]) -> Any:
+        """The memory that gave a state, in which arrays are by part again."""
+        raise NotImplementedError
 
 
-def config_of(method: Any) -> dict[str, Any]:
-    """The name and every setting of a method that is a dataclass."""
-    settings = {each.name: getattr(method, each.name) for each in _settings(method)}
-    return {"method": method.name, **settings}
+def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of several memories in one dictionary, as PART/NAME.
+
+    >>> _flat({"clip": {"keys": 1}, "n_seen": 2})
+    {'clip/keys': 1, 'n_seen': 2}
+    """
+    flat = {}
+    for part, value in parts.items():
+        if isinstance(value, Mapping):
+            flat.update({f"{part}/{name}": array for name, array in value.items()})
+        else:
+            flat[part] = value
+    return flat
 
 
-def as_state(method: AnyMethod, arrays: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The state of a method whose memories are `arrays`; None before the first step."""
-    if arrays is None:
-        raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
-    return {"version": _STATE_VERSION, "config": method.config(), "arrays": dict(arrays)}
-
-
-def named(**parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays of several memories in one dictionary, as PART/NAME."""
-    return {f"{part}/{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
-
-
-def part(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The arrays of one memory in a state; empty if there was none."""
-    prefix, arrays = f"{name}/", state["arrays"].items()
-    return {key.removeprefix(prefix): array for key, array in arrays if key.startswith(prefix)}
-
-
-def settings_in(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the method that gave a state; another format is refused."""
-    if state.get("version") != _STATE_VERSION:
-        raise MarcError(
-            "this memory state has another format",
-            got=repr(state.get("version")),
-            allowed=_STATE_VERSION,
-        )
-    return {name: value for name, value in state["config"].items() if name != "method"}
-
-
-def _settings(method: Any) -> list[dataclasses.Field[Any]]:
-    return [each for each in dataclasses.fields(method) if each.init]
+def _by_part(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """What `_flat` was given."""
+    parts: dict[str, Any] = {}
+    for name, array in arrays.items():
+        part, _, rest = name.partition("/")
+        if rest:
+            parts.setdefault(part, {})[rest] = array
+        else:
+            parts[part] = array
+    return parts

@@ -14,34 +14,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from marc.admission import POLICIES, Arrivals, Policy
 from marc.auto_weight import AutoWeight
-from marc.errors import check_same_shape, check_space_name, integer, number, one_of, switch
-from marc.memory import (
-    Memories,
-    Memory,
-    NegativeMemory,
-    as_state,
-    config_of,
-    named,
-    part,
-    settings_in,
+from marc.errors import (
+    MarcError,
+    check_same_shape,
+    check_space_name,
+    integer,
+    number,
+    one_of,
+    switch,
 )
+from marc.memory import Memory, NegativeMemory, Resumable
 from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
 from marc.types import Query, Step
 
 
 @dataclass(eq=False)
-class MARC:
+class MARC(Resumable):
     """Memory-Augmented Retrieval for CLIP. The defaults are the paper's system.
 
     >>> MARC(space="dinov2-b", capacity=8).config()["weight"]
     10.0
     """
+
+    name: ClassVar[str] = "marc"
 
     space: str
     """The retrieval space s; `predictor` retrieves in the predictor's own."""
@@ -71,7 +72,7 @@ class MARC:
     use_base: bool = True
     """False answers from the memory alone."""
 
-    _state: Memories | None = field(default=None, init=False, repr=False)
+    _memory: _Memories | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.space = check_space_name(self.space)
@@ -156,11 +157,6 @@ class MARC:
         return float(self.admission.priority(arrivals)[0])
 
     @property
-    def name(self) -> str:
-        """The name under which the method is listed."""
-        return "marc"
-
-    @property
     def admission(self) -> Policy:
         """The policy with its priority function."""
         return self.policy if isinstance(self.policy, Policy) else POLICIES.known(self.policy)
@@ -169,6 +165,15 @@ class MARC:
     def varies_with(self) -> frozenset[str]:
         """Settings that change what is stored: none, unless the policy looks at fused answers."""
         return self.admission.varies_with
+
+    def check_replayable(self) -> None:
+        """Refuse a policy whose trajectory depends on what it is used for, by name."""
+        if self.varies_with:
+            raise MarcError(
+                f"the policy {self.admission.name!r} cannot be replayed",
+                got=f"what it stores varies with {', '.join(sorted(self.varies_with))}",
+                hint="marc run, or marc.run(method, stream): one setting at a time",
+            )
 
     @property
     def reads_clip_memory(self) -> bool:
@@ -184,54 +189,63 @@ class MARC:
     @property
     def memory(self) -> Memory | None:
         """The retrieval memory, to look into; None before the first step."""
-        return None if self._state is None else self._state.retrieval
-
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        self._state = None
+        return None if self._memory is None else self._memory.retrieval
 
     def config(self) -> dict[str, Any]:
         """Every setting by name, plus the method's own name; a policy by its name."""
-        return {**config_of(self), "policy": self.admission.name}
+        return {**super().config(), "policy": self.admission.name}
 
     def state(self) -> dict[str, Any]:
         """Settings and memories as plain data and arrays; `from_state` goes on from it."""
-        if self._state is None:
-            return as_state(self, None)
-        arrays = named(**{name: memory.state() for name, memory in self._state.parts().items()})
-        counts = {"n_classes": self._state.retrieval.n_classes, "n_seen": self._state.n_seen}
-        return {**as_state(self, arrays), **counts}
+        state, memory = super().state(), self._memory
+        assert memory is not None  # or there is no state
+        return {**state, "n_classes": memory.retrieval.n_classes, "n_seen": memory.n_seen}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> MARC:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        n_classes, kernel = state["n_classes"], {"alpha": method.alpha, "beta": method.beta}
+    def _restored(self, state: dict[str, Any]) -> _Memories:
+        n_classes, arrays, auto = state["n_classes"], state["arrays"], None
 
         def memory(name: str, capacity: int) -> Memory:
-            return Memory.from_state(part(state, name), n_classes, capacity, **kernel)
+            kernel = {"alpha": self.alpha, "beta": self.beta}
+            return Memory.from_state(arrays[name], n_classes, capacity, **kernel)
 
-        method._state = Memories(
-            memory("retrieval", method.capacity),
-            memory("clip", method.admission_capacity) if method.reads_clip_memory else None,
-            NegativeMemory.from_state(part(state, "negative")) if method.negative_weight else None,
-            AutoWeight.from_state(part(state, "auto"), n_classes) if method.learns_weight else None,
+        if self.learns_weight:
+            auto = AutoWeight.from_state(arrays.get("auto", {}), n_classes)
+        return _Memories(
+            memory("retrieval", self.capacity),
+            memory("clip", self.admission_capacity) if self.reads_clip_memory else None,
+            NegativeMemory.from_state(arrays["negative"]) if self.negative_weight else None,
+            auto,
             state["n_seen"],
         )
-        return method
 
-    def _memories(self, query: Query, dim: int) -> Memories:
+    def _memories(self, query: Query, dim: int) -> _Memories:
         """The memories, made empty at the first query, when C and the dimensions are known."""
         n_classes = query.predictor.n_classes
-        if self._state is None:
+        if self._memory is None:
             kernel = {"alpha": self.alpha, "beta": self.beta}
             clip_dim, capacity = len(query.clip_key), self.admission_capacity
-            self._state = Memories(
+            self._memory = _Memories(
                 Memory(n_classes, self.capacity, dim, **kernel),
                 Memory(n_classes, capacity, clip_dim, **kernel) if self.reads_clip_memory else None,
                 NegativeMemory(n_classes, clip_dim) if self.negative_weight else None,
                 AutoWeight.fresh(n_classes) if self.learns_weight else None,
             )
-        retrieval = self._state.retrieval
+        retrieval = self._memory.retrieval
         check_same_shape((n_classes, dim), (retrieval.n_classes, retrieval.dim))
-        return self._state
+        return self._memory
+
+
+@dataclass
+class _Memories:
+    """Everything MARC remembers."""
+
+    retrieval: Memory
+    clip: Memory | None
+    negative: NegativeMemory | None
+    auto: AutoWeight | None
+    n_seen: int = 0
+
+    def state(self) -> dict[str, Any]:
+        """The arrays of those that there are, by name."""
+        parts = {name: getattr(self, name) for name in ("retrieval", "clip", "negative", "auto")}
+        return {name: part.state() for name, part in parts.items() if part is not None}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +16,8 @@ from marc.errors import (
     MarcError,
     check_features,
     check_labels,
-    check_names,
     check_order,
     check_predictor,
-    check_prompts,
     check_spaces,
     integer,
 )
@@ -79,18 +77,15 @@ class Stream(Shown):
             views = views[:, np.newaxis]
         check_features("views", views, ndim=3)
         texts, scale = check_predictor(prototypes, logit_scale, views.shape[2])
-        rows, class_of = check_prompts(prompts, prompt_class, texts.shape)
         n_images, n_classes = len(views), len(texts)
         features = Features(
             views=views,
             predictor=Predictor(
-                texts,
-                scale,
-                None if class_of is None else PromptEmbeddings(class_of, partial(np.asarray, rows)),
+                texts, scale, PromptEmbeddings.of(prompts, prompt_class, texts.shape)
             ),
             spaces=check_spaces(spaces or {}, n_images),
-            class_names=check_names("class_names", class_names, n_classes, "class "),
-            ids=check_names("ids", ids, n_images, ""),
+            class_names=_names("class_names", class_names, n_classes, "class "),
+            ids=_names("ids", ids, n_images, ""),
         )
         if len(set(features.ids)) < n_images:
             raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")
@@ -203,17 +198,13 @@ class Stream(Shown):
         return {**self.features.fingerprint, "labels": labels, "order": digest(self.order)}
 
 
-class Views(Protocol):
-    """Predictor features (N, M, D): an array, or something that reads one when it is used."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(N, M, D), known without reading."""
-        ...
-
-    def __getitem__(self, index: Any, /) -> Any:
-        """What an array gives."""
-        ...
+def _names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> tuple[str, ...]:
+    """`count` names; numbered ones if none are given."""
+    if given is None:
+        return tuple(f"{prefix}{number}" for number in range(count))
+    if len(given) != count:
+        raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
+    return tuple(str(name) for name in given)
 
 
 class LazyViews:
@@ -237,6 +228,10 @@ class LazyViews:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float:
         return np.array(self._array, dtype=dtype, copy=copy)
+
+
+Views = NDArray[Any] | LazyViews
+"""Predictor features (N, M, D): an array, or what reads one when it is used."""
 
 
 class LazySpaces(Mapping[str, NDArray[np.float32]]):

@@ -1,20 +1,17 @@
-"""The nouns: predictor, query, step, trajectory, run, method.
-
-The verbs live in their own files.
-"""
+"""The nouns: predictor, query, step, trajectory, run. The verbs live in their own files."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_features, integer
 from marc.scores import BaseScores, Float, Int, score_views, unit
@@ -71,6 +68,30 @@ class PromptEmbeddings:
     """The class that each prompt speaks of, (P,), every class at least once."""
     read: Callable[[], Float]
     """Gives the embeddings (P, D)."""
+
+    @classmethod
+    def of(
+        cls, given: ArrayLike | None, class_of: ArrayLike | None, shape: tuple[int, ...]
+    ) -> PromptEmbeddings | None:
+        """Of prompts (C, P, D), or (P, D) and their classes, that fit prototypes of `shape`."""
+        if given is None and class_of is None:
+            return None
+        if given is None:
+            raise MarcError("prompt_class without prompts says nothing", hint="prompts=... too")
+        rows, (n_classes, dim) = np.asarray(given), shape
+        if rows.ndim == 3 and class_of is None:
+            class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
+            rows = rows.reshape(-1, rows.shape[2])
+        check_features("prompts", rows, ndim=2)
+        classes = np.asarray(class_of)
+        fits = classes.shape == (len(rows),) and rows.shape[1] == dim
+        if not fits or not np.array_equal(np.unique(classes), range(n_classes)):
+            raise MarcError(
+                "the prompts do not fit the prototypes",
+                got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
+                allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
+            )
+        return cls(classes.astype(np.int64), lambda: rows)
 
     @cached_property
     def rows(self) -> NDArray[np.float32]:
@@ -365,72 +386,3 @@ def order_name(seed: int | None) -> str:
     ('seed 0', 'as stored')
     """
     return "as stored" if seed is None else f"seed {seed}"
-
-
-class _Named(Protocol):
-    """What every method has, whatever its verb. A method never sees a label."""
-
-    @property
-    def name(self) -> str:
-        """The name under which the method is listed."""
-        ...
-
-    @property
-    def varies_with(self) -> frozenset[str]:
-        """Settings that would change what is stored, beyond the stream and the predictor."""
-        ...
-
-    def reset(self) -> None:
-        """Forget everything that was seen."""
-        ...
-
-    def config(self) -> dict[str, Any]:
-        """Everything that decides the method's answers, as plain data."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Settings and memories as plain data and arrays; `from_state` of its class goes on."""
-        ...
-
-
-class Method(_Named, Protocol):
-    """One verb: `step`. Such a method sees queries one at a time."""
-
-    def step(self, query: Query) -> Step:
-        """Answer one query and learn from it."""
-        ...
-
-
-@runtime_checkable
-class BatchMethod(_Named, Protocol):
-    """One verb: `step_batch`. Such a method answers several queries together."""
-
-    @property
-    def batch_size(self) -> int | None:
-        """How many queries are answered together; None is the whole stream."""
-        ...
-
-    def step_batch(self, queries: Sequence[Query]) -> list[Step]:
-        """Answer the queries of a batch, in their order."""
-        ...
-
-
-AnyMethod = Method | BatchMethod
-
-
-@runtime_checkable
-class Replayable(Protocol):
-    """A method that can answer a whole stream at once, as `marc.replay` asks."""
-
-    def replay(self, stream: Any) -> Run:
-        """What `marc.run(self, stream)` gives."""
-        ...
-
-
-@runtime_checkable
-class Checking(Protocol):
-    """A method that refuses some streams before it sees their first image."""
-
-    def check(self, stream: Any) -> None:
-        """Raise `MarcError` where the stream does not fit."""
-        ...

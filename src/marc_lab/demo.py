@@ -16,7 +16,7 @@ from marc.cli.select import choose, show
 from marc.errors import MarcError
 from marc.files import read_json
 from marc.results.folder import CONFIG, describe, read_result
-from marc.spaces.calibration import REPLICATES
+from marc.spaces.calibration import Calibration
 from marc.spaces.selection import Selection
 from marc.stream import Stream
 from marc_lab.classes import CLASSES
@@ -57,7 +57,9 @@ def demo(
     _introduce(plan)
     pictures = open_stream(source, 0)
     not_asked = _NOT_CANDIDATES if len(plan.classes) < len(CLASSES) else _NOT_CANDIDATES | _TAUGHT
-    selection = _chapter_choice(source, pictures, not_asked, 50 if quick else REPLICATES)
+    selection = _chapter_choice(
+        source, pictures, not_asked, 50 if quick else Calibration.REPLICATES
+    )
     good, bad = selection.ranking[0].space, selection.ranking[-1].space
     again = ["--force"] if force or _is_stale(folder / "first", pictures, good) else []
 
@@ -135,7 +137,7 @@ def _chapter_choice(
     console.heading("\n1. Which space? A choice without labels")
     for space, reason in not_asked.items():
         console.say(f"not asked: {space}, {reason}")
-    fewer = "" if replicates == REPLICATES else f" --replicates {replicates}"
+    fewer = "" if replicates == Calibration.REPLICATES else f" --replicates {replicates}"
     console.say(f"$ marc select {source} --space {' '.join(spaces)}{fewer}\n")
     unlabelled = replace(pictures, row_labels=None)
     selection = choose(unlabelled, spaces, replicates=replicates)

@@ -1,11 +1,14 @@
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import pytest
 from helpers.commands import arrays_in, call, call_json, call_outside
+from helpers.making import make_stream
 
 import marc
 from marc.cli import _spaces, console
+from marc.cli.select import _own_spaces
 from marc.spaces import geometry, neighbors
 
 
@@ -291,3 +294,10 @@ def test_the_commands_work_in_a_process_of_their_own(sources):
         outcome = call_outside(verb, sources["single"], "--replicates", "5")
         assert outcome.status == 0, outcome.err
         assert outcome.err == ""
+
+
+def test_the_predictors_own_space_is_known_by_name_and_by_content():
+    features = make_stream().features
+    same = replace(features, spaces={**features.spaces, "same": features.clip_keys.copy()})
+    names = ["good", "same", "predictor", "bad+center", "same+center"]
+    assert _own_spaces(same, names) == ["same", "predictor", "same+center"]

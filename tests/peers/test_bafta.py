@@ -7,9 +7,12 @@ from helpers.tied_streams import awkward_stream, softmax_list
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.bafta import _UPDATES, _WEIGHTINGS, CARD, BaFTA, _projection, _renyi_entropy
+from marc.peers.bafta import _UPDATES, _WEIGHTINGS, BaFTA, _projection, _renyi_entropy
 from marc.peers.contract import check_method
+from marc.peers.registry import METHODS
 from marc.stream import Stream
+
+CARD = METHODS["bafta"]
 
 
 def first_largest(values):

@@ -12,11 +12,14 @@ from helpers.tda_twin import assert_same_steps, tied_stream
 import marc
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers.boostadapter import CARD, BoostAdapter, _RankedMemory
+from marc.peers.boostadapter import BoostAdapter, _RankedMemory
 from marc.peers.contract import _same_arrays as same_arrays
 from marc.peers.contract import check_method
+from marc.peers.registry import METHODS
 from marc.peers.tda import TDA
 from marc.pictures import NAMED_SETS
+
+CARD = METHODS["boostadapter"]
 
 FRACTIONS = {1: 0.1, 2: 1.0, 8: 0.5, 64: 0.1}
 SETTINGS = [

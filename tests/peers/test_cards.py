@@ -1,15 +1,16 @@
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 from helpers.making import make_stream
 
 from marc.errors import MarcError
-from marc.loop import iter_steps
-from marc.memory import as_state, config_of, settings_in
+from marc.loop import BatchMethod, iter_steps
+from marc.memory import Resumable
 from marc.method import MARC
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, create_method
 from marc.peers.zero_shot import NoMemory
-from marc.types import BatchMethod
 
 
 def test_a_method_that_answers_batches_is_known_by_its_verb():
@@ -49,15 +50,40 @@ def test_a_part_of_a_batch_is_a_batch():
 
 def test_a_state_before_the_first_step_is_refused():
     with pytest.raises(MarcError, match="nothing was seen yet"):
-        as_state(NoMemory(), None)
+        MARC("good").state()
 
 
-def test_a_state_gives_its_settings_back():
-    state = as_state(NoMemory(), {"rows": np.zeros(2)})
-    assert state["config"] == config_of(NoMemory()) == {"method": "no-memory"}
-    assert settings_in(state) == {}
+@dataclass
+class Rows(Resumable):
+    name = "rows"
+    scale: float = 1.0
+    _memory: object = field(default=None, init=False)
+
+    def _restored(self, state):
+        return Kept(state["arrays"])
+
+
+@dataclass
+class Kept:
+    arrays: dict
+
+    def state(self):
+        return self.arrays
+
+
+def test_a_state_gives_its_settings_and_the_arrays_of_every_part_back():
+    method = Rows(2.0)
+    method._memory = Kept({"clip": {"rows": np.zeros(2)}, "none": {}, "seen": np.ones(1)})
+    state = method.state()
+    assert state["config"] == method.config() == {"method": "rows", "scale": 2.0}
+    assert list(state["arrays"]) == ["clip/rows", "seen"]
+    again = Rows.from_state(state)
+    assert (again.scale, set(again._memory.arrays)) == (2.0, {"clip", "seen"})
+    assert again.state()["arrays"].keys() == state["arrays"].keys()
+    again.reset()
+    assert again._memory is None
     with pytest.raises(MarcError, match="another format"):
-        settings_in({**state, "version": 99})
+        Rows.from_state({**state, "version": 99})
 
 
 def test_published_settings_stand_behind_those_that_are_given(monkeypatch):
@@ -76,7 +102,7 @@ def test_published_settings_stand_behind_those_that_are_given(monkeypatch):
         create_method("marc", published="imagenet-b", space="good")
 
 
-class Pairs:
+class Pairs(Resumable):
     """Answers two images together, without memory."""
 
     name, varies_with = "pairs", frozenset()
@@ -93,9 +119,6 @@ class Pairs:
 
     def config(self):
         return {"method": self.name}
-
-    def state(self):
-        return as_state(self, {})
 
 
 def test_a_batch_method_says_what_it_wants_instead_of_a_list():

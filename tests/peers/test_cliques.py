@@ -14,7 +14,6 @@ from marc.peers.cliques import (
     _supported_edges,
     _threshold_of_degree,
     _updated_cliques,
-    rebuilt,
 )
 
 
@@ -115,7 +114,7 @@ def test_what_did_not_change_is_not_enumerated_and_the_result_is_the_full_one(ki
         if kind == "empty":
             nodes[draw.integers(60)] = 0
         nodes = nodes.astype(np.float32)
-        before, known = known, rebuilt(known, nodes @ nodes.T, 5.0)
+        before, known = known, Cliques.rebuilt(known, nodes @ nodes.T, 5.0)
         graph = _graph_of_degree(nodes @ nodes.T, 5.0)
         assert np.array_equal(known.graph, graph)
         assert known.cliques == sorted(_maximal_cliques(graph))
@@ -148,7 +147,7 @@ def test_the_enumeration_is_confined_to_what_changed(monkeypatch):
 def test_the_cliques_near_a_query_are_those_of_the_best_anchors(share):
     draw = np.random.default_rng(2)
     nodes = np.round(draw.standard_normal((30, 4))).astype(np.float32)
-    known = rebuilt(None, nodes @ nodes.T, 5.0)
+    known = Cliques.rebuilt(None, nodes @ nodes.T, 5.0)
     for _ in range(20):
         query = np.round(draw.standard_normal(4)).astype(np.float32)
         anchors = [nodes[list(clique)].astype(np.float64).mean(axis=0) for clique in known.cliques]
@@ -174,10 +173,10 @@ def test_equal_cliques_are_chosen_in_order():
 
 def test_a_state_gives_the_cliques_and_the_graph_back():
     similarity = similarities(np.random.default_rng(3), 50, "plain")
-    known = rebuilt(None, similarity, 5.0)
+    known = Cliques.rebuilt(None, similarity, 5.0)
     again = Cliques.from_state(known.state(), 50)
     assert again.cliques == known.cliques
     assert np.array_equal(again.graph, known.graph)
-    assert rebuilt(again, similarity, 5.0) is again
+    assert Cliques.rebuilt(again, similarity, 5.0) is again
     for name, array in again.state().items():
         assert np.array_equal(array, known.state()[name])

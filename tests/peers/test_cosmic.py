@@ -11,10 +11,12 @@ from helpers.making import make_stream
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.contract import check_method
-from marc.peers.cosmic import CARD, COSMIC, _ClassMeans
+from marc.peers.cosmic import COSMIC, _ClassMeans
 from marc.peers.dynamic_memory import Slots
-from marc.peers.registry import create_method
+from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
+
+CARD = METHODS["cosmic"]
 
 
 def twin_cliques(graph):

@@ -17,11 +17,10 @@ import pytest
 from helpers.gold import gold as released
 from helpers.gold import gold_stream
 
-from marc.peers import cosmic
-from marc.peers.cliques import Cliques, _threshold_of_degree, rebuilt
+from marc.peers.cliques import Cliques, _threshold_of_degree
 from marc.peers.cosmic import COSMIC
 
-near = Cliques.near
+near, rebuilt = Cliques.near, Cliques.rebuilt
 
 # pack: most rebuilds with other cliques, and most answers of either side, all of them at ties
 TIES = {
@@ -39,7 +38,7 @@ class Traced:
         self.steps, self.rebuilds, self.first_seen = [], {}, {}
         self.on_threshold, self.on_cut = {}, {}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cosmic, "rebuilt", self.rebuilt)
+            patch.setattr(Cliques, "rebuilt", self.rebuilt)
             patch.setattr(Cliques, "near", lambda *arguments: self.near(*arguments))
             for query in self.stream:
                 self.steps.append(self.method.step(query))

@@ -10,7 +10,10 @@ from helpers.making import make_stream
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.contract import check_method
-from marc.peers.dmn import CARD, DMN
+from marc.peers.dmn import DMN
+from marc.peers.registry import METHODS
+
+CARD = METHODS["dmn-zs"]
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 40, 200])
@@ -39,7 +42,12 @@ def test_the_contract_of_methods():
 
 
 def test_the_card_lists_the_defaults_and_the_grid_of_the_oracle():
-    assert CARD.settings == {"capacity": 50, "beta": 5.5, "weight": 1.0, "fraction": 0.1}
+    assert CARD.settings == {
+        "capacity": 50,
+        "beta": 5.5,
+        "weight": 1.0,
+        "fraction": 0.1,
+    }
     assert CARD.searched["weight"] == tuple(
         [*(float(f"{m}e{e}") for e in range(-3, 3) for m in (1, 3)), 1000.0]
     )

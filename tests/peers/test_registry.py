@@ -112,7 +112,7 @@ def test_an_unknown_setting_is_refused_with_the_known_ones():
     assert str(refused.value) == f"unknown setting of marc.\n  got:  'k'\n  allowed:  {names}"
 
 
-@pytest.mark.parametrize("setting", ["_state", "method"])
+@pytest.mark.parametrize("setting", ["_memory", "method"])
 def test_what_is_no_setting_cannot_be_set(setting):
     with pytest.raises(MarcError, match="unknown setting of marc"):
         create_method("marc", **{"space": "good", setting: None})

@@ -5,11 +5,10 @@ import pytest
 from helpers.making import make_stream
 
 from marc.errors import MarcError
-from marc.loop import iter_steps, run
+from marc.loop import BatchMethod, iter_steps, run
 from marc.peers.contract import check_method
 from marc.peers.shot import _NO_CENTROID, ShotLabels
 from marc.stream import Stream
-from marc.types import BatchMethod
 
 
 def tied_stream(n_classes, n_views=1, n_images=60, dim=6):

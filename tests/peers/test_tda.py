@@ -14,9 +14,12 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.memory import NegativeRule
 from marc.peers.contract import check_method
-from marc.peers.tda import CARD, TDA
+from marc.peers.registry import METHODS
+from marc.peers.tda import TDA
 from marc.pictures import NAMED_SETS
 from marc.stream import Stream
+
+CARD = METHODS["tda"]
 
 FRACTIONS = {1: 0.1, 2: 0.5, 8: 0.25, 64: 0.1}
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from marc.errors import MarcError
 from marc.loop import run
-from marc.peers import tda_replay
-from marc.peers.tda import TDA
-from marc.peers.tda_replay import _fuse_all, _Offers, replay_tda
+from marc.peers import tda
+from marc.peers.tda import TDA, _fuse_all, _Offers, _replay
 
 NEAR = 3e-5  # of fused scores, in float32
 
@@ -21,7 +20,7 @@ NEAR = 3e-5  # of fused scores, in float32
 def assert_same_run(method, stream):
     fused = []
     online = run(method, stream, on_step=lambda step: fused.append(step.logits))
-    offline = replay_tda(method, stream)
+    offline = _replay(method, stream)
     assert offline.method == online.method
     assert np.array_equal(offline.order, online.order)
     assert np.array_equal(offline.trajectory.label, online.trajectory.label)
@@ -83,16 +82,16 @@ def test_the_memory_decides_answers_in_both(n_views):
         TDA(alpha=20.0, beta=3.0, negative_weight=4.0, fraction=0.3, capacity=4),
     ]
     for other in others:  # so that an equal answer is not the answer of another memory
-        assert (replay_tda(other, stream).predictions != online.predictions).any()
+        assert (_replay(other, stream).predictions != online.predictions).any()
 
 
 def test_small_blocks_give_the_same(monkeypatch):
     stream = tied_stream(4, 90, n_views=8).shuffled(0)
     method = TDA(alpha=20.0, beta=3.0, negative_weight=4.0, fraction=0.3)
-    whole, plain = replay_tda(method, stream), replay_tda(method, stream.with_views(1))
-    monkeypatch.setattr(tda_replay, "_BLOCK", 200)
-    monkeypatch.setattr(tda_replay, "_ROWS", 7)
-    parts, plain_parts = replay_tda(method, stream), replay_tda(method, stream.with_views(1))
+    whole, plain = _replay(method, stream), _replay(method, stream.with_views(1))
+    monkeypatch.setattr(tda, "_BLOCK", 200)
+    monkeypatch.setattr(tda, "_ROWS", 7)
+    parts, plain_parts = _replay(method, stream), _replay(method, stream.with_views(1))
     assert np.array_equal(whole.predictions, parts.predictions)
     assert np.array_equal(whole.trajectory.priority, parts.trajectory.priority)
     assert np.array_equal(plain.predictions, plain_parts.predictions)
@@ -100,13 +99,13 @@ def test_small_blocks_give_the_same(monkeypatch):
 
 def test_a_share_that_keeps_no_view_is_refused():
     with pytest.raises(MarcError, match="none of 8"):
-        replay_tda(TDA(), make_stream(0, n_views=8))
+        _replay(TDA(), make_stream(0, n_views=8))
 
 
 def test_replay_leaves_the_method_as_it_was():
     stream = make_stream(0)
     method = TDA()
-    replay_tda(method, stream)
+    _replay(method, stream)
     with pytest.raises(MarcError, match="nothing was seen"):
         method.state()
 
@@ -114,4 +113,4 @@ def test_replay_leaves_the_method_as_it_was():
 @pytest.mark.parametrize("pack", ["office_caltech", "caltech101_test"])
 def test_it_gives_the_released_predictions(pack):
     gold, stream = released(f"tda_pos_neg_{pack}"), gold_stream(pack, views=1)
-    assert np.array_equal(replay_tda(TDA(), stream).predictions, gold["pred"])
+    assert np.array_equal(_replay(TDA(), stream).predictions, gold["pred"])

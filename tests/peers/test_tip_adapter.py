@@ -12,11 +12,13 @@ from marc.embed.reading import read_store
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers import contract
-from marc.peers.registry import create_method
-from marc.peers.tip_adapter import CARD, TipAdapter, _mean_keys
+from marc.peers.registry import METHODS, create_method
+from marc.peers.tip_adapter import TipAdapter, _mean_keys
 from marc.pictures import NAMED_SETS
 from marc.sources.pack import write_pack
 from marc.stream import Stream
+
+CARD = METHODS["tip-adapter"]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from scipy.stats import skew
 import marc
 from marc.errors import MarcError
 from marc.spaces import geometry
-from marc.spaces.calibration import error_size
+from marc.spaces.calibration import Calibration
 
 # purity and pseudo-purity at 10 neighbours in percent, from an independent slow program
 EXPECTED = {
@@ -176,7 +176,7 @@ def test_an_interval_that_cannot_be_had_is_not_a_number(settings):
 
 def test_intervals_are_those_of_the_slow_way():
     stream = make_stream(n_images=70)
-    keys, size = stream.features.keys("good"), error_size(70)
+    keys, size = stream.features.keys("good"), Calibration(70, 10).error_size
     kinds = {"purity": stream.row_labels, "pseudo_purity": stream.features.base.label}
     found = geometry.measure(stream, "good", (3, 6), n_replicates=9, seed=2).measures
     for kappa, measures in found.items():

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from marc.errors import MarcError
 from marc.spaces import neighbors as module
-from marc.spaces.neighbors import _as_keys, approximate_neighbors, as_table, neighbors, thinned
+from marc.spaces.calibration import _thinned
+from marc.spaces.neighbors import _as_keys, approximate_neighbors, as_table, neighbors
 
 
 def slow_neighbors(features, n_neighbors):
@@ -129,7 +130,7 @@ def test_a_thinned_table_is_the_table_of_the_subsample(width, size):
     features[100:150] = features[:50]
     keys = _as_keys(features)
     chosen = np.sort(np.random.default_rng(size).choice(200, size, replace=False))
-    got = thinned(keys, neighbors(keys, width), chosen, 6)
+    got = _thinned(keys, neighbors(keys, width), chosen, 6)
     np.testing.assert_array_equal(got, neighbors(features[chosen], 6))
 
 

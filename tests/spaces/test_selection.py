@@ -9,12 +9,11 @@ from scipy.stats import spearmanr
 import marc
 from marc.errors import MarcError, check_spaces
 from marc.spaces import geometry
-from marc.spaces.calibration import error_size
+from marc.spaces.calibration import Calibration
 from marc.spaces.selection import (
     Candidate,
     Selection,
     _capacity_hint,
-    own_spaces,
     plan_selection,
     select,
 )
@@ -31,7 +30,7 @@ def make_selection(purities, radius=0.01, test="radii", noise=0.01, n_images=100
     """A selection whose spaces a, b, ... have these pseudo-purities."""
     draws = np.array(purities) + noise * np.random.default_rng(0).standard_normal((200, 1))
     ranking = [Candidate(n, p, radius, 0.01, {}) for n, p in zip("abcdef", purities, strict=False)]
-    size = error_size(n_images)
+    size = Calibration(n_images, 10).error_size
     return Selection(tuple(ranking), n_images, 10, 200, test, 0.1, {size: draws})
 
 
@@ -191,13 +190,6 @@ def test_copies_and_recall_are_part_of_a_ranking():
     copies = replace(stream, features=replace(stream.features, spaces={"good": keys}))
     [candidate] = select(copies, n_replicates=5).ranking
     assert (candidate.n_duplicates, candidate.recall) == (5, 1)
-
-
-def test_the_predictors_own_space_is_known_by_name_and_by_content():
-    features = make_stream().features
-    same = replace(features, spaces={**features.spaces, "same": features.clip_keys.copy()})
-    names = ["good", "same", "predictor", "bad+center", "same+center"]
-    assert own_spaces(same, names) == ("same", "predictor", "same+center")
 
 
 def test_too_few_images_never_make_a_lead_certain():

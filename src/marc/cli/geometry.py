@@ -12,7 +12,7 @@ from marc.cli import console
 from marc.cli._options import check_spaces, open_stream
 from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_error
 from marc.results.folder import describe
-from marc.spaces.calibration import REPLICATES, check_replicates
+from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
 from marc.spaces.neighbors import check_kappas
 from marc.stats import Interval
@@ -28,7 +28,9 @@ def geometry(
     neighbors: list[int] = typer.Option([5, 10], help="Neighbours to look at, kappa."),
     images: int = IMAGES,
     replicates: int = typer.Option(
-        REPLICATES, min=0, help="Batches behind the intervals, 2 or more; 0 for no intervals."
+        Calibration.REPLICATES,
+        min=0,
+        help="Batches behind the intervals, 2 or more; 0 for no intervals.",
     ),
     details: bool = typer.Option(False, "--details", help="Also hubs and the least pure classes."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -41,7 +43,7 @@ def geometry(
     plain = stream.with_views(1)  # what the predictor says of plain images is computed once
     spaces = check_spaces(stream, space)
     kappas = check_kappas(neighbors, len(stream))
-    check_replicates(replicates)
+    Calibration.check_replicates(replicates)
 
     def work(name: str, on_progress: OnProgress) -> Geometry:
         return measure(plain, name, kappas, n_replicates=replicates, on_progress=on_progress)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import typer
 
 from marc.cli import console
@@ -16,18 +17,10 @@ from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_erro
 from marc.errors import one_of
 from marc.results.folder import describe
 from marc.results.sweep import load_sweep
-from marc.spaces.calibration import REPLICATES, error_size
-from marc.spaces.selection import (
-    HINTED_NEIGHBORS,
-    TEST,
-    TESTS,
-    Candidate,
-    Selection,
-    own_spaces,
-    plan_selection,
-)
+from marc.spaces.calibration import Calibration
+from marc.spaces.selection import Candidate, Selection, plan_selection
 from marc.stats import Interval
-from marc.stream import Stream
+from marc.stream import Features, Stream
 
 _Settings = Mapping[str, tuple[int, float]]
 """Capacity and weight by space."""
@@ -38,11 +31,15 @@ def select(
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: int = typer.Option(10, help="Neighbours to look at, kappa."),
     images: int = IMAGES,
-    test: str = typer.Option(TEST, help="Test of a lead: paired, or radii, the paper's."),
+    test: str = typer.Option(
+        Selection.TESTS[0], help="Test of a lead: paired, or radii, the paper's."
+    ),
     settings_from: str = typer.Option(
         "", "--settings-from", help="Sweep folder of a labelled stream to take K and w from."
     ),
-    replicates: int = typer.Option(REPLICATES, min=2, help="Calibration batches of each size."),
+    replicates: int = typer.Option(
+        Calibration.REPLICATES, min=2, help="Calibration batches of each size."
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Rank the spaces by pseudo-purity, and choose one or say that it is too close to call.
@@ -51,7 +48,7 @@ def select(
 
     Example:  marc select arrays/photos.npz --space dinov2-b clip-b16
     """
-    one_of("test of a lead", test, TESTS)
+    one_of("test of a lead", test, Selection.TESTS)
     whole = replace(open_stream(source, 0), row_labels=None)
     labelled = load_sweep(settings_from) if settings_from else None
     spaces = check_spaces(whole, space)
@@ -84,8 +81,8 @@ def choose(
     spaces: list[str],
     neighbors: int = 10,
     *,
-    replicates: int = REPLICATES,
-    test: str = TEST,
+    replicates: int = Calibration.REPLICATES,
+    test: str = Selection.TESTS[0],
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
@@ -103,7 +100,7 @@ def _as_data(
         "n_replicates": selection.n_replicates,
         "chance": selection.chance,
         "agreement": {str(size): value for size, value in selection.agreement.items()},
-        "predictors_own": list(_own_spaces(stream, selection)),
+        "predictors_own": _own_spaces(stream.features, [each.space for each in selection.ranking]),
         "settings_from": settings_from or None,
         "ranking": [
             _candidate_as_data(each, selection, settings.get(each.space))
@@ -112,15 +109,21 @@ def _as_data(
     }
 
 
-def _own_spaces(stream: Stream, selection: Selection) -> Sequence[str]:
-    return own_spaces(stream.features, [each.space for each in selection.ranking])
+def _own_spaces(features: Features, spaces: Sequence[str]) -> list[str]:
+    """Those that are the predictor's own features, by name or by content, transformed or not."""
+
+    def is_own(space: str) -> bool:
+        name = space.partition("+")[0]
+        return name == "predictor" or np.array_equal(features.spaces[name], features.clip_keys)
+
+    return [space for space in spaces if is_own(space)]
 
 
 def _candidate_as_data(
     candidate: Candidate, selection: Selection, settings: tuple[int, float] | None
 ) -> dict[str, Any]:
     lead = selection.leads.get(candidate.space)
-    hinted = selection.n_neighbors == HINTED_NEIGHBORS
+    hinted = selection.n_neighbors == Candidate.HINTED_NEIGHBORS
     capacity, weight = settings or (None, None)
     return {
         "space": candidate.space,
@@ -151,7 +154,7 @@ def show(
     console.say(
         f"{stream.name}: {selection.n_images} images, {stream.n_classes} classes; no label is read"
     )
-    hinted = selection.n_neighbors == HINTED_NEIGHBORS
+    hinted = selection.n_neighbors == Candidate.HINTED_NEIGHBORS
     columns = ["space", "pseudo-purity %", "behind", "anti-hubs %"]
     columns += [*(["try K"] if hinted else []), *(["K, w"] if settings else [])]
     rows = []
@@ -174,7 +177,7 @@ def show(
         {each.space: each.n_duplicates for each in selection.ranking},
         {each.space: each.recall for each in selection.ranking},
     )
-    own = _own_spaces(stream, selection)
+    own = _own_spaces(stream.features, [each.space for each in selection.ranking])
     if own and len(selection.ranking) > 1:
         console.say(f"{', '.join(own)}: the predictor's own; shares its mistakes and ranks high")
     _conclude(selection)
@@ -187,7 +190,7 @@ def _explain(selection: Selection, settings_from: str) -> None:
         needed = {"paired": "its own ±", "radii": "the sum of both ±"}[selection.test]
         console.say(f"behind: the first space, in points; it counts if above {needed}")
         console.say(f"same first space in batches of {_agreements(selection)}")
-    if selection.n_neighbors == HINTED_NEIGHBORS:
+    if selection.n_neighbors == Candidate.HINTED_NEIGHBORS:
         console.say("try K: only a hint, learned on one stream of 7,500 images")
     if settings_from:
         console.say(f"K, w: best on the labelled stream of {settings_from}")
@@ -197,7 +200,7 @@ def _agreements(selection: Selection) -> str:
     """How often smaller batches agree; those behind the errors are shown if there is no other."""
     agreement = dict(selection.agreement)
     if len(agreement) > 1:
-        del agreement[error_size(selection.n_images)]
+        del agreement[Calibration(selection.n_images, selection.n_neighbors).error_size]
     return ", ".join(f"{size}: {100 * part:.0f} %" for size, part in agreement.items())
 
 

@@ -13,7 +13,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
-from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
+from marc.replay.sweep import Score, Sweep, SweepJob
 from marc.results.folder import Folder, read_stored
 from marc.results.sweep import envelope, load_sweep, sweep_config, sweep_into, sweep_of
 from marc.stream import Stream
@@ -47,12 +47,12 @@ def sweep(
     """
     stream = open_stream(source, views)
     orders, chosen = check_seeds(seed, in_order=in_order), POLICIES.resolve(policy)
-    job = plan_sweep(stream, capacity, weight, orders, chosen)
+    job = SweepJob.plan(stream, capacity, weight, orders, chosen)
     config = sweep_config(job, check_spaces(stream, space), stream)
     sources = [load_sweep(path) for path in held_out]
     if sources:
         images = stream.features.images
-        check_sources(sources, images, job.capacities, job.weights, config["spaces"])
+        Sweep.check_sources(sources, images, job.capacities, job.weights, config["spaces"])
     path = Path(output or _default_folder(job, config))
     if dry_run:
         _show_estimate(path, stream, config)
@@ -87,7 +87,7 @@ def _default_folder(job: SweepJob, config: dict[str, Any]) -> str:
         "capacities": list(CAPACITIES),
         "weights": list(WEIGHTS),
         "seeds": [0, 1, 2],
-        "settings": plan_sweep(stream).settings,
+        "settings": SweepJob.plan(stream).settings,
     }
     chosen = {name: config[name] for name in usual}
     digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]

@@ -29,9 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number, one_of, switch
-from marc.memory import config_of, settings_in
+from marc.memory import Resumable
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard, forget, state_of
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
@@ -42,7 +41,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(eq=False)
-class BaFTA:
+class BaFTA(Resumable):
     """Centroids of an online clustering beside the text prototypes.
 
     >>> BaFTA().config()["order"]
@@ -130,14 +129,8 @@ class BaFTA:
             else frozenset({"order", "weighting", "prior", "update", "project"})
         )
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> BaFTA:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        method._memory = _Centroids(**{k: array.copy() for k, array in state["arrays"].items()})
-        return method
+    def _restored(self, state: dict[str, Any]) -> _Centroids:
+        return _Centroids(**{name: array.copy() for name, array in state["arrays"].items()})
 
 
 @dataclass(eq=False)
@@ -219,22 +212,3 @@ def _view_weights(entropies: Float, weighting: str) -> NDArray[np.float64]:
 def _unit(rows: Float) -> NDArray[np.float64]:
     lengths = np.sqrt((rows * rows).sum(axis=-1, keepdims=True))
     return np.asarray(rows / np.maximum(lengths, _NOTHING))
-
-
-CARD = MethodCard(
-    name="bafta",
-    summary="a reconstruction: online clustering beside the text, mixed by Renyi entropy",
-    factory=BaFTA,
-    reads_before_writes=True,
-    paper="BaFTA: Backprop-Free Test-Time Adaptation for Zero-Shot Vision-Language Models, "
-    "arXiv 2406.11309",
-    views="all of them, each by its Renyi entropy; published with 64",
-    paper_says="centroids by online clustering in a projected space; predictions of text, "
-    "centroids and views are combined by Renyi entropy of order 0.25 to 0.5",
-    released_code="none is public",
-    ours="a reconstruction: prior count, weighting, order of read and write, and kind of update "
-    "are choices, each a setting; no published number belongs beside it. Classes with one text tie "
-    "only until one of them has images",
-    tuned="not known",
-    reconstruction=True,
-)

@@ -18,13 +18,9 @@ from marc.errors import MarcError, check_same_shape, integer, one_of
 from marc.memory import (
     NegativeMemory,
     NegativeRule,
-    config_of,
-    named,
-    part,
-    settings_in,
+    Resumable,
 )
-from marc.peers.cards import MethodCard, forget, state_of
-from marc.peers.tda import ALPHA_BETA, Seen, check_settings, negative_rule_of
+from marc.peers.tda import Seen, check_settings
 from marc.peers.view_selection import select_views
 from marc.scores import Float, Int, kernel, softmax_entropy
 from marc.types import Query, Step
@@ -101,7 +97,7 @@ class _RankedMemory:
 
 
 @dataclass(eq=False)
-class BoostAdapter:
+class BoostAdapter(Resumable):
     """TDA with boosting views. The defaults are the values released for ImageNet-A.
 
     >>> BoostAdapter(query="view0", delta=2).config()["negative_eviction"]
@@ -109,8 +105,6 @@ class BoostAdapter:
     """
 
     name: ClassVar[str] = "boostadapter"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """What is stored depends on the views alone, not on any answer."""
 
     query: Literal["aggregated", "view0"] = "aggregated"
     """Whether the mean of the selected views is answered and stored, or the plain image."""
@@ -153,23 +147,20 @@ class BoostAdapter:
         positive = self.alpha * memories.positive.read(seen.key, self.beta, guests, room)
         return seen.answer(query.item, positive, memories.negative, self.negative_weight)
 
-    negative_rule = property(negative_rule_of)
+    @property
+    def negative_rule(self) -> NegativeRule:
+        """How the negative memory keeps and votes."""
+        return NegativeRule.of(self)
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> BoostAdapter:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        positive, negative = part(state, "positive"), part(state, "negative")
+    def _restored(self, state: dict[str, Any]) -> _Memories:
+        positive, negative = state["arrays"]["positive"], state["arrays"].get("negative")
         keys, priorities = positive["keys"].copy(), positive["priorities"].copy()
-        if keys.shape[:2] != priorities.shape or keys.shape[1] != method.capacity:
+        if keys.shape[:2] != priorities.shape or keys.shape[1] != self.capacity:
             raise MarcError("the stored memory is damaged: its arrays do not fit each other")
-        method._memory = _Memories(
+        return _Memories(
             _RankedMemory(keys, priorities),
-            NegativeMemory.from_state(negative, method.negative_rule) if negative else None,
+            NegativeMemory.from_state(negative, self.negative_rule) if negative else None,
         )
-        return method
 
     def _look(self, query: Query) -> tuple[Seen, _Guests]:
         """What is answered and stored, and the views that boost; a single view has none beside."""
@@ -204,54 +195,6 @@ class _Memories:
     positive: _RankedMemory
     negative: NegativeMemory | None
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> dict[str, Any]:
         negative = {} if self.negative is None else self.negative.state()
-        return named(positive=self.positive.state(), negative=negative)
-
-
-_DELTAS = {
-    "imagenet-a": ("aggregated", 3),
-    "imagenet-v2": ("aggregated", 1),
-    "imagenet-r": ("aggregated", 3),
-    "imagenet-sketch": ("aggregated", 1),
-    "caltech101": ("view0", 2),
-    "dtd": ("view0", 0),
-    "eurosat": ("view0", 0),
-    "fgvc-aircraft": ("view0", 2),
-    "food101": ("view0", 3),
-    "flowers102": ("view0", 0),
-    "oxford-pets": ("view0", 0),
-    "stanford-cars": ("view0", 3),
-    "sun397": ("view0", 1),
-    "ucf101": ("view0", 0),
-}
-
-CARD = MethodCard(
-    "boostadapter",
-    "TDA whose memory is joined by the image's own best views; writes before it reads",
-    BoostAdapter,
-    reads_before_writes=False,
-    paper=(
-        "BoostAdapter: Improving Vision-Language Test-Time Adaptation via Regional Bootstrapping, "
-        "NeurIPS 2024, arXiv 2410.15430"
-    ),
-    views="the tenth of them with the lowest entropy; the plain image if it is alone",
-    paper_says="TDA, extended by boosting samples",
-    released_code=(
-        "the negative memory gives up the oldest image, not the most uncertain; the mean of the "
-        "views is the query on imagenet-a, -v2, -r and -sketch only, the plain image elsewhere; "
-        "the positive memory is copied for every image; delta comes from a file whatever the "
-        "command line says; 64 views, 2 to 9 would select none; imagenet-val has one view, and so "
-        "is TDA; images whose file name has the letters sh are left out"
-    ),
-    ours=(
-        "as released, without the copy; negative_eviction=entropy is TDA's rule; 2 to 9 views are "
-        "refused at the released fraction of a tenth"
-    ),
-    tuned="alpha, beta and delta by data set; on which images is not known here",
-    published={
-        name: {"query": query, "delta": delta, "alpha": alpha, "beta": beta}
-        for name, (query, delta) in _DELTAS.items()
-        for alpha, beta in [ALPHA_BETA[name]]
-    },
-)
+        return {"positive": self.positive.state(), "negative": negative}

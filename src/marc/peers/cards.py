@@ -1,4 +1,4 @@
-"""What a method must do, and what a person should know of it before comparing numbers."""
+"""What a person should know of a method before comparing numbers; ours are in `cards.toml`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from marc.errors import MarcError
-from marc.memory import as_state, settings_in
-from marc.types import AnyMethod
+from marc.loop import AnyMethod
 
-Need = Literal["space", "prompts", "shots"]
+_Need = Literal["space", "prompts", "shots"]
 """What a method needs beyond the predictor's features: a second encoder's space, the embedding of
 every prompt, labelled few-shot features."""
-
-PLAIN_IMAGE = "the plain image"
 
 
 @dataclass(frozen=True)
 class MethodCard:
-    """All that is told of a method."""
+    """All that is reported of a method."""
 
     name: str
     summary: str
@@ -29,10 +26,10 @@ class MethodCard:
     reads_before_writes: bool | None
     """Whether an image is answered before it is stored; None if nothing is stored."""
     paper: str
-    needs: tuple[Need, ...] = ()
+    needs: tuple[_Need, ...] = ()
     sees: Literal["image", "batch", "stream"] = "image"
     """What is answered together; a method that sees the whole stream is transductive."""
-    views: str = PLAIN_IMAGE
+    views: str = "the plain image"
     """Which views it uses."""
     paper_says: str = ""
     released_code: str = ""
@@ -67,12 +64,6 @@ class MethodCard:
         }
 
 
-def forget(method: Any) -> None:
-    """`reset` of a method: its `_memory`, where it has one, is empty again."""
-    if hasattr(method, "_memory"):
-        method._memory = None
-
-
 def card_of(method: type) -> MethodCard:
     """The card of a method's class; attributes of the class that a card has too go into it."""
     name = getattr(method, "name", None)
@@ -84,22 +75,10 @@ def card_of(method: type) -> MethodCard:
     summary = (method.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     card = MethodCard(name, summary, method, reads_before_writes=True, paper="")
     sees = {"sees": "batch" if "batch_size" in card.settings else "stream"}
-    needs = tuple(need for need in get_args(Need) if card.settings.get(need) == "required")
+    needs = tuple(need for need in get_args(_Need) if card.settings.get(need) == "required")
     made: dict[str, Any] = {"needs": needs, **(sees if hasattr(method, "step_batch") else {})}
     for each in dataclasses.fields(MethodCard):
         is_setting = each.name in ("name", "factory", *card.settings)
         if each.name in vars(method) and not is_setting:
             made[each.name] = vars(method)[each.name]
     return dataclasses.replace(card, **made)
-
-
-def state_of(method: Any) -> dict[str, Any]:
-    """`state` of a method: its settings, and the arrays of its `_memory`, where it has one."""
-    if not hasattr(method, "_memory"):
-        return as_state(method, {})
-    return as_state(method, None if method._memory is None else method._memory.state())
-
-
-def from_settings(cls: Any, state: Mapping[str, Any]) -> Any:
-    """`from_state` of a method that remembers nothing."""
-    return cls(**settings_in(state))

@@ -167,6 +167,17 @@ class Cliques:
         members = np.fromiter(chain.from_iterable(cliques), dtype=np.int64, count=sizes.sum())
         return cls(graph, cliques, members, np.cumsum(sizes) - sizes)
 
+    @classmethod
+    def rebuilt(
+        cls, before: Cliques | None, similarity: NDArray[np.float32], degree: float
+    ) -> Cliques:
+        """The cliques of the graph of `similarity`; what did not change is taken from `before`."""
+        graph = _graph_of_degree(similarity, degree)
+        if before is None:
+            return cls.of(graph, sorted(_maximal_cliques(graph)))
+        cliques = _updated_cliques(before.graph, before.cliques, graph)
+        return before if cliques is before.cliques else cls.of(graph, cliques)
+
     def near(self, cosines: Float, fraction: float) -> NDArray[np.bool_]:
         """Members (N,) of the cliques whose anchors are most similar to a query.
 
@@ -199,12 +210,3 @@ class Cliques:
             graph[np.ix_(clique, clique)] = True
         np.fill_diagonal(graph, False)
         return cls.of(graph, cliques)
-
-
-def rebuilt(before: Cliques | None, similarity: NDArray[np.float32], degree: float) -> Cliques:
-    """The cliques of the graph of `similarity`; what did not change is taken from `before`."""
-    graph = _graph_of_degree(similarity, degree)
-    if before is None:
-        return Cliques.of(graph, sorted(_maximal_cliques(graph)))
-    cliques = _updated_cliques(before.graph, before.cliques, graph)
-    return before if cliques is before.cliques else Cliques.of(graph, cliques)

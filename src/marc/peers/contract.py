@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError
-from marc.loop import iter_steps, run
+from marc.loop import AnyMethod, iter_steps, run
 from marc.peers.cards import MethodCard, card_of
 from marc.peers.registry import METHODS
 from marc.sources.pack import write_pack
 from marc.stream import Stream
-from marc.types import AnyMethod
 
 _Make = Callable[[], AnyMethod]
 

@@ -30,20 +30,18 @@ from marc.errors import (
     integer,
     number,
 )
-from marc.memory import config_of, named, part, settings_in
+from marc.memory import Resumable
 from marc.peers import dmn
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard, forget, state_of
-from marc.peers.cliques import Cliques, rebuilt
+from marc.peers.cliques import Cliques
 from marc.peers.dynamic_memory import Attention, DynamicMemory, Slots
-from marc.peers.tda import ALPHA_BETA
 from marc.peers.view_selection import check_fraction
 from marc.scores import Float, Int, kernel, softmax, softmax_entropy
 from marc.types import Query, Step
 
 
 @dataclass(eq=False)
-class COSMIC:
+class COSMIC(Resumable):
     """Clique-oriented semantic multi-space integration. The weights are fixed, not searched.
 
     >>> COSMIC(space="dinov2-l", capacity=8).config()["degree"]
@@ -51,7 +49,7 @@ class COSMIC:
     """
 
     name: ClassVar[str] = "cosmic"
-    varies_with: ClassVar[frozenset[str]] = frozenset({"capacity", "attention_beta", "fraction"})
+    varies_with = frozenset({"capacity", "attention_beta", "fraction"})
     """What the DINO memory stores depends on answers of the CLIP memory."""
 
     space: str
@@ -139,14 +137,8 @@ class COSMIC:
     def _votes(self, cosines: Float) -> NDArray[np.float64]:
         return np.asarray(self.alpha * kernel(cosines.astype(np.float64), self.beta), np.float64)
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> COSMIC:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        method._memory = _Memories.restored(method, state)
-        return method
+    def _restored(self, state: dict[str, Any]) -> _Memories:
+        return _Memories.restored(self, state["arrays"])
 
     def _memories(self, query: Query, dim: int) -> _Memories:
         if self._memory is None:
@@ -205,13 +197,13 @@ class _Memories:
         self.clip_vectors = self.clip.vectors(attention)
         self.clip_is_image = self.clip.holds_images
         similarity = self._similarity(self._first_nodes())
-        self.clip_cliques = rebuilt(self.clip_cliques, similarity, degree)
+        self.clip_cliques = Cliques.rebuilt(self.clip_cliques, similarity, degree)
 
     def rebuild_dino(self, degree: float) -> None:
         """Nodes: the means of the stored images."""
         self.dino_vectors = self.dino.means.copy()
         similarity = self.dino_vectors @ self.dino_vectors.T
-        self.dino_cliques = rebuilt(self.dino_cliques, similarity, degree)
+        self.dino_cliques = Cliques.rebuilt(self.dino_cliques, similarity, degree)
 
     def _first_nodes(self) -> Int:
         """For each of the 2C nodes the first that is the same vector."""
@@ -226,74 +218,31 @@ class _Memories:
         similarity = nodes @ nodes.T
         return similarity if len(distinct) == len(index) else similarity[np.ix_(index, index)]
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> dict[str, Any]:
         assert self.clip_cliques is not None
         assert self.dino_cliques is not None
-        return named(
-            clip=self.clip.state(),
-            dino=self.dino.slots.state(),
-            clip_graph={
-                "vectors": self.clip_vectors.copy(),
-                "is_image": self.clip_is_image.copy(),
-                **self.clip_cliques.state(),
-            },
-            dino_graph={"vectors": self.dino_vectors.copy(), **self.dino_cliques.state()},
-            stream={"n_seen": np.array([self.n_seen])},
-        )
+        clip_graph = {"vectors": self.clip_vectors.copy(), "is_image": self.clip_is_image.copy()}
+        return {
+            "clip": self.clip.state(),
+            "dino": self.dino.slots.state(),
+            "clip_graph": {**clip_graph, **self.clip_cliques.state()},
+            "dino_graph": {"vectors": self.dino_vectors.copy(), **self.dino_cliques.state()},
+            "stream": {"n_seen": np.array([self.n_seen])},
+        }
 
     @classmethod
-    def restored(cls, cosmic: COSMIC, state: dict[str, Any]) -> _Memories:
-        clip = DynamicMemory.from_state(
-            part(state, "clip"), cosmic.capacity, beta=cosmic.attention_beta
-        )
+    def restored(cls, cosmic: COSMIC, parts: dict[str, Any]) -> _Memories:
+        beta = cosmic.attention_beta
+        clip = DynamicMemory.from_state(parts["clip"], cosmic.capacity, beta=beta)
         n_classes = len(clip.text)
-        slots = Slots.from_state(part(state, "dino"), n_classes, cosmic.capacity)
+        slots = Slots.from_state(parts["dino"], n_classes, cosmic.capacity)
         restored = cls(clip, _ClassMeans(slots))
-        graph = part(state, "clip_graph")
+        graph = parts["clip_graph"]
         restored.clip_vectors = graph["vectors"].astype(np.float32)
         restored.clip_is_image = graph["is_image"].astype(bool)
         restored.clip_cliques = Cliques.from_state(graph, 2 * n_classes)
-        graph = part(state, "dino_graph")
+        graph = parts["dino_graph"]
         restored.dino_vectors = graph["vectors"].astype(np.float32)
         restored.dino_cliques = Cliques.from_state(graph, n_classes)
-        restored.n_seen = int(part(state, "stream")["n_seen"][0])
+        restored.n_seen = int(parts["stream"]["n_seen"][0])
         return restored
-
-
-_OUT_OF_DISTRIBUTION = ("imagenet-a", "imagenet-v2", "imagenet-r", "imagenet-sketch")
-
-CARD = MethodCard(
-    "cosmic",
-    "cliques of classes in two encoders' spaces vote; writes before it reads",
-    COSMIC,
-    reads_before_writes=False,
-    needs=("space",),
-    paper=(
-        "COSMIC: Clique-Oriented Semantic Multi-space Integration for Robust CLIP Test-Time "
-        "Adaptation, CVPR 2025, arXiv 2503.23388"
-    ),
-    views="the tenth of them with the lowest entropy, at least one, is what the CLIP memory stores",
-    paper_says="two nodes are joined where their similarity is above a threshold of the data set",
-    released_code=(
-        "chooses the threshold for an average degree, and leaves those of the files unused; where "
-        "the degree cannot be reached the last threshold tried holds; searches the two weights on "
-        "the labels of the evaluation images; stores an image before it answers it; normalises "
-        "DINO's images as CLIP's; 8 views, and DINOv2-L with registers as second encoder; ties "
-        "between equally far cliques fall as the library's top-k does"
-    ),
-    ours=(
-        "as released, with fixed weights; cliques that cannot have changed are not enumerated "
-        "again; of equally far cliques the first in lexicographic order is chosen. Classes with "
-        "one text tie only until one of them has images"
-    ),
-    tuned=(
-        "the two weights, by data set, on the labels of the evaluation images: an oracle over 196 "
-        "pairs; alpha and beta are those of TDA by data set"
-    ),
-    published={
-        name: {"alpha": a, "beta": b, "capacity": 16 if name in _OUT_OF_DISTRIBUTION else 8}
-        for name, (a, b) in ALPHA_BETA.items()
-        if name != "imagenet-val"  # its capacity is not known
-    },
-    searched={side: (0.0, *dmn.CARD.searched["weight"]) for side in ("clip_weight", "dino_weight")},
-)

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_text, integer, number
-from marc.memory import config_of, settings_in
-from marc.peers.cards import MethodCard, forget, state_of
+from marc.memory import Resumable
 from marc.peers.dynamic_memory import DynamicMemory
 from marc.peers.view_selection import check_fraction, ridged_entropy, select_views
 from marc.scores import Int, softmax
@@ -27,8 +26,6 @@ _VIEW_RIDGE = 1e-6
 """Added to probabilities inside the logarithm where views are selected."""
 _POSTERIOR_RIDGE = 1e-8
 """The same, where the entropy of an image is measured."""
-_WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-"""From which the authors choose a weight on evaluation labels."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def look(query: Query, fraction: float, *, method: str, at_least: int = 0) -> _L
 
 
 @dataclass(eq=False)
-class DMN:
+class DMN(Resumable):
     """Dual memory networks without training. The weight is fixed where the authors search it.
 
     >>> DMN(weight=0.3).config()["capacity"]
@@ -70,8 +67,6 @@ class DMN:
     """
 
     name: ClassVar[str] = "dmn-zs"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """What is stored depends on the views alone, not on any answer."""
 
     capacity: int = 50
     """Images per pseudo-class."""
@@ -111,42 +106,5 @@ class DMN:
         """The memory, to look into; None before the first step."""
         return self._memory
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> DMN:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        arrays = state["arrays"]
-        method._memory = DynamicMemory.from_state(arrays, method.capacity, beta=method.beta)
-        return method
-
-
-CARD = MethodCard(
-    "dmn-zs",
-    "class vectors by attention over fifty images a class and the text; writes before it reads",
-    DMN,
-    reads_before_writes=False,
-    paper=(
-        "Dual Memory Networks: A Versatile Adaptation Approach for Vision-Language Models, "
-        "CVPR 2024, arXiv 2403.17589"
-    ),
-    views=(
-        "the tenth of them with the lowest entropy gives the pseudo-label, the plain image is "
-        "stored and answered; the plain image alone if there is no other"
-    ),
-    paper_says="the memory without training holds features of test images and is read by attention",
-    released_code=(
-        "stores an image before it answers it; stores the plain image although the pseudo-label "
-        "comes from the selected views; 2 to 9 views select none, give NaN and class 0; the text "
-        "is one more entry of the memory; adds posteriors, not logits; 32 views"
-    ),
-    ours=(
-        "as released, but the class vectors are not formed: their cosines come from inner products "
-        "of the entries, equal to rounding; 2 to 9 views are refused at the released fraction of a "
-        "tenth; the weight of the memory is 1, not searched"
-    ),
-    tuned="the weight of the memory, by data set, on evaluation labels, an oracle: 3 on "
-    "imagenet-a, 1 on imagenet-v2 and -sketch, 0.3 on imagenet-r",
-    searched={"weight": _WEIGHTS},
-)
+    def _restored(self, state: dict[str, Any]) -> DynamicMemory:
+        return DynamicMemory.from_state(state["arrays"], self.capacity, beta=self.beta)

@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, integer, number, one_of, switch
-from marc.memory import config_of, settings_in
+from marc.memory import Resumable
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 from marc.types import Predictor, Query, Step
@@ -46,7 +45,7 @@ _WELL_CONDITIONED = 1e5
 
 
 @dataclass(eq=False)
-class DOTA:
+class DOTA(Resumable):
     """Class Gaussians with a shared precision beside the predictor.
 
     >>> DOTA().config()["sigma"], DOTA(start="constant").start
@@ -54,8 +53,6 @@ class DOTA:
     """
 
     name: ClassVar[str] = "dota"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """What is stored does not depend on the fused answers."""
 
     sigma: float = 2e-3
     """Every class starts with the covariance sigma I."""
@@ -126,14 +123,8 @@ class DOTA:
             self._equal = query.predictor, first_equal(query.predictor.prototypes)
         return self._equal[1]
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> DOTA:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        method._memory = _SharedPrecision.from_state(state["arrays"])
-        return method
+    def _restored(self, state: dict[str, Any]) -> _SharedPrecision:
+        return _SharedPrecision.from_state(state["arrays"])
 
 
 @dataclass(eq=False)
@@ -302,24 +293,3 @@ class _SharedPrecision:
         names = "waiting_features", "waiting_posteriors", "waiting_means"
         waiting = list(zip(*(own.pop(name) for name in names), strict=True))
         return cls(**own, waiting=waiting)
-
-
-CARD = MethodCard(
-    name="dota",
-    summary="a Gaussian per class learned from the stream, one precision for all",
-    factory=DOTA,
-    reads_before_writes=True,
-    paper="DOTA: Distributional Test-Time Adaptation of Vision-Language Models, NeurIPS 2025, "
-    "arXiv 2409.19375",
-    views="the tenth of them with the lowest entropy, and no guard: 2 to 9 views keep none and "
-    "are refused; published with 64 views",
-    paper_says="class means start from the text prototypes; no class prior",
-    released_code="its two public versions differ: means start from text, or from the constant "
-    "0.001; the precision is inverted for every image and kept in float16; an earlier version "
-    "asks for true labels of the least confident images",
-    ours="a Cholesky solve instead of an inverse, the same to rounding; float16 is the setting "
-    "half_precision; posteriors up to 1e-8 count as 0; labels are never asked for; the defaults "
-    "of sigma, epsilon, eta and rho are those of a third party, as the authors' are not public; "
-    "refresh=N solves again once in N images, which is faster and not the same",
-    tuned="sigma, epsilon, eta and rho by data set, in files that are not public",
-)

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number
-from marc.memory import config_of, settings_in
+from marc.memory import Resumable
 from marc.peers._arrays import first_equal
-from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.view_selection import check_fraction, fraction_of_one, select_views
 from marc.scores import Float, Int, softmax, unit
 from marc.types import PromptEmbeddings, Query, Step
@@ -31,7 +30,7 @@ _RIDGE = 1e-6
 
 
 @dataclass(eq=False)
-class ETTA:
+class ETTA(Resumable):
     """Adaptive prompts and a running mean per class, mixed by entropy.
 
     >>> ETTA().config()
@@ -39,8 +38,6 @@ class ETTA:
     """
 
     name: ClassVar[str] = "etta"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """What is stored does not depend on the fused answers."""
 
     share: float = 0.2
     """alpha: the fraction of its prompts that speaks for a class."""
@@ -96,14 +93,8 @@ class ETTA:
             self._prompts = _Prompts.of(embeddings, self.share)
         return self._prompts
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ETTA:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        method._memory = _Means(**{name: a.copy() for name, a in state["arrays"].items()})
-        return method
+    def _restored(self, state: dict[str, Any]) -> _Means:
+        return _Means(**{name: array.copy() for name, array in state["arrays"].items()})
 
 
 @dataclass(eq=False)
@@ -191,26 +182,3 @@ def _ridged_entropy(logits: Float) -> float:
     """-sum q ln q with q = softmax + 1e-6, not renormalised, as released."""
     ridged = softmax(logits) + _RIDGE
     return float(-(ridged * np.log(ridged)).sum())
-
-
-CARD = MethodCard(
-    name="etta",
-    summary="the nearest prompts for each image, and a running mean of features per class",
-    factory=ETTA,
-    reads_before_writes=False,
-    paper="ETTA: Efficient Test-Time Adaptation for Vision-Language Models through Dynamic "
-    "Embedding Updates, BMVC 2025, arXiv 2508.05898",
-    needs=("prompts",),
-    views="the tenth of them with the lowest entropy, and no guard: 2 to 9 views keep none and "
-    "are refused; published with 64 views on the ImageNet sets and on Aircraft with templates "
-    "alone, with the plain image elsewhere",
-    paper_says="a recursive, exponential update of class means",
-    released_code="nearly a running mean, as the factor exp(cosine) lies between 1.16 and 1.42 "
-    "for CLIP; writes before it reads; prompt lists of 80 to 221 templates that differ by data "
-    "set; prompts are cut to the class with the fewest; scores stay cosines without the scale; "
-    "too few prompts for the fraction give NaN; images whose file name has the letters sh are left "
-    "out",
-    ours="as released; the prompts are those of the source, so ETTA+ is a source whose prompts "
-    "hold the CuPL sentences too; too few prompts or views are refused",
-    tuned="prompt lists by data set; the fraction 0.2 is the same everywhere",
-)

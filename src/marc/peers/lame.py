@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_space_name, integer, one_of, switch
-from marc.memory import config_of
+from marc.memory import Resumable
 from marc.peers._arrays import distinct_rows, gather
-from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
@@ -29,7 +28,7 @@ _SELF_RULES = ("first_hit", "itself")
 
 
 @dataclass(eq=False)
-class LAME:
+class LAME(Resumable):
     """Laplacian adjusted maximum-likelihood estimation of one batch at a time.
 
     >>> LAME(space="dinov2-b").config()["affinity"]
@@ -37,8 +36,6 @@ class LAME:
     """
 
     name: ClassVar[str] = "lame"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """Nothing is stored."""
 
     space: str = "predictor"
     """Where images are compared; `predictor` is the predictor's own space, as published."""
@@ -95,9 +92,6 @@ class LAME:
             Step(item, base[row], {"affinity": evidence[row]}, {"affinity": 1.0}, int(label), 0.0)
             for row, (item, label) in enumerate(zip(batch.items, labels, strict=True))
         ]
-
-    reset, config, state = forget, config_of, state_of
-    from_state = classmethod(from_settings)
 
 
 def _similarities(keys: Float) -> NDArray[np.float64]:
@@ -180,23 +174,3 @@ def _spread(scores: Float, affinity: Float, max_steps: int) -> NDArray[np.float6
             break
         before = energy
     return evidence
-
-
-CARD = MethodCard(
-    "lame",
-    "posteriors of a batch pulled together where its images are alike",
-    LAME,
-    reads_before_writes=None,
-    paper="Parameter-free Online Test-time Adaptation, CVPR 2022, arXiv 2201.05718",
-    sees="batch",
-    paper_says="Y <- softmax(ln p + W Y) until it settles, W from the features of the batch; "
-    "meant for streams that are not shuffled",
-    released_code="affinity rbf, 5 neighbours, batches of 16; the stopping energy mixes the new Y "
-    "with the old W Y; kNN drops its first hit as the image itself; rbf divides by zero for one "
-    "neighbour or one image",
-    ours="affinity knn and batches of 64 by default, because rbf collapses on shuffled streams "
-    "(affinity='rbf', batch_size=16 is the released default); each image is left out by its index "
-    "(self_rule='first_hit' is the released rule); one image alone keeps its zero-shot answer; "
-    "float64, so the iteration may stop later; W may be built in any space",
-    tuned="affinity over knn, rbf, linear and neighbours over 1, 3, 5; on what is not known here",
-)

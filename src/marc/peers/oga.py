@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, integer, number, one_of, switch
-from marc.memory import config_of, settings_in
+from marc.memory import Resumable
 from marc.peers._arrays import distinct_rows, gather
-from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.view_selection import ridged_entropy
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
@@ -32,7 +31,7 @@ _NO_SPREAD = 1e-20  # squared residuals of unit features that are rounding alone
 
 
 @dataclass(eq=False)
-class OGA:
+class OGA(Resumable):
     """Online Gaussian adaptation. The defaults are the released ones.
 
     >>> OGA(mean_over="filled").config()["weight"]
@@ -40,8 +39,6 @@ class OGA:
     """
 
     name: ClassVar[str] = "oga"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """What is stored depends on the zero-shot answers alone."""
 
     batch_size: int = 32
     capacity: int = 8
@@ -129,14 +126,8 @@ class OGA:
         """The memory, to look into; None before the first batch."""
         return self._memory
 
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> OGA:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        method._memory = _ConfidentMemory.from_state(state["arrays"], half=method.half_precision)
-        return method
+    def _restored(self, state: dict[str, Any]) -> _ConfidentMemory:
+        return _ConfidentMemory.from_state(state["arrays"], half=self.half_precision)
 
 
 class _ConfidentMemory:
@@ -281,25 +272,3 @@ def _pseudo_inverse(residuals: Float) -> Callable[[Float], Float]:
     kept = values > max(_NO_SPREAD, len(values) * _PSEUDO_INVERSE_CUT * values[-1])
     vectors, values = vectors[:, kept], values[kept]
     return lambda rows: (rows @ vectors / values) @ vectors.T
-
-
-CARD = MethodCard(
-    "oga",
-    "Gaussians fitted online to the most confident images of each class",
-    OGA,
-    reads_before_writes=False,
-    paper="Online Gaussian Test-Time Adaptation of Vision-Language Models, CVPR 2025 workshops, "
-    "arXiv 2501.04352",
-    sees="batch",
-    paper_says="a memory of 8 images of low entropy per class; Gaussians with one covariance; "
-    "posterior x likelihood^0.05, one setting for all data sets; the mean of 100 orders and of "
-    "the worst tenth of them",
-    released_code="sums are divided by the capacity even if slots are empty; a class with one "
-    "image is centred on its text; each batch is written before it is read; the memory is float16; "
-    "the printed accuracy is a mean of batch accuracies",
-    ours="the released behaviour; mean_over='filled', means_from and writes_first change it; "
-    "float64 arithmetic on float32 features, half_precision is the released memory; n x n systems "
-    "while fewer than D images are stored; residuals of zero give no evidence; accuracy counts "
-    "every image once. Classes with one text tie only until one of them has images",
-    tuned="nothing per data set",
-)

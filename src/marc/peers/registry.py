@@ -3,71 +3,45 @@
 from __future__ import annotations
 
 import fnmatch
+import tomllib
+from importlib.resources import files
 from typing import Any
 
 from marc.errors import MarcError, Registry, one_of
+from marc.loop import AnyMethod
 from marc.method import MARC
-from marc.peers import (
-    bafta,
-    boostadapter,
-    cosmic,
-    dmn,
-    dota,
-    etta,
-    lame,
-    oga,
-    shot,
-    tda,
-    tip_adapter,
-    view_ensembles,
-    zero,
-    zero_shot,
-)
+from marc.peers.bafta import BaFTA
+from marc.peers.boostadapter import BoostAdapter
 from marc.peers.cards import MethodCard, card_of
-from marc.peers.zero_shot import NoMemory
-from marc.types import AnyMethod
+from marc.peers.cosmic import COSMIC
+from marc.peers.dmn import DMN
+from marc.peers.dota import DOTA
+from marc.peers.etta import ETTA
+from marc.peers.lame import LAME
+from marc.peers.oga import OGA
+from marc.peers.shot import ShotLabels
+from marc.peers.tda import TDA
+from marc.peers.tip_adapter import TipAdapter
+from marc.peers.view_ensembles import ProbabilityEnsemble, ViewEnsemble
+from marc.peers.zero import Zero
+from marc.peers.zero_shot import NoMemory, ZeroShot
 
-_CONFIDENT = "the tenth of them with the lowest entropy, at least one"
+_CLASSES: tuple[Any, ...] = (
+    *(MARC, NoMemory, ZeroShot, ViewEnsemble, ProbabilityEnsemble, Zero, TipAdapter, TDA),
+    *(BoostAdapter, DMN, COSMIC, DOTA, ETTA, OGA, LAME, ShotLabels, BaFTA),
+)
 
-_OWN: dict[str, MethodCard | str] = {
-    card.name: card
-    for card in (
-        MethodCard(
-            "marc",
-            "bounded memory admitted by CLIP, read in another encoder's space",
-            MARC,
-            reads_before_writes=True,
-            paper="Retrieval Geometry Shapes Cache-Based CLIP Adaptation",
-            needs=("space",),
-            views=_CONFIDENT,
-            ours="docs/protocol.md names every choice where the paper leaves room",
-            tuned="nothing per data set; the weight 10 is the paper's for all",
-        ),
-        MethodCard(
-            "no-memory",
-            "the predictor over its most confident views; the matched baseline",
-            NoMemory,
-            reads_before_writes=None,
-            paper="the same, equation 1",
-            views=_CONFIDENT,
-            ours="equal to view-ensemble at its defaults",
-        ),
-        zero_shot.CARD,
-        *view_ensembles.CARDS,
-        zero.CARD,
-        tip_adapter.CARD,
-        tda.CARD,
-        boostadapter.CARD,
-        dmn.CARD,
-        cosmic.CARD,
-        dota.CARD,
-        etta.CARD,
-        oga.CARD,
-        lame.CARD,
-        shot.CARD,
-        bafta.CARD,
-    )
-}
+
+def _own_cards() -> dict[str, MethodCard | str]:
+    """The cards of our methods, from `cards.toml`."""
+    written = tomllib.loads((files("marc.peers") / "cards.toml").read_text(encoding="utf-8"))
+    cards: dict[str, MethodCard | str] = {}
+    for method in _CLASSES:
+        entry = {"reads_before_writes": None, **written[method.name]}
+        entry["needs"] = tuple(entry.get("needs", ()))
+        entry["searched"] = {name: tuple(w) for name, w in entry.get("searched", {}).items()}
+        cards[method.name] = MethodCard(method.name, factory=method, **entry)
+    return cards
 
 
 def _card(name: str, thing: Any) -> MethodCard:
@@ -83,7 +57,7 @@ def _card(name: str, thing: Any) -> MethodCard:
     return card_of(thing)
 
 
-METHODS = Registry("method", "marc.methods", _OWN, _card, "marc list methods")
+METHODS = Registry("method", "marc.methods", _own_cards(), _card, "marc list methods")
 """Every method by name: ours, registered ones, and those that installed packages bring."""
 
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_space_name, integer
-from marc.memory import config_of
+from marc.memory import Resumable
 from marc.peers._arrays import gather
-from marc.peers.cards import MethodCard, forget, from_settings, state_of
 from marc.scores import Float, softmax
 from marc.types import Query, Step
 
@@ -26,7 +25,7 @@ _NO_CENTROID = -2.0
 
 
 @dataclass(eq=False)
-class ShotLabels:
+class ShotLabels(Resumable):
     """Nearest centroid by cosine, first from the posteriors, then from the labels themselves.
 
     >>> ShotLabels().batch_size is None  # the whole stream
@@ -34,8 +33,6 @@ class ShotLabels:
     """
 
     name: ClassVar[str] = "shot-pl"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """Nothing is stored."""
 
     space: str = "predictor"
     """Where centroids and images are compared."""
@@ -73,9 +70,6 @@ class ShotLabels:
     def batch_size(self) -> int | None:
         """The whole stream."""
         return None
-
-    reset, config, state = forget, config_of, state_of
-    from_state = classmethod(from_settings)
 
 
 def _centroid_cosines(
@@ -117,21 +111,3 @@ def _centroids(features: Float, memberships: Float) -> NDArray[np.float64]:
     means = memberships.T @ features / (1e-8 + memberships.sum(axis=0)[:, np.newaxis])
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     return means / np.where(lengths > 0, lengths, 1)  # an empty class is left out anyway
-
-
-CARD = MethodCard(
-    "shot-pl",
-    "nearest class centroid over the whole stream: SHOT's labels only, transductive",
-    ShotLabels,
-    reads_before_writes=None,
-    paper="Do We Really Need to Access the Source Data? Source Hypothesis Transfer for "
-    "Unsupervised Domain Adaptation, ICML 2020, arXiv 2002.08546",
-    sees="stream",
-    paper_says="an encoder is trained for 15 epochs with information maximisation and clustered "
-    "pseudo-labels; the labels are nearest centroids, refreshed every epoch",
-    released_code="1 is appended to each feature before it is normalised; two rounds of "
-    "assignment; classes need more members than a threshold of 0, counted in each round",
-    ours="the label step alone, on frozen features of any space; the answer is the label of the "
-    "second round; float64",
-    tuned="nothing in the label step",
-)

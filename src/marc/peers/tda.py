@@ -4,12 +4,13 @@ Per pseudo-class, the three images of lowest entropy are kept, and two more whos
 middle band. An image is stored first and answered then: an admitted image votes for its own
 pseudo-label with its own squared length as similarity. With several views, the mean feature of the
 selected ones is both key and query, and it is not brought back to unit length, so its votes are
-damped. `tda_replay` gives the same answers for whole streams at once.
+damped. `TDA.replay` gives the same answers for whole streams at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,16 +21,17 @@ from marc.memory import (
     Memory,
     NegativeMemory,
     NegativeRule,
-    config_of,
-    named,
-    part,
-    settings_in,
+    Resumable,
 )
-from marc.peers.cards import MethodCard, forget, state_of
 from marc.peers.view_selection import check_fraction, select_views
-from marc.scores import Int, entropy, softmax
+from marc.replay.evidence import KernelValues, read_all
+from marc.replay.lifetimes import History, lifetimes
+from marc.scores import Int, entropy, kernel, softmax, unit
 from marc.stream import Stream
-from marc.types import Query, Run, Step
+from marc.types import Predictor, Query, Run, Step, Trajectory
+
+_ROWS = 256  # images of a block of posteriors
+_BLOCK = 2**21  # numbers of a block of views: small enough to stay in a cache
 
 
 @dataclass(frozen=True)
@@ -93,19 +95,8 @@ def check_settings(method: Any) -> None:
     method.fraction = check_fraction(method.fraction)
 
 
-def negative_rule_of(method: Any) -> NegativeRule:
-    """How the negative memory of such a method keeps and votes."""
-    return NegativeRule(
-        method.negative_capacity,
-        method.negative_beta,
-        (method.band_low, method.band_high),
-        (method.mask_low, method.mask_high),
-        getattr(method, "negative_eviction", "entropy"),
-    )
-
-
 @dataclass(eq=False)
-class TDA:
+class TDA(Resumable):
     """Training-free dynamic adapter. The defaults are the values released for ImageNet.
 
     >>> TDA(alpha=1.0, beta=8.0).config()["negative_weight"]
@@ -113,8 +104,6 @@ class TDA:
     """
 
     name: ClassVar[str] = "tda"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """What is stored depends on the views alone, not on any answer."""
 
     capacity: int = 3
     """Images per pseudo-class in the positive memory."""
@@ -146,29 +135,22 @@ class TDA:
         positive = memories.positive.read(seen.key)
         return seen.answer(query.item, positive, memories.negative, self.negative_weight)
 
-    negative_rule = property(negative_rule_of)
+    @property
+    def negative_rule(self) -> NegativeRule:
+        """How the negative memory keeps and votes."""
+        return NegativeRule.of(self)
 
     def replay(self, stream: Stream) -> Run:
         """What `marc.run(self, stream)` gives, for the whole stream at once."""
-        from marc.peers.tda_replay import replay_tda
+        return _replay(self, stream)
 
-        return replay_tda(self, stream)
-
-    reset, config, state = forget, config_of, state_of
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> TDA:
-        """A method that goes on as if it had never stopped."""
-        method = cls(**settings_in(state))
-        positive, negative = part(state, "positive"), part(state, "negative")
-        n_classes = int(positive.pop("n_classes")[0])
-        method._memory = _Memories(
-            Memory.from_state(
-                positive, n_classes, method.capacity, alpha=method.alpha, beta=method.beta
-            ),
-            NegativeMemory.from_state(negative, method.negative_rule) if negative else None,
+    def _restored(self, state: dict[str, Any]) -> _Memories:
+        positive, negative = state["arrays"]["positive"], state["arrays"].get("negative")
+        kernel, n_classes = {"alpha": self.alpha, "beta": self.beta}, positive.pop("n_classes")
+        return _Memories(
+            Memory.from_state(positive, int(n_classes[0]), self.capacity, **kernel),
+            NegativeMemory.from_state(negative, self.negative_rule) if negative else None,
         )
-        return method
 
     def _selected(self, query: Query) -> Seen:
         view_logits = query.view_logits
@@ -197,50 +179,163 @@ class _Memories:
     positive: Memory
     negative: NegativeMemory | None
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
+    def state(self) -> dict[str, Any]:
         positive = {"n_classes": np.array([self.positive.n_classes]), **self.positive.state()}
         negative = {} if self.negative is None else self.negative.state()
-        return named(positive=positive, negative=negative)
+        return {"positive": positive, "negative": negative}
 
 
-ALPHA_BETA = {
-    "imagenet-val": (2.0, 5.0),
-    "imagenet-a": (2.0, 5.0),
-    "imagenet-v2": (1.0, 8.0),
-    "imagenet-r": (1.0, 8.0),
-    "imagenet-sketch": (2.363, 7.45),
-    "caltech101": (5.0, 5.0),
-    "dtd": (2.0, 3.0),
-    "eurosat": (4.0, 8.0),
-    "fgvc-aircraft": (2.0, 2.0),
-    "food101": (1.0, 1.0),
-    "flowers102": (1.0, 5.0),
-    "oxford-pets": (2.0, 7.0),
-    "stanford-cars": (1.0, 7.0),
-    "sun397": (2.0, 3.0),
-    "ucf101": (3.0, 8.0),
-}
-"""The released values by data set, the same for every predictor."""
+def _replay(method: TDA, stream: Stream) -> Run:
+    """The same `Run` as `run(method, stream)`, up to the rounding of a sum.
 
-CARD = MethodCard(
-    "tda",
-    "confident images vote for classes, uncertain ones against; writes before it reads",
-    TDA,
-    reads_before_writes=False,
-    paper="Efficient Test-Time Adaptation of Vision-Language Models, CVPR 2024, arXiv 2403.18293",
-    views="the tenth of them with the lowest entropy; the plain image if it is alone",
-    paper_says="the negative term has two minus signs; the entropy is normalised",
-    released_code=(
-        "subtracts a positive negative term; divides nats by log2(C), so that the band 0.2 to 0.5 "
-        "is 0.29 to 0.72 of the largest entropy; stores an image before it answers it; 2 to 9 "
-        "views select none and give NaN; float16; 64 views on imagenet-a, -v2, -r and -sketch, "
-        "one view elsewhere; prompts differ by data set; images whose file name has the letters sh "
-        "are left out; the seed is set once, so an order depends on the sets before"
-    ),
-    ours=(
-        "as released, in float32 with float64 entropies; stable sorts, the lowest class on ties; "
-        "2 to 9 views are refused at the released fraction of a tenth"
-    ),
-    tuned="alpha and beta by data set; on which images is not known here",
-    published={name: {"alpha": a, "beta": b} for name, (a, b) in ALPHA_BETA.items()},
-)
+    What TDA stores depends on no answer, so lifetimes say who can be read when. It writes before it
+    reads: image t reads what it has stored itself, and no longer what it has pushed out. So an item
+    that arrived at i and was pushed out at last(i) is read by t where i <= t < last(i). For t after
+    i that is a window as MARC's, one step shorter; for t = i it is an image's vote for itself.
+    """
+    offers = _Offers.of(method, stream)
+    order = stream.order
+    predictions = np.empty(len(order), dtype=np.int64)
+
+    def answer(items: Int, logits: NDArray[np.float64]) -> None:
+        predictions[items] = logits.argmax(axis=1)
+
+    trajectory = Trajectory(
+        order, offers.labels[order], -offers.entropies[order], method.varies_with
+    )
+    _fuse_all(method, offers, trajectory, answer)
+    return Run(
+        method=method.config(),
+        predictions=predictions[order],
+        base_predictions=trajectory.label,
+        trajectory=trajectory,
+        labels=stream.labels,
+        weights=np.zeros(len(order)),
+        seed=stream.seed,
+    )
+
+
+def _fuse_all(
+    method: TDA,
+    offers: _Offers,
+    trajectory: Trajectory,
+    consume: Callable[[Int, NDArray[np.float64]], None],
+) -> None:
+    """Give images (Q,) and their fused scores (Q, C), some at a time and from several threads."""
+    n_classes = offers.logits.shape[1]
+    history = History.trace(trajectory, (method.capacity,), n_classes)
+    own = np.zeros(len(offers.labels))  # what an image adds to its own class: 0 if not admitted
+    keys = offers.keys[history.items]  # those that are ever held: the admitted
+    own[history.items] = method.alpha * kernel(np.einsum("nd,nd->n", keys, keys), method.beta)
+    against = _Against.trace(method, offers, trajectory.order) if method.negative_weight else None
+
+    def take(_: int, items: Int, sums: NDArray[np.float32]) -> None:
+        logits = offers.logits[items].astype(np.float64) + sums[0].T
+        logits[np.arange(len(items)), offers.labels[items]] += own[items]
+        if against is not None:
+            logits -= method.negative_weight * against.evidence(items)
+        consume(items, logits)
+
+    values = KernelValues(offers.keys, method.alpha, method.beta)
+    read_all(values, [replace(history, last=history.last - 1)], take)
+
+
+@dataclass(frozen=True)
+class _Offers:
+    """What every image, by stored row, offers to the memories."""
+
+    keys: NDArray[np.float32]
+    """(N, D), not of unit length where views are averaged."""
+    logits: NDArray[np.float32]
+    labels: Int
+    entropies: NDArray[np.float64]
+    admitted: NDArray[np.bool_]
+    """Whether the entropy is in the band of the negative memory, (N,)."""
+    against: NDArray[np.bool_]
+    """Which classes an image in the band votes against, (N, C)."""
+
+    @classmethod
+    def of(cls, method: TDA, stream: Stream) -> _Offers:
+        """The offers of a stream, the same in every order."""
+        return _averaged(method, stream) if stream.n_views > 1 else _plain(method, stream)
+
+
+def _plain(method: TDA, stream: Stream) -> _Offers:
+    """One view: the base scores are what TDA sees."""
+    features, rule = stream.features, method.negative_rule
+    base, entropies = features.base, features.base.entropy_as("tda")
+    admitted = rule.admits(entropies, stream.n_classes)
+    against = np.zeros(base.logits.shape, dtype=bool)
+    items = np.flatnonzero(admitted)
+    for start in range(0, len(items), _ROWS):
+        rows = items[start : start + _ROWS]
+        against[rows] = rule.votes_against(softmax(base.logits[rows]))
+    return _Offers(features.clip_keys, base.logits, base.label, entropies, admitted, against)
+
+
+def _averaged(method: TDA, stream: Stream) -> _Offers:
+    """Several views: what the loop sees, in blocks of images."""
+    n_images, n_views, dim = stream.features.views.shape
+    n_classes, rule = stream.n_classes, method.negative_rule
+    keys = np.empty((n_images, dim), dtype=np.float32)
+    logits = np.empty((n_images, n_classes), dtype=np.float32)
+    against = np.empty((n_images, n_classes), dtype=bool)
+    labels, entropies = np.empty(n_images, dtype=np.int64), np.empty(n_images)
+    size = max(1, _BLOCK // (n_views * max(dim, n_classes)))
+    for start in range(0, n_images, size):
+        rows = slice(start, start + size)
+        seen = _seen(method, unit(stream.features.views[rows]), stream.features.predictor)
+        keys[rows], logits[rows] = seen.key, seen.logits
+        labels[rows], entropies[rows] = seen.label, seen.entropy
+        against[rows] = rule.votes_against(seen.posterior)
+    admitted = rule.admits(entropies, n_classes)
+    return _Offers(keys, logits, labels, entropies, admitted, against)
+
+
+def _seen(method: TDA, views: NDArray[np.float32], predictor: Predictor) -> Seen:
+    """A block of unit views (n, M, D); products are made per image, which fixes their rounding."""
+    view_logits = predictor.logits(views)
+    kept = select_views(view_logits, method.fraction, method=method.name)
+    images = np.arange(len(views))[:, np.newaxis]
+    return Seen.together(views[images, kept], view_logits[images, kept])
+
+
+@dataclass(frozen=True)
+class _Against:
+    """The negative memory along the stream: who votes against what, and when."""
+
+    beta: float
+    keys: NDArray[np.float32]
+    """Of all images by stored row, (N, D)."""
+    time: Int
+    """Position of every stored row, (N,)."""
+    items: Int
+    """Images that are ever held, by arrival, (n,)."""
+    last: Int
+    """The position that pushed each out, (n,)."""
+    masks: Any
+    """What each votes against, sparse (n, C): few classes are plausible."""
+
+    @classmethod
+    def trace(cls, method: TDA, offers: _Offers, order: Int) -> _Against:
+        """From what arrived inside the band."""
+        from scipy.sparse import csr_array
+
+        rule, n_classes = method.negative_rule, offers.logits.shape[1]
+        inside = np.flatnonzero(offers.admitted[order])
+        items = order[inside]
+        labels, priorities = offers.labels[items], -offers.entropies[items]
+        ends = lifetimes(labels, priorities, (rule.capacity,), n_classes)[0]
+        last = np.append(inside, len(order))[ends]  # positions: of the band, then of the stream
+        held = last > inside
+        masks = csr_array(offers.against[items[held]], dtype=np.float32)
+        return cls(rule.beta, offers.keys, np.argsort(order), items[held], last[held], masks)
+
+    def evidence(self, queries: Int) -> NDArray[np.float32]:
+        """R_t (Q, C) of some images by stored row; those near in time share what they read."""
+        times, arrivals = self.time[queries], self.time[self.items]
+        alive = np.flatnonzero((arrivals <= times.max()) & (self.last > times.min()))
+        weights = kernel(self.keys[queries] @ self.keys[self.items[alive]].T, self.beta)
+        now = times[:, np.newaxis]
+        weights *= (arrivals[alive] <= now) & (now < self.last[alive])
+        return np.asarray(weights @ self.masks[alive], dtype=np.float32)

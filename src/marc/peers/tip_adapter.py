@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from marc.embed.reading import read_store
 from marc.embed.store import is_store
 from marc.errors import MarcError, check_features, check_labels, number
-from marc.memory import config_of
-from marc.peers.cards import MethodCard, forget, from_settings, state_of
+from marc.memory import Resumable
 from marc.scores import Int, kernel, unit
 from marc.sources.pack import read_pack
 from marc.stream import Stream, Views, digest, end_digest
@@ -89,12 +88,10 @@ def _mean_keys(views: Views) -> NDArray[np.float32]:
 
 
 @dataclass(eq=False)
-class TipAdapter:
+class TipAdapter(Resumable):
     """The logits of the plain image plus what the labelled images say; nothing is written."""
 
     name: ClassVar[str] = "tip-adapter"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """Nothing is stored."""
 
     shots: str
     """Path of a feature pack, or of a feature store, of labelled training images."""
@@ -154,47 +151,3 @@ class TipAdapter:
                 allowed=f"{classes} classes, {dim} dimensions",
                 hint="shots of the same classes, embedded by the same predictor",
             )
-
-    reset, config, state = forget, config_of, state_of
-    from_state = classmethod(from_settings)
-
-
-_RELEASED = {
-    "imagenet-val": (1.17, 7, 3),
-    "caltech101": (3.0, 12, 5),
-    "dtd": (2.0, 13, 13),
-    "eurosat": (2.0, 12, 10),
-    "fgvc-aircraft": (5.0, 30, 30),
-    "flowers102": (10.0, 50, 50),
-    "food101": (1.17, 10, 10),
-    "oxford-pets": (1.17, 7, 3),
-    "stanford-cars": (3.0, 20, 10),
-    "sun397": (1.17, 12, 10),
-    "ucf101": (3.0, 7, 3),
-}
-"""alpha before the search, beta being 1 for all; then the upper bounds of beta and of alpha in the
-released search, never reached: 200 values of beta and 20 of alpha, in equal steps from 0.1. On
-ImageNet it looks at the test labels, elsewhere at validation labels."""
-
-CARD = MethodCard(
-    "tip-adapter",
-    "labelled training images vote in the predictor's own space; nothing is written",
-    TipAdapter,
-    reads_before_writes=None,
-    paper="Tip-Adapter: Training-free Adaption of CLIP for Few-shot Classification, ECCV 2022, "
-    "arXiv 2111.03930",
-    needs=("shots",),
-    paper_says="logits plus alpha exp(-beta (1 - cosine)) summed over the shots of each class; "
-    "16 shots, each the mean of 10 random crops; alpha and beta searched on validation images",
-    released_code="starts from the published alpha and beta, then searches 20 x 200 values of "
-    "them; on ImageNet the search is on the test images. The number of classes is that of the "
-    "labels present",
-    ours="alpha (here shots_weight) and beta are settings; the defaults are the released start for "
-    "ImageNet, 1.17 and 1. Nothing is searched; tip_adapter.py has the bounds of the search. A "
-    "shot's key is the mean of all its stored views. Shots that are images of the evaluated stream "
-    "are refused. Tip-Adapter-F, which trains the keys, is not here",
-    tuned="alpha and beta: on test labels for ImageNet, on validation labels for the other sets",
-    published={
-        name: {"shots_weight": alpha, "beta": 1.0} for name, (alpha, *_) in _RELEASED.items()
-    },
-)

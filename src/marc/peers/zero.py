@@ -17,8 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from marc.errors import number, one_of
-from marc.memory import config_of
-from marc.peers.cards import MethodCard, forget, from_settings, state_of
+from marc.memory import Resumable
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
@@ -32,12 +31,10 @@ _FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
 
 
 @dataclass(eq=False)
-class Zero:
+class Zero(Resumable):
     """Votes of the kept views, and one more where a tie was broken; the scores are the votes."""
 
     name: ClassVar[str] = "zero"
-    varies_with: ClassVar[frozenset[str]] = frozenset()
-    """Nothing is stored."""
 
     gamma: float = 0.3
     """The fraction of the views that vote: int(gamma M) of them."""
@@ -92,27 +89,3 @@ class Zero:
         scores = discarded[0].copy()
         scores[len(scores) - 1 - tied] = -np.inf
         return int(scores.argmax())
-
-    reset, config, state = forget, config_of, state_of
-    from_state = classmethod(from_settings)
-
-
-CARD = MethodCard(
-    "zero",
-    "the most confident views vote; no memory",
-    Zero,
-    reads_before_writes=None,
-    paper="Frustratingly Easy Test-Time Adaptation of Vision-Language Models, NeurIPS 2024, "
-    "arXiv 2405.18330",
-    views="the 0.3 of them with the lowest entropy vote, and the others break ties; 64 in the "
-    "paper, 1 or at least 4 here",
-    paper_says="mean of the kept views' posteriors at temperature zero: one vote for each view",
-    released_code="the temperature is the machine epsilon of the logits, 9.8e-4 under half "
-    "precision, so votes are split between near classes and ties are rare. Where no discarded "
-    "view decides a tie, the extra vote goes to a class that is not tied and the tie stays",
-    ours="whole votes; a tie that no discarded view decides goes to the tied class with the "
-    "largest summed cosine over the kept views. votes=released with temperature=9.8e-4 or 1.2e-7, "
-    "and fallback=released, do as the released code does, but for cosines in single precision. "
-    "One view is answered as it is; no view kept is refused",
-    tuned="gamma and the number of views, one setting for all data sets",
-)

@@ -10,8 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from marc.loop import AnyMethod
     from marc.stream import Stream
-    from marc.types import AnyMethod, Run
+    from marc.types import Run
 
 
 class _Verb(ModuleType):

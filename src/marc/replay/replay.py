@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.admission import Arrivals
-from marc.auto_weight import follow
+from marc.auto_weight import AutoWeight
 from marc.errors import MarcError
+from marc.loop import AnyMethod, Replayable
 from marc.memory import NegativeRule
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
 from marc.scores import Float, Int, fuse, kept_posterior, kernel, unit
 from marc.stream import Stream
-from marc.types import AnyMethod, Replayable, Run, Trajectory
+from marc.types import Run, Trajectory
 
 _ROWS = 256  # images of a block of negative evidence
 
@@ -43,7 +44,7 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
 
     `seeds` are the reservoir's, one per stream.
     """
-    check_replayable(method)
+    method.check_replayable()
     offers = _Offers(method, streams, seeds)
     features = streams[0].features
     if method.reads_clip_memory:
@@ -108,16 +109,6 @@ def _clip_history(method: MARC, stream: Stream) -> History:
     return History.trace(trajectory, (method.admission_capacity,), stream.n_classes)
 
 
-def check_replayable(method: MARC) -> None:
-    """Refuse a policy whose trajectory depends on what it is used for, by name."""
-    if method.varies_with:
-        raise MarcError(
-            f"the policy {method.admission.name!r} cannot be replayed",
-            got=f"what it stores varies with {', '.join(sorted(method.varies_with))}",
-            hint="marc run, or marc.run(method, stream): one setting at a time",
-        )
-
-
 def replay(method: AnyMethod, stream: Stream) -> Run:
     """The same `Run` as `run(method, stream)`, much faster, where no answer shapes the memory.
 
@@ -161,7 +152,9 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
     history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
     read_all(values, [history], take)
     if gathered is not None:
-        weight, beyond = follow(features.base.logits[stream.order], gathered[stream.order])
+        weight, beyond = AutoWeight.follow(
+            features.base.logits[stream.order], gathered[stream.order]
+        )
         answer(stream.order, beyond, weight)
     return Run(
         method=method.config(),

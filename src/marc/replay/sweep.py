@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from marc.errors import MarcError, integer, one_of
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, check_capacities
-from marc.replay.replay import admit, check_replayable
+from marc.replay.replay import admit
 from marc.replay.weights import WeightPath, accuracy_at, check_weights
 from marc.scores import Int
 from marc.stream import Stream
@@ -178,7 +178,7 @@ class Sweep(Shown):
         Chooses the weight, and the capacity too if none is given, on the sources' common grid.
         """
         sources = [sources] if isinstance(sources, Sweep) else list(sources)
-        check_sources(sources, self.images, self.capacities, self.weights, [space])
+        self.check_sources(sources, self.images, self.capacities, self.weights, [space])
         mean = _exact(np.mean([source.curve(space) for source in sources], axis=0))
         capacity, weight = self._highest(mean, capacity)
         names = ", ".join(source.stream for source in sources)
@@ -194,7 +194,7 @@ class Sweep(Shown):
     def transferred(self, space: str, stream: Stream) -> tuple[int, float]:
         """`best_setting`, to be used on a stream of other images."""
         images = stream.features.images
-        check_sources([self], images, self.capacities, self.weights, [space])
+        self.check_sources([self], images, self.capacities, self.weights, [space])
         return self.best_setting(space)
 
     def curve(self, space: str) -> NDArray[np.float64]:
@@ -202,6 +202,38 @@ class Sweep(Shown):
         one_of("space of this sweep", space, self.intervals)
         mean = accuracy_at(*self.intervals[space], self.weights).mean(axis=0)
         return _exact(mean - self.base_correct.mean())
+
+    @staticmethod
+    def check_sources(
+        sources: Sequence[Sweep],
+        images: frozenset[str],
+        capacities: tuple[int, ...],
+        weights: tuple[float, ...],
+        spaces: Sequence[str],
+    ) -> None:
+        """Refuse what is no held-out choice: same images, another grid, or a missing space."""
+        if not sources:
+            raise MarcError("a held-out choice needs sweeps of other streams", got="none")
+        for source in sources:
+            if source.images & images:
+                raise MarcError(
+                    "a held-out choice must be made on other images",
+                    got=f"{source.stream}: a sweep of the same images",
+                    hint="a sweep of another stream",
+                )
+            if (source.capacities, source.weights) != (capacities, weights):
+                raise MarcError(
+                    "a held-out choice needs the same grid of capacities and weights",
+                    got=f"{source.stream}: K {source.capacities}, w {source.weights}",
+                    allowed=f"K {capacities}, w {weights}",
+                )
+            missing = [space for space in spaces if space not in source.spaces]
+            if missing:
+                raise MarcError(
+                    "a held-out choice needs a sweep of the same spaces",
+                    got=f"{source.stream} without {', '.join(missing)}",
+                    allowed=", ".join(source.spaces),
+                )
 
     def _highest(self, curve: NDArray[np.float64], capacity: int | None) -> tuple[int, float]:
         """The cell (K, w) of the highest value; of equal ones the first."""
@@ -242,51 +274,52 @@ class Sweep(Shown):
         return self.capacities.index(capacity)
 
 
-def check_sources(
-    sources: Sequence[Sweep],
-    images: frozenset[str],
-    capacities: tuple[int, ...],
-    weights: tuple[float, ...],
-    spaces: Sequence[str],
-) -> None:
-    """Refuse a held-out choice that is not one: same images, another grid, or a missing space."""
-    if not sources:
-        raise MarcError("a held-out choice needs sweeps of other streams", got="none")
-    for source in sources:
-        if source.images & images:
-            raise MarcError(
-                "a held-out choice must be made on other images",
-                got=f"{source.stream}: a sweep of the same images",
-                hint="a sweep of another stream",
-            )
-        if (source.capacities, source.weights) != (capacities, weights):
-            raise MarcError(
-                "a held-out choice needs the same grid of capacities and weights",
-                got=f"{source.stream}: K {source.capacities}, w {source.weights}",
-                allowed=f"K {capacities}, w {weights}",
-            )
-        missing = [space for space in spaces if space not in source.spaces]
-        if missing:
-            raise MarcError(
-                "a held-out choice needs a sweep of the same spaces",
-                got=f"{source.stream} without {', '.join(missing)}",
-                allowed=", ".join(source.spaces),
-            )
-
-
-SETTINGS = ("admission_capacity", "alpha", "beta", "view_entropy", "refine_labels")
-"""Settings of `MARC` that a sweep can hold at other values; the others change its output."""
-
-
 @dataclass(frozen=True)
 class SweepJob:
     """A sweep that was checked; each of its spaces is one independent piece of work."""
+
+    SETTINGS: ClassVar = ("admission_capacity", "alpha", "beta", "view_entropy", "refine_labels")
+    """Settings of `MARC` that a sweep can hold at other values; the others change its output."""
 
     stream: Stream
     method: MARC
     capacities: tuple[int, ...]
     weights: tuple[float, ...]
     seeds: tuple[int | None, ...]
+
+    @classmethod
+    def plan(
+        cls,
+        stream: Stream,
+        capacities: Sequence[int] = CAPACITIES,
+        weights: Sequence[float] = WEIGHTS,
+        seeds: Sequence[int | None] | None = (0, 1, 2),
+        policy: str | Policy = "entropy",
+        **settings: Any,
+    ) -> SweepJob:
+        """Check all settings of a sweep; nothing is computed yet."""
+        for name in settings:
+            hint = "marc.replay(MARC(...), stream) for the others"
+            one_of("setting of a sweep", name, cls.SETTINGS, hint)
+        if stream.row_labels is None:
+            raise MarcError(
+                "a sweep measures accuracy, and this stream has no labels",
+                hint="marc run SOURCE for predictions, or add 'labels' to the pack",
+            )
+        method = MARC("predictor", policy=policy, **settings)
+        method.check_replayable()
+        orders = (None,) if seeds is None else tuple(seeds)
+        if not orders:
+            raise MarcError(
+                "a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)"
+            )
+        return cls(
+            stream=stream,
+            method=method,
+            capacities=check_capacities(capacities),
+            weights=check_weights(tuple(weights)),
+            seeds=tuple(None if seed is None else integer("seed", seed, 0) for seed in orders),
+        )
 
     @cached_property
     def histories(self) -> list[History]:
@@ -302,7 +335,7 @@ class SweepJob:
     def settings(self) -> dict[str, Any]:
         """What decides the trajectories and the kernel, by name."""
         config = self.method.config()
-        return {"policy": config["policy"], **{name: config[name] for name in SETTINGS}}
+        return {"policy": config["policy"], **{name: config[name] for name in self.SETTINGS}}
 
     def space(self, space: str) -> _Intervals:
         """The right weights of every image, for every capacity and order, in one space."""
@@ -310,7 +343,7 @@ class SweepJob:
 
         features = self.stream.features
         labels = self.stream.row_labels
-        assert labels is not None  # plan_sweep has checked
+        assert labels is not None  # `plan` has checked
         shape = (len(self.seeds), len(self.capacities), len(labels))
         lower, upper = np.empty(shape), np.empty(shape)
 
@@ -339,39 +372,6 @@ class SweepJob:
         )
 
 
-def plan_sweep(
-    stream: Stream,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str | Policy = "entropy",
-    **settings: Any,
-) -> SweepJob:
-    """Check all settings of a sweep; nothing is computed yet."""
-    for name in settings:
-        hint = "marc.replay(MARC(...), stream) for the others"
-        one_of("setting of a sweep", name, SETTINGS, hint)
-    if stream.row_labels is None:
-        raise MarcError(
-            "a sweep measures accuracy, and this stream has no labels",
-            hint="marc run SOURCE for predictions, or add 'labels' to the pack",
-        )
-    method = MARC("predictor", policy=policy, **settings)
-    check_replayable(method)
-    if seeds is not None and not len(seeds):
-        raise MarcError("a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)")
-    return SweepJob(
-        stream=stream,
-        method=method,
-        capacities=check_capacities(capacities),
-        weights=check_weights(tuple(weights)),
-        seeds=tuple(
-            None if seed is None else integer("seed", seed, 0)
-            for seed in ((None,) if seeds is None else seeds)
-        ),
-    )
-
-
 def sweep(
     stream: Stream,
     spaces: Sequence[str] | None = None,
@@ -391,10 +391,10 @@ def sweep(
         seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
         policy: an admission policy that can be replayed.
         settings: further settings of `MARC` that decide what is stored or how it is read:
-            those named in `SETTINGS`.
+            those named in `SweepJob.SETTINGS`.
     """
     spaces = stream.spaces if spaces is None else tuple(spaces)
     if not spaces or len(set(spaces)) < len(spaces):
         raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
-    job = plan_sweep(stream, capacities, weights, seeds, policy, **settings)
+    job = SweepJob.plan(stream, capacities, weights, seeds, policy, **settings)
     return job.result({space: job.space(space) for space in spaces})

@@ -18,7 +18,7 @@ from typing import Any
 
 from marc.errors import MarcError, integer
 from marc.files import whole_file, write_whole
-from marc.replay.sweep import Sweep, check_sources
+from marc.replay.sweep import Sweep
 from marc.report.explorer import explore
 from marc.report.figures import draw_figures
 from marc.report.inputs import read_inputs
@@ -111,7 +111,7 @@ def _check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
     sweep = subject.sweep
     if others and sweep is not None:
         space = subject.method.space
-        check_sources(others, sweep.images, sweep.capacities, sweep.weights, [space])
+        sweep.check_sources(others, sweep.images, sweep.capacities, sweep.weights, [space])
 
 
 def _place_figures(

@@ -16,7 +16,7 @@ from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History
 from marc.replay.replay import admit
-from marc.replay.sweep import SETTINGS, Score, Sweep, plan_sweep
+from marc.replay.sweep import Score, Sweep, SweepJob
 from marc.report.inputs import Inputs
 from marc.results.sweep import sweep_of
 from marc.scores import Int, fuse
@@ -257,13 +257,13 @@ def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:
         return None
     if stream.row_labels is None:
         stream = replace(stream, row_labels=stream.features.base.label)
-    job = plan_sweep(
+    job = SweepJob.plan(
         stream,
         capacities=sorted({*CAPACITIES, method.capacity}),
         weights=WEIGHTS,
         seeds=inputs.run.config["seeds"],
         policy=method.policy,
-        **{name: getattr(method, name) for name in SETTINGS},
+        **{name: getattr(method, name) for name in SweepJob.SETTINGS},
     )
     intervals = {}
     for space in dict.fromkeys([*stream.spaces, method.space, "predictor"]):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.files import flatten, write_whole
-from marc.peers.cards import PLAIN_IMAGE, MethodCard
+from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Stored
 from marc.results.run import stored_run
@@ -237,7 +237,7 @@ def _row(run: Stored) -> dict[str, Any]:
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,
         "uses": _uses(card, settings) if card else [],
-        "views_used": 1 if card and card.views == PLAIN_IMAGE else run.config.get("n_views"),
+        "views_used": 1 if card and card.views == MethodCard.views else run.config.get("n_views"),
         "published": _published(card, run.config) if card else None,
         "tuned": card.tuned if card else None,
         "reconstruction": card.reconstruction if card else False,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError, one_of
-from marc.loop import iter_steps, run
+from marc.loop import AnyMethod, Checking, Replayable, iter_steps, run
 from marc.method import MARC
 from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
@@ -16,7 +16,7 @@ from marc.replay.replay import replay
 from marc.results.folder import Folder
 from marc.results.run import run_config, write_runs
 from marc.stream import Stream
-from marc.types import AnyMethod, Checking, Replayable, Run, Step
+from marc.types import Run, Step
 
 _WARM = 4  # images that a method answers before its time is taken
 Watch = Callable[[str, Stream], Callable[[Step], None] | None]

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.files import write_whole
+from marc.loop import AnyMethod
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.stream import digest, end_digest
-from marc.types import AnyMethod
 
 _FORMAT = "marc-memory"
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,14 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from marc.errors import MarcError, integer
 from marc.replay.evidence import n_threads
 from marc.scores import Float, Int
-from marc.spaces.neighbors import thinned
+from marc.spaces.neighbors import nearest
 from marc.stats import Z_95, Interval
 from marc.types import OnProgress
-
-SIZES = (250, 500, 1000, 2000)
-"""The paper's calibration sizes."""
-REPLICATES = 300
-"""The paper's number of batches of each size."""
 
 _WIDEST = 512  # columns of a table to thin; a batch that needs more is measured directly
 _NUMBERS = 2**24  # in such a table, unless the error needs more: 64 MiB
@@ -40,99 +37,122 @@ _Statistic = Callable[[Int, Int], ArrayLike]
 """Takes the neighbour table (m, k) of a batch and its images (m,), ascending; gives numbers."""
 
 
-def error_size(n_images: int) -> int:
-    """Images in the batches that show the error of a measure on all images."""
-    return 4 * n_images // 5
+@dataclass(frozen=True)
+class Calibration:
+    """What batches of some images say, at one number of neighbours."""
 
+    SIZES: ClassVar[tuple[int, ...]] = (250, 500, 1000, 2000)
+    """The paper's calibration sizes."""
+    REPLICATES: ClassVar[int] = 300
+    """The paper's number of batches of each size."""
 
-def table_width(n_images: int, n_neighbors: int, sizes: Sequence[int] = ()) -> int:
-    """Columns that a table needs so that nearly all rows can be thinned to batches.
+    n_images: int
+    n_neighbors: int
 
-    To those of `error_size` always, and to those of `sizes` for which the table does not get too
-    large: what is much smaller than the stream is measured directly in less time.
-    """
+    @property
+    def error_size(self) -> int:
+        """Images in the batches that show the error of a measure on all images."""
+        return 4 * self.n_images // 5
 
-    def columns(size: int) -> int:
-        return math.ceil((n_neighbors + 4 * math.sqrt(n_neighbors) + 4) * n_images / size)
+    def table_width(self, sizes: Sequence[int] = ()) -> int:
+        """Columns that a table needs so that nearly all rows can be thinned to batches.
 
-    affordable = min(_WIDEST, _NUMBERS // n_images)
-    # a little short will do: four standard deviations are generous
-    useful = [columns(size) for size in sizes if columns(size) < 1.25 * affordable]
-    widest = min(max(useful, default=0), affordable)
-    return min(n_images - 1, max(widest, columns(error_size(n_images))))
+        To those of `error_size` always, and to those of `sizes` for which the table does not get
+        too large: what is much smaller than the stream is measured directly in less time.
+        """
+        enough = self.n_neighbors + 4 * math.sqrt(self.n_neighbors) + 4
 
+        def columns(size: int) -> int:
+            return math.ceil(enough * self.n_images / size)
 
-def check_replicates(n_replicates: int) -> int:
-    """A number of batches: none, or so many that they have a spread."""
-    if integer("n_replicates", n_replicates, 0) == 1:
-        raise MarcError("one of the replicates has no spread", got=1, allowed="0, or 2 and more")
-    return n_replicates
+        affordable = min(_WIDEST, _NUMBERS // self.n_images)
+        # a little short will do: four standard deviations are generous
+        useful = [columns(size) for size in sizes if columns(size) < 1.25 * affordable]
+        widest = min(max(useful, default=0), affordable)
+        return min(self.n_images - 1, max(widest, columns(self.error_size)))
 
+    def usable_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Distinct sizes, ascending, that are above the neighbours and below all images."""
+        distinct = {integer("size", size, 1) for size in sizes}
+        return sorted(size for size in distinct if self.n_neighbors < size < self.n_images)
 
-def usable_sizes(sizes: Sequence[int], n_neighbors: int, n_images: int) -> list[int]:
-    """Distinct sizes of batches, ascending, that are above the neighbours and below all images."""
-    distinct = {integer("size", size, 1) for size in sizes}
-    return sorted(size for size in distinct if n_neighbors < size < n_images)
-
-
-def calibrate(
-    keys: Float,
-    table: Int,
-    statistic: _Statistic,
-    n_neighbors: int,
-    sizes: Sequence[int],
-    n_replicates: int = REPLICATES,
-    seed: int = 0,
-    on_progress: OnProgress | None = None,
-) -> NDArray[np.float64]:
-    """A statistic of the neighbour tables of many batches, (replicates, sizes, ...).
-
-    Args:
-        keys: unit features (n, D).
-        table: their neighbours, (n, at least n_neighbors).
-        statistic: what to measure on a batch.
-        n_neighbors: columns of a batch's table.
-        sizes: images in a batch, below n.
-        n_replicates: batches of each size.
-        seed: of the batches; they do not depend on the space.
-        on_progress: called with how many are done.
-    """
-    n_images = len(keys)
-    integer("n_replicates", n_replicates, 2)
-    integer("seed", seed, 0)
-    for size in sizes:
-        if not n_neighbors < size < n_images:
+    @staticmethod
+    def check_replicates(n_replicates: int) -> int:
+        """A number of batches: none, or so many that they have a spread."""
+        if integer("n_replicates", n_replicates, 0) == 1:
             raise MarcError(
-                "a calibration batch must have more images than neighbours, and not all images",
-                got=size,
-                allowed=f"{n_neighbors + 1} to {n_images - 1}",
+                "one of the replicates has no spread", got=1, allowed="0, or 2 and more"
             )
+        return n_replicates
 
-    def replicate(number: int) -> list[ArrayLike]:
-        order = np.random.default_rng([seed, number]).permutation(n_images)
-        batches = [np.sort(order[:size]) for size in sizes]
-        return [statistic(thinned(keys, table, b, n_neighbors), b) for b in batches]
+    def measure(
+        self,
+        keys: Float,
+        table: Int,
+        statistic: _Statistic,
+        sizes: Sequence[int],
+        n_replicates: int = REPLICATES,
+        seed: int = 0,
+        on_progress: OnProgress | None = None,
+    ) -> NDArray[np.float64]:
+        """A statistic of the neighbour tables of many batches, (replicates, sizes, ...).
 
-    report = on_progress or (lambda *_: None)
-    report("batches", 0, n_replicates)
-    values = []
-    with ThreadPoolExecutor(n_threads()) as threads:
-        for value in threads.map(replicate, range(n_replicates)):
-            values.append(value)
-            report("batches", len(values), n_replicates)
-    return np.array(values, dtype=np.float64)
+        Args:
+            keys: unit features (n, D).
+            table: their neighbours, (n, at least n_neighbors).
+            statistic: what to measure on a batch.
+            sizes: images in a batch, below n.
+            n_replicates: batches of each size.
+            seed: of the batches; they do not depend on the space.
+            on_progress: called with how many are done.
+        """
+        n_images, n_neighbors = self.n_images, self.n_neighbors
+        integer("n_replicates", n_replicates, 2)
+        integer("seed", seed, 0)
+        for size in sizes:
+            if not n_neighbors < size < n_images:
+                raise MarcError(
+                    "a calibration batch must have more images than neighbours, and not all images",
+                    got=size,
+                    allowed=f"{n_neighbors + 1} to {n_images - 1}",
+                )
 
+        def replicate(number: int) -> list[ArrayLike]:
+            order = np.random.default_rng([seed, number]).permutation(n_images)
+            batches = [np.sort(order[:size]) for size in sizes]
+            return [statistic(_thinned(keys, table, b, n_neighbors), b) for b in batches]
 
-def _standard_errors(batches: NDArray[np.float64], n_images: int) -> NDArray[np.float64]:
-    """The standard error of a measure on all images from batches of `error_size` (B, ...)."""
-    size = error_size(n_images)
-    return batches.std(axis=0, ddof=1) * math.sqrt(size / (n_images - size))
+        report = on_progress or (lambda *_: None)
+        report("batches", 0, n_replicates)
+        values = []
+        with ThreadPoolExecutor(n_threads()) as threads:
+            for value in threads.map(replicate, range(n_replicates)):
+                values.append(value)
+                report("batches", len(values), n_replicates)
+        return np.array(values, dtype=np.float64)
 
+    def interval(self, estimate: float, batches: NDArray[np.float64]) -> Interval:
+        """A fraction with its 95 % interval from batches of `error_size` (B,)."""
+        error = Z_95 * float(self._standard_errors(batches))
+        return Interval(estimate, max(0.0, estimate - error), min(1.0, estimate + error))
 
-def interval_of(estimate: float, batches: NDArray[np.float64], n_images: int) -> Interval:
-    """A fraction with its 95 % interval from batches of `error_size` (B,)."""
-    error = Z_95 * float(_standard_errors(batches, n_images))
-    return Interval(estimate, max(0.0, estimate - error), min(1.0, estimate + error))
+    def radii(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Radii (S,) that hold for all S measures at once in 95 of 100 batches, from (B, S).
+
+        Each is a multiple of its own standard error. The multiple is the 95 % quantile of the
+        largest standardised deviation over the measures, which vary together, so it is below
+        Bonferroni's.
+        """
+        deviations = np.abs(batches - batches.mean(axis=0))
+        spread = batches.std(axis=0, ddof=1)
+        scaled = np.divide(deviations, spread, out=np.zeros_like(deviations), where=spread > 0)
+        largest = np.quantile(scaled.max(axis=1, initial=0.0), 0.95)
+        return largest * self._standard_errors(batches)
+
+    def _standard_errors(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The standard error of a measure on all images from batches of `error_size` (B, ...)."""
+        scale = math.sqrt(self.error_size / (self.n_images - self.error_size))
+        return batches.std(axis=0, ddof=1) * scale
 
 
 def central(values: NDArray[np.float64]) -> Interval:
@@ -141,14 +161,20 @@ def central(values: NDArray[np.float64]) -> Interval:
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def simultaneous_radii(batches: NDArray[np.float64], n_images: int) -> NDArray[np.float64]:
-    """Radii (S,) that hold for all S measures at once in 95 of 100 batches, from (B, S).
+def _thinned(keys: Float, table: Int, chosen: Int, n_neighbors: int) -> Int:
+    """The neighbour table (m, k) of a subsample, from that of all points; exactly.
 
-    Each is a multiple of its own standard error. The multiple is the 95 % quantile of the largest
-    standardised deviation over the measures, which vary together, so it is below Bonferroni's.
+    `chosen` (m,) are ascending points, and the answer counts in positions among them. A point's
+    neighbours among the chosen are in its list in the same order; where `table` is too short
+    for that, similarities within the subsample are computed.
     """
-    errors = _standard_errors(batches, n_images)
-    deviations = np.abs(batches - batches.mean(axis=0))
-    spread = batches.std(axis=0, ddof=1)
-    standardised = np.divide(deviations, spread, out=np.zeros_like(deviations), where=spread > 0)
-    return np.quantile(standardised.max(axis=1, initial=0.0), 0.95) * errors
+    from marc.spaces._nearest import thin
+
+    position = np.full(len(table), -1, dtype=np.int32)
+    position[chosen] = np.arange(len(chosen))
+    result = np.empty((len(chosen), n_neighbors), dtype=np.int32)
+    thin(table, position, chosen, result)
+    short = np.flatnonzero(result[:, 0] < 0)
+    if len(short):
+        result[short] = nearest(keys[chosen], short, n_neighbors)
+    return result

@@ -20,14 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_integers, integer
 from marc.scores import Float, Int, unit
-from marc.spaces.calibration import (
-    REPLICATES,
-    calibrate,
-    check_replicates,
-    error_size,
-    interval_of,
-    table_width,
-)
+from marc.spaces.calibration import Calibration
 from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
 from marc.spaces.neighbors import (
     as_table,
@@ -167,7 +160,7 @@ def measure(
     space: str,
     n_neighbors: Sequence[int] = (5, 10),
     *,
-    n_replicates: int = REPLICATES,
+    n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
     table: ArrayLike | None = None,
     on_progress: OnProgress | None = None,
@@ -189,7 +182,8 @@ def measure(
     kappas = check_kappas(n_neighbors, len(keys))
     if table is None:
         # intervals need a wider table than the measures themselves
-        width = table_width(len(keys), kappas[-1]) if check_replicates(n_replicates) else kappas[-1]
+        spread = Calibration.check_replicates(n_replicates)
+        width = Calibration(len(keys), kappas[-1]).table_width() if spread else kappas[-1]
         whole, recall = wide_table(keys, width, on_progress)
     else:
         whole, recall = known_table(keys, kappas[-1], table)
@@ -224,7 +218,7 @@ def geometry_of(
     spaces: Sequence[str] | None = None,
     *,
     n_neighbors: Sequence[int] = (5, 10),
-    n_replicates: int = REPLICATES,
+    n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
 ) -> dict[str, Geometry]:
     """Measure several spaces of a stream, as `marc geometry` does; see `measure`.
@@ -291,18 +285,15 @@ def _intervals(
         return [[each[:, :kappa].mean() for kappa in kappas] for each in agree]
 
     estimates = purities(table[:, : kappas[-1]], np.arange(len(keys)))
-    size = error_size(len(keys))
+    calibration = Calibration(len(keys), kappas[-1])
+    size = calibration.error_size
     if n_replicates == 0 or size <= kappas[-1]:
         nan = float("nan")
         return [[Interval(float(value), nan, nan) for value in row] for row in estimates]
-    batches = calibrate(
-        keys, table, purities, kappas[-1], (size,), n_replicates, seed, on_progress
-    )[:, 0]
+    of_sizes = calibration.measure(keys, table, purities, (size,), n_replicates, seed, on_progress)
+    batches = of_sizes[:, 0]
     return [
-        [
-            interval_of(float(value), batches[:, kind, index], len(keys))
-            for index, value in enumerate(row)
-        ]
+        [calibration.interval(float(value), batches[:, kind, i]) for i, value in enumerate(row)]
         for kind, row in enumerate(estimates)
     ]
 

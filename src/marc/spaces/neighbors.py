@@ -168,25 +168,6 @@ def _fill(
     list(threads.map(rank, strips))
 
 
-def thinned(keys: _Keys, table: Int, chosen: Int, n_neighbors: int) -> _Table:
-    """The neighbour table (m, k) of a subsample, from that of all points; exactly.
-
-    `chosen` (m,) are ascending points, and the answer counts in positions among them. A point's
-    neighbours among the chosen are in its list in the same order; where `table` is too short
-    for that, similarities within the subsample are computed.
-    """
-    from marc.spaces._nearest import thin
-
-    position = np.full(len(table), -1, dtype=np.int32)
-    position[chosen] = np.arange(len(chosen))
-    result = np.empty((len(chosen), n_neighbors), dtype=np.int32)
-    thin(table, position, chosen, result)
-    short = np.flatnonzero(result[:, 0] < 0)
-    if len(short):
-        result[short] = nearest(keys[chosen], short, n_neighbors)
-    return result
-
-
 class _Measured(NamedTuple):
     """A table, and the fraction of the true neighbours that is in it."""
 

@@ -14,23 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, one_of
 from marc.scores import Int
-from marc.spaces.calibration import (
-    REPLICATES,
-    SIZES,
-    calibrate,
-    central,
-    error_size,
-    simultaneous_radii,
-    table_width,
-    usable_sizes,
-)
+from marc.spaces.calibration import Calibration, central
 from marc.spaces.geometry import agreement, antihub_fraction, chance, pseudo_labels
 from marc.spaces.neighbors import count_duplicates, wide_table
 from marc.stats import Interval, spearman
@@ -39,11 +30,6 @@ from marc.types import OnProgress, Shown
 
 _FEWEST = 4  # images for each neighbour: with fewer, batches of all spaces look alike
 
-TESTS = ("radii", "paired")
-TEST = "paired"
-"""The test of a lead unless another is asked for; docs/results/leads.md compares them."""
-HINTED_NEIGHBORS = 10
-"""The kappa for which `_capacity_hint` holds."""
 _Draws = Mapping[int, NDArray[np.float64]]
 """A measure on calibration batches, by their size: (replicates, spaces), higher is better."""
 
@@ -51,6 +37,9 @@ _Draws = Mapping[int, NDArray[np.float64]]
 @dataclass(frozen=True)
 class Candidate:
     """One space of a ranking."""
+
+    HINTED_NEIGHBORS: ClassVar[int] = 10
+    """The kappa for which `capacity_hint` holds."""
 
     space: str
     pseudo_purity: float
@@ -74,6 +63,9 @@ class Candidate:
 @dataclass(frozen=True, repr=False)
 class Selection(Shown):
     """A ranking of spaces by pseudo-purity, and whether its leader is certain."""
+
+    TESTS: ClassVar[tuple[str, ...]] = ("paired", "radii")
+    """Tests of a lead, the default first; docs/results/leads.md compares them."""
 
     ranking: tuple[Candidate, ...]
     """Best first; equal ones in the order of the stream's spaces."""
@@ -106,8 +98,9 @@ class Selection(Shown):
 
         Their intervals hold together in 95 of 100 cases.
         """
-        batches = self.draws[error_size(self.n_images)]
-        radii = simultaneous_radii(batches[:, :1] - batches[:, 1:], self.n_images)
+        calibration = Calibration(self.n_images, self.n_neighbors)
+        batches = self.draws[calibration.error_size]
+        radii = calibration.radii(batches[:, :1] - batches[:, 1:])
         return {
             other.space: Interval(lead, lead - float(radius), lead + float(radius))
             for other, radius in zip(self.ranking[1:], radii, strict=True)
@@ -119,9 +112,7 @@ class Selection(Shown):
         if self.test == "paired":
             return self.leads[other.space].low > 0
         leader = self.ranking[0]
-        return lead_is_resolved(
-            leader.pseudo_purity - other.pseudo_purity, leader.radius, other.radius
-        )
+        return leader.pseudo_purity - other.pseudo_purity > leader.radius + other.radius
 
     @property
     def agreement(self) -> dict[int, float]:
@@ -157,11 +148,6 @@ class Selection(Shown):
 
     def __str__(self) -> str:
         return self.space or f"too close to call: {', '.join(self.tied)}"
-
-
-def lead_is_resolved(lead: float, *radii: float) -> bool:
-    """The paper's test of a lead: above the sum of both radii, if both are known numbers."""
-    return lead > sum(radii)
 
 
 def _capacity_hint(antihubs: float) -> tuple[int, int]:
@@ -219,7 +205,7 @@ def _gains_of(gains: Mapping[str, float], spaces: Sequence[str]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Measured:
+class _Measured:
     """Pseudo-purity of one space, on all images and on batches."""
 
     space: str
@@ -232,7 +218,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class SelectionJob:
+class _SelectionJob:
     """A selection that was checked; it holds no labels. Each space is one piece of work."""
 
     features: Features
@@ -248,35 +234,37 @@ class SelectionJob:
         """T."""
         return len(self.pseudo_labels)
 
-    def space(self, space: str, on_progress: OnProgress | None = None) -> Measured:
+    @property
+    def _calibration(self) -> Calibration:
+        return Calibration(self.n_images, self.n_neighbors)
+
+    def space(self, space: str, on_progress: OnProgress | None = None) -> _Measured:
         """Measure one space."""
         keys = self.features.keys(space)
-        width = table_width(self.n_images, self.n_neighbors, self.sizes)
-        table, recall = wide_table(keys, width, on_progress)
+        table, recall = wide_table(keys, self._calibration.table_width(self.sizes), on_progress)
         near = table[:, : self.n_neighbors]
 
         def pseudo_purity(part: Int, chosen: Int) -> float:
             return float(agreement(part, self.pseudo_labels[chosen]).mean())
 
-        return Measured(
+        return _Measured(
             space=space,
             pseudo_purity=pseudo_purity(near, np.arange(self.n_images)),
             antihub_fraction=antihub_fraction(None, self.n_neighbors, table=near),
             recall=recall,
             n_duplicates=count_duplicates(keys),
-            draws=calibrate(
-                *(keys, table, pseudo_purity, self.n_neighbors),
-                *(self.sizes, self.n_replicates, self.seed, on_progress),
+            draws=self._calibration.measure(
+                keys, table, pseudo_purity, self.sizes, self.n_replicates, self.seed, on_progress
             ),
         )
 
-    def result(self, measured: Sequence[Measured], test: str = TEST) -> Selection:
+    def result(self, measured: Sequence[_Measured], test: str = Selection.TESTS[0]) -> Selection:
         """Rank the spaces that are measured."""
-        one_of("test of a lead", test, TESTS)
+        one_of("test of a lead", test, Selection.TESTS)
         ranked = sorted(measured, key=lambda each: -each.pseudo_purity)  # stable
         by_size = np.stack([each.draws for each in ranked]).T  # (sizes, replicates, spaces)
         draws = dict(zip(self.sizes, by_size, strict=True))
-        radii = simultaneous_radii(draws[error_size(self.n_images)], self.n_images)
+        radii = self._calibration.radii(draws[self._calibration.error_size])
         return Selection(
             ranking=tuple(
                 Candidate(
@@ -303,10 +291,10 @@ def plan_selection(
     stream: Stream,
     spaces: Sequence[str] | None = None,
     n_neighbors: int = 10,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
+    sizes: Sequence[int] = Calibration.SIZES,
+    n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
-) -> SelectionJob:
+) -> _SelectionJob:
     """Check all settings of a selection; nothing is computed yet."""
     names = stream.spaces if spaces is None else tuple(spaces)
     if not names or len(set(names)) < len(names):
@@ -321,12 +309,13 @@ def plan_selection(
             allowed=f"{_FEWEST * n_neighbors} images or more",
             hint=f"{n_images // _FEWEST} neighbours or fewer" if n_images >= _FEWEST else None,
         )
-    return SelectionJob(
+    calibration = Calibration(n_images, n_neighbors)
+    return _SelectionJob(
         features=stream.features,
         pseudo_labels=pseudo_labels(stream),
         spaces=names,
         n_neighbors=n_neighbors,
-        sizes=tuple(usable_sizes([error_size(n_images), *sizes], n_neighbors, n_images)),
+        sizes=tuple(calibration.usable_sizes([calibration.error_size, *sizes])),
         n_replicates=integer("n_replicates", n_replicates, 2),
         seed=integer("seed", seed, 0),
     )
@@ -337,10 +326,10 @@ def select(
     spaces: Sequence[str] | None = None,
     *,
     n_neighbors: int = 10,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
+    sizes: Sequence[int] = Calibration.SIZES,
+    n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
-    test: str = TEST,
+    test: str = Selection.TESTS[0],
 ) -> Selection:
     """Rank the spaces of a stream by pseudo-purity, without labels.
 
@@ -361,13 +350,3 @@ def select(
     """
     job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
     return job.result([job.space(name) for name in job.spaces], test)
-
-
-def own_spaces(features: Features, spaces: Sequence[str]) -> tuple[str, ...]:
-    """Those that are the predictor's own features, by name or by content, transformed or not."""
-
-    def is_own(space: str) -> bool:
-        name = space.partition("+")[0]
-        return name == "predictor" or np.array_equal(features.spaces[name], features.clip_keys)
-
-    return tuple(space for space in spaces if is_own(space))

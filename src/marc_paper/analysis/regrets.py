@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, one_of
 from marc.replay.sweep import Sweep
 from marc.scores import Int
-from marc.spaces.calibration import REPLICATES, SIZES, calibrate, table_width, usable_sizes
+from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, agreement, antihub_fraction, hub_skewness, pseudo_labels
 from marc.spaces.neighbors import check_kappas, wide_table
 from marc.spaces.selection import rank_correlation, zero_regret
@@ -171,8 +171,8 @@ def batch_regret(
     gains: Sweep | Mapping[str, float],
     rules: Sequence[str] = ("purity@10", "antihub_fraction@10"),
     *,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
+    sizes: Sequence[int] = Calibration.SIZES,
+    n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
 ) -> dict[str, BatchRegret]:
     """Judge rules on small batches of a stream, with the gains of its spaces held fixed.
@@ -263,14 +263,15 @@ def batch_values(
     spaces: Sequence[str],
     rules: Sequence[str],
     *,
-    sizes: Sequence[int] = SIZES,
-    n_replicates: int = REPLICATES,
+    sizes: Sequence[int] = Calibration.SIZES,
+    n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
 ) -> BatchValues:
     """Measure rules on small batches of a stream; arguments as in `batch_regret`."""
     n_images = len(stream.features.ids)
     kappa = check_kappas([parse_rule(rule)[1] for rule in rules], n_images)[-1]
-    usable = usable_sizes(sizes, kappa, n_images)
+    calibration = Calibration(n_images, kappa)
+    usable = calibration.usable_sizes(sizes)
     if not usable or not spaces:
         raise MarcError(
             "a rule is judged on batches of a stream, over its spaces",
@@ -281,9 +282,9 @@ def batch_values(
     on_all, on_batches = [], []
     for space in spaces:
         keys = stream.features.keys(space)
-        table = wide_table(keys, table_width(n_images, kappa, usable)).table
+        table = wide_table(keys, calibration.table_width(usable)).table
         on_all.append(measure(table, np.arange(n_images)))
-        on_batches.append(calibrate(keys, table, measure, kappa, usable, n_replicates, seed))
+        on_batches.append(calibration.measure(keys, table, measure, usable, n_replicates, seed))
     return BatchValues(
         tuple(spaces), tuple(rules), tuple(usable), np.array(on_all), np.array(on_batches)
     )

@@ -9,7 +9,6 @@ import numpy as np
 
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
-from marc.spaces.selection import lead_is_resolved
 from marc.stats import Interval
 from marc_paper.analysis.regrets import BatchValues
 from marc_paper.study.artifacts import Estimate
@@ -60,8 +59,7 @@ def _rivals(values: Mapping[str, Interval]) -> list[str]:
     return [
         space
         for space, value in values.items()
-        if space != leader
-        and not lead_is_resolved(first.estimate - value.estimate, _radius(first), _radius(value))
+        if space != leader and not first.estimate - value.estimate > _radius(first) + _radius(value)
     ]
 
 

@@ -19,7 +19,7 @@ from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS
 from marc.replay.lifetimes import check_capacities
 from marc.replay.weights import check_weights
-from marc.spaces.calibration import REPLICATES, SIZES
+from marc.spaces.calibration import Calibration
 from marc.types import CAPACITIES, WEIGHTS
 
 _GROUPS = {
@@ -103,8 +103,8 @@ class _Seeds:
 class Draws:
     """How often something is drawn again for an interval."""
 
-    batches: int = REPLICATES
-    sizes: tuple[int, ...] = SIZES
+    batches: int = Calibration.REPLICATES
+    sizes: tuple[int, ...] = Calibration.SIZES
     """Images of a calibration batch."""
     bootstraps: int = 2000
 

@@ -19,10 +19,10 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 
 from marc.files import Arrays, versions
-from marc.replay.sweep import Sweep, SweepJob, plan_sweep
+from marc.replay.sweep import Sweep, SweepJob
 from marc.results.run_plan import RunPlan
 from marc.scores import Int
-from marc.spaces.calibration import usable_sizes
+from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, Hub, Measures, measure
 from marc.stats import Interval
 from marc.stream import Stream
@@ -214,7 +214,7 @@ class Work:
     def _draw(self, name: str, space: str) -> Arrays:
         draws, stream = self.plan.draws, self.stream(name)
         widest = max(parse_rule(rule)[1] for rule in _RULES)
-        usable = usable_sizes(draws.sizes, widest, len(stream))
+        usable = Calibration(len(stream), widest).usable_sizes(draws.sizes)
         return batch_values(
             *(stream, [space], _RULES),
             sizes=usable or [len(stream) // 2],  # a small stream has batches of half of it
@@ -224,7 +224,7 @@ class Work:
 
     def _plan_sweep(self, name: str, views: int, settings: tuple[tuple[str, Any], ...]) -> SweepJob:
         grids = self.plan.grids
-        return plan_sweep(
+        return SweepJob.plan(
             self.stream(name, views),
             grids.capacities,
             grids.weights,

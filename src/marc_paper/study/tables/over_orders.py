@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import one_of
-from marc.peers.cards import PLAIN_IMAGE, MethodCard
+from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.stats import paired_difference
 from marc.types import Answers
@@ -144,7 +144,7 @@ def views_of(plan: Plan, stream: str, method: str) -> int:
 
     COSMIC has a view budget of its own in a plan.
     """
-    if card_of(method).views == PLAIN_IMAGE:
+    if card_of(method).views == MethodCard.views:
         return 1
     fewest = _FEWEST_VIEWS.get(method, 1)
     few = plan.graph_views if method == "cosmic" else plan.few_views

@@ -33,10 +33,9 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.loop import iter_steps
+from marc.loop import AnyMethod, iter_steps
 from marc.peers.registry import create_method
 from marc.scores import score_views
-from marc.types import AnyMethod
 from marc_paper.study.plan import Plan, Timing
 from marc_paper.study.tables.over_orders import marc_settings, peer_settings, views_of
 from marc_paper.study.work import Work
