@@ -15,7 +15,7 @@ from marc.cli._options import open_stream
 from marc.cli.select import choose, show
 from marc.errors import MarcError
 from marc.files import read_json
-from marc.results.folder import CONFIG, describe, read_result
+from marc.results.folder import Folder, Stored
 from marc.spaces.calibration import REPLICATES
 from marc.spaces.selection import Selection
 from marc.stream import Stream
@@ -120,9 +120,9 @@ def _make_folder(folder: Path) -> Path:
 
 def _is_stale(run: Path, pictures: Stream, space: str) -> bool:
     """Whether a demo of other pictures, other encoders or another choice has left this run."""
-    if not (run / CONFIG).is_file():
+    if not (run / Folder.CONFIG).is_file():
         return False
-    config, now = read_json(run / CONFIG), describe("run", "", pictures)
+    config, now = read_json(run / Folder.CONFIG), Folder.describe("run", "", pictures)
     space_then = config.get("method", {}).get("space")
     return config.get("fingerprint") != now["fingerprint"] or space_then != space
 
@@ -164,7 +164,7 @@ class _Steps:
 
 def _conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
     """The gain with its interval and its baseline, and where to look."""
-    config, metrics = read_result(folder / "first", "run")
+    config, metrics = Stored.numbers(folder / "first", "run")
     method = config["method"]
     console.heading(
         f"\nWithout memory {console.percent(metrics['base_accuracy'])} %, with a memory read in "

@@ -12,7 +12,7 @@ from marc.cli import console
 from marc.errors import MarcError
 from marc.results.compare import Change, Comparison
 from marc.results.compare import compare as compare_runs
-from marc.results.folder import CONFIG
+from marc.results.folder import Folder
 from marc.types import order_name
 
 _FEW = 3  # so many comparisons are also shown order by order without being asked
@@ -60,7 +60,7 @@ def compare(
 def _finished(runs: list[Path]) -> list[Path]:
     """The runs, less what a glob gave of unfinished ones where enough others are left."""
     for path in runs:
-        if not (path / CONFIG).exists() and any(path.glob(f"*/{CONFIG}")):
+        if not (path / Folder.CONFIG).exists() and any(path.glob(f"*/{Folder.CONFIG}")):
             raise MarcError(
                 "this folder holds several runs", got=path, hint=f"marc compare {path}/*"
             )

@@ -11,7 +11,7 @@ import typer
 from marc.cli import console
 from marc.cli._options import check_spaces, open_stream
 from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_error
-from marc.results.folder import describe
+from marc.results.folder import Folder
 from marc.spaces.calibration import REPLICATES, check_replicates
 from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
 from marc.spaces.neighbors import check_kappas
@@ -49,7 +49,7 @@ def geometry(
     measured = for_each(spaces, len(stream), work)
     if json:
         data = {
-            **describe("geometry", source, stream),
+            **Folder.describe("geometry", source, stream),
             "n_replicates": replicates,
             "chance": _chances(plain),
             "spaces": {each.space: _as_data(each, stream) for each in measured},

@@ -16,7 +16,7 @@ from marc.cli.compare import show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.results.compare import compare
-from marc.results.folder import CONFIG, Folder, read_result, read_stored
+from marc.results.folder import Folder, Stored
 from marc.results.run_plan import AllMethods, RunPlan, Watch, only_space
 from marc.stats import mcnemar_log10
 from marc.stream import Stream
@@ -97,7 +97,7 @@ def run(
     if not folder.done:
         with _watching() as watch:
             plan.write(folder, watch)
-    stored = read_stored(path, "run")
+    stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
         console.as_json({"folder": str(path), **result})
@@ -232,7 +232,7 @@ def _changed(metrics: dict[str, Any]) -> str:
 
 def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json: bool) -> None:
     """Run what can be run, each into a folder of its own, and say why for the rest."""
-    if (path / CONFIG).exists():
+    if (path / Folder.CONFIG).exists():
         raise MarcError(
             "this folder is one result, not a place for several", got=path, hint="-o ANOTHER"
         )
@@ -248,7 +248,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
     labelled = every.stream.row_labels is not None
     comparison = compare(*done) if labelled and len(done) > 1 else None
     if json:
-        runs = {each.name: read_result(each, "run")[1] for each in done}
+        runs = {each.name: Stored.numbers(each, "run")[1] for each in done}
         result = {"folder": str(path), "runs": runs, "left_out": refused, "failed": failed}
         if comparison is not None:
             result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
@@ -257,7 +257,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         if comparison is not None:
             show_runs(comparison)
         for each in [] if labelled else done:
-            changed = _changed(read_result(each, "run")[1])
+            changed = _changed(Stored.numbers(each, "run")[1])
             console.say(f"{each.name}: {changed} % of its answers differ from those without memory")
         _show_shared(every, [each.name for each in done])
         again = f"; compare again: marc compare {path}/*" if labelled else ""

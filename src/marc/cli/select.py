@@ -14,7 +14,7 @@ from marc.cli import console
 from marc.cli._options import check_spaces, open_stream
 from marc.cli._spaces import IMAGES, for_each, note_neighbors, sample, with_error
 from marc.errors import one_of
-from marc.results.folder import describe
+from marc.results.folder import Folder
 from marc.results.sweep import load_sweep
 from marc.spaces.calibration import REPLICATES, error_size
 from marc.spaces.selection import (
@@ -62,7 +62,7 @@ def select(
     selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
     if json:
         data = _as_data(stream, selection, settings_from, settings)
-        console.as_json({**describe("select", source, stream), **data})
+        console.as_json({**Folder.describe("select", source, stream), **data})
         return
     show(stream, selection, settings_from, settings)
     if selection.space is not None:

@@ -14,7 +14,7 @@ from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
-from marc.results.folder import Folder, read_stored
+from marc.results.folder import Folder, Stored
 from marc.results.sweep import envelope, load_sweep, sweep_config, sweep_into, sweep_of
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
@@ -61,7 +61,7 @@ def sweep(
     if not folder.done:
         with console.progress() as bar:
             sweep_into(folder, job, console.reporter(bar))
-    stored = read_stored(path, "sweep")
+    stored = Stored.read(path, "sweep")
     result, metrics = sweep_of(stored), stored.metrics
     scores = _summarise(result, sources)
     # a folder of an older version has no intervals

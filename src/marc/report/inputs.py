@@ -19,7 +19,7 @@ from marc.files import flatten, read_json, versions
 from marc.method import MARC
 from marc.replay.sweep import Sweep
 from marc.report.text import count
-from marc.results.folder import CONFIG, Stored, read_stored
+from marc.results.folder import Folder, Stored
 from marc.sources import draws_views, load_stream
 from marc.stream import Stream
 from marc.types import Trajectory
@@ -141,7 +141,7 @@ def read_inputs(folders: Sequence[Path]) -> Inputs:
 
 def _read_folder(path: Path) -> Stored:
     """A finished run or sweep."""
-    kind = read_json(path / CONFIG).get("kind") if (path / CONFIG).is_file() else None
+    kind = read_json(path / Folder.CONFIG).get("kind") if (path / Folder.CONFIG).is_file() else None
     if kind not in _KINDS:
         raise MarcError(
             "there is no finished run or sweep here",
@@ -149,7 +149,7 @@ def _read_folder(path: Path) -> Stored:
             allowed="a folder that marc run or marc sweep wrote",
             hint=f"ls {path.parent}",
         )
-    return read_stored(path, kind)
+    return Stored.read(path, kind)
 
 
 def _check_method(run: Stored) -> None:

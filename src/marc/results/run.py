@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 from marc.files import Arrays
 from marc.peers.registry import METHODS
-from marc.results.folder import Folder, Stored, describe, read_stored
+from marc.results.folder import Folder, Stored
 from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference
 from marc.stream import Stream, digest
 from marc.types import Run, Trajectory
@@ -62,7 +62,7 @@ def run_config(
     card = METHODS.get(method["method"])
     sees_stream = card is not None and card.sees == "stream"
     return {
-        **describe("run", stream.source or stream.name, stream),
+        **Folder.describe("run", stream.source or stream.name, stream),
         "method": {name: value for name, value in method.items() if name != "seed"},
         "seeds": list(orders),
         "selection": "oracle" if oracle else "fixed",
@@ -111,7 +111,7 @@ def load_run(path: str | Path) -> list[Run]:
     A folder holds no logits and no memories, and of a method that is not known here not what its
     trajectory varies with; seconds are not a number where no time was taken.
     """
-    stored = read_stored(Path(path), "run")
+    stored = Stored.read(Path(path), "run")
     arrays, seeds = stored.arrays, stored.config["seeds"]
     card = METHODS.get(stored.config["method"]["method"])
     settings = {name: v for name, v in stored.config["method"].items() if name != "method"}
@@ -141,7 +141,7 @@ def load_run(path: str | Path) -> list[Run]:
 def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
     """A run folder, or runs as such a folder would hold them, less what only a stream knows."""
     if isinstance(run, str | Path):
-        return read_stored(Path(run), "run")
+        return Stored.read(Path(run), "run")
     runs = _of_one_method(run)
     answers, chosen = runs[0].by_image(), tuple(runs[0].chosen)
     rows = np.arange(len(answers.order))

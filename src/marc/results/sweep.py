@@ -10,7 +10,7 @@ import numpy as np
 
 from marc.errors import MarcError
 from marc.replay.sweep import Sweep, SweepJob
-from marc.results.folder import Folder, Stored, describe, read_stored
+from marc.results.folder import Folder, Stored
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.types import OnProgress
@@ -47,7 +47,7 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
 
 def load_sweep(path: str | Path) -> Sweep:
     """The sweep of a finished folder."""
-    return sweep_of(read_stored(Path(path), "sweep"))
+    return sweep_of(Stored.read(Path(path), "sweep"))
 
 
 def sweep_of(stored: Stored) -> Sweep:
@@ -70,7 +70,7 @@ def sweep_of(stored: Stored) -> Sweep:
 def sweep_config(sweep: Sweep | SweepJob, spaces: Sequence[str], stream: Stream) -> dict[str, Any]:
     """Everything that decides the result, as data."""
     return {
-        **describe("sweep", stream.source or stream.name, stream),
+        **Folder.describe("sweep", stream.source or stream.name, stream),
         "images": sorted(stream.features.images),
         "spaces": list(spaces),
         "capacities": list(sweep.capacities),
