@@ -15,9 +15,10 @@ from marc.cli._options import IN_ORDER, check_seeds, open_stream
 from marc.cli.compare import show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
+from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
-from marc.results.run_plan import AllMethods, RunPlan, Watch, only_space
+from marc.results.run import RunPlan
 from marc.stats import mcnemar_log10
 from marc.stream import Stream
 from marc.transforms import resolve
@@ -82,7 +83,7 @@ def run(
         return
     method = METHODS.resolve(method)
     if space is None and "space" in METHODS[method].needs:
-        settings["space"] = only_space(stream)
+        settings["space"] = RunPlan.only_space(stream)
     settings |= _parse_settings(option)
     plan = RunPlan(stream, orders, method, settings, published, oracle)
     config = plan.config()
@@ -134,7 +135,7 @@ def _number_or_text(text: str) -> int | float | str:
 
 
 @contextmanager
-def _watching() -> Iterator[Watch]:
+def _watching() -> Iterator[RunPlan.Watch]:
     """A progress bar for each order, with running accuracy and gain where labels are known."""
     with console.progress() as bar:
         task = bar.add_task("", visible=False, note="")

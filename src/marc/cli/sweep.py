@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
-from marc.replay.sweep import Score, Sweep, SweepJob, check_sources, plan_sweep
+from marc.replay.sweep import Score, Sweep, check_sources, plan_sweep
 from marc.results.folder import Folder, Stored
-from marc.results.sweep import envelope, load_sweep, sweep_config, sweep_into, sweep_of
+from marc.results.sweep import SweepPlan, envelope, load_sweep
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
@@ -48,21 +47,22 @@ def sweep(
     stream = open_stream(source, views)
     orders, chosen = check_seeds(seed, in_order=in_order), POLICIES.resolve(policy)
     job = plan_sweep(stream, capacity, weight, orders, chosen)
-    config = sweep_config(job, check_spaces(stream, space), stream)
+    plan = SweepPlan(job, check_spaces(stream, space))
+    config = plan.config()
     sources = [load_sweep(path) for path in held_out]
     if sources:
         images = stream.features.images
         check_sources(sources, images, job.capacities, job.weights, config["spaces"])
-    path = Path(output or _default_folder(job, config))
+    path = Path(output or plan.default_folder())
     if dry_run:
         _show_estimate(path, stream, config)
         return
     folder = Folder.open(path, config, force=force)
     if not folder.done:
         with console.progress() as bar:
-            sweep_into(folder, job, console.reporter(bar))
+            plan.write(folder, console.reporter(bar))
     stored = Stored.read(path, "sweep")
-    result, metrics = sweep_of(stored), stored.metrics
+    result, metrics = load_sweep(stored), stored.metrics
     scores = _summarise(result, sources)
     # a folder of an older version has no intervals
     oracles = metrics.get("envelope") or envelope(result)
@@ -77,21 +77,6 @@ def sweep(
         for note in _notes(scores, config, oracles["n_replicates"]):
             console.say(note)
         console.say(f"{'already there' if folder.done else 'written'}: {path}")
-
-
-def _default_folder(job: SweepJob, config: dict[str, Any]) -> str:
-    """The stream's name, with a digest of the settings where they are not the usual ones."""
-    stream = job.stream
-    usual = {
-        "spaces": list(stream.spaces),
-        "capacities": list(CAPACITIES),
-        "weights": list(WEIGHTS),
-        "seeds": [0, 1, 2],
-        "settings": plan_sweep(stream).settings,
-    }
-    chosen = {name: config[name] for name in usual}
-    digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
-    return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
 def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from marc.replay.lifetimes import History
 from marc.replay.replay import admit
 from marc.replay.sweep import SETTINGS, Score, Sweep, plan_sweep
 from marc.report.inputs import Inputs
-from marc.results.sweep import sweep_of
+from marc.results.sweep import load_sweep
 from marc.scores import Int, fuse
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory
@@ -249,7 +249,7 @@ def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:
     """
     if inputs.sweep_folder is not None:
         # a page tells one story: the orders of the run, where there is a run
-        return sweep_of(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
+        return load_sweep(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
     method, stream = inputs.run_method(), inputs.stream
     assert inputs.run is not None
     assert method is not None
