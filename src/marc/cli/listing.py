@@ -151,7 +151,7 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
     if json:
         console.as_json({card: dataclasses.asdict(prompts)})
         return
-    console.heading(f"{card}, version {prompts.version}: {prompts.summary}")
+    console.say(f"{card}, version {prompts.version}: {prompts.summary}", bold=True)
     console.say("\n".join(prompts.templates))
 
 
@@ -180,7 +180,7 @@ def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable
 
 def _show_card(card: MethodCard) -> None:
     """Everything about one method."""
-    console.heading(f"{card.name}: {card.summary}")
+    console.say(f"{card.name}: {card.summary}", bold=True)
     lines = {
         "paper": card.paper,
         "order": _order(card),

@@ -54,7 +54,7 @@ def report(
         )
         return
     if written.story is not None:
-        console.heading(written.story.title)
+        console.say(written.story.title, bold=True)
         console.say(written.story.text)
     for path in written.figures:
         console.say(f"figure: {path}")

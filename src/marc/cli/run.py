@@ -11,7 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import IN_ORDER, check_seeds, open_stream
+from marc.cli._options import check_seeds, open_stream
 from marc.cli.compare import show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
@@ -40,7 +40,9 @@ def run(
     policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
-    in_order: bool = IN_ORDER,
+    in_order: bool = typer.Option(
+        False, "--in-order", help="The stored order alone, instead of --seed."
+    ),
     option: list[str] = typer.Option(
         [], "--set", help="Any other setting: --set gamma=1.0; of all methods also tda.alpha=1."
     ),

@@ -11,7 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
+from marc.cli._options import check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, check_sources, plan_sweep
 from marc.results.folder import Folder, Stored
 from marc.results.sweep import SweepPlan, envelope, load_sweep
@@ -27,7 +27,9 @@ def sweep(
     capacity: list[int] = typer.Option(list(CAPACITIES), help="Capacities, ascending."),
     weight: list[float] = typer.Option(list(WEIGHTS), help="Grid of weights, ascending."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
-    in_order: bool = IN_ORDER,
+    in_order: bool = typer.Option(
+        False, "--in-order", help="The stored order alone, instead of --seed."
+    ),
     policy: str = typer.Option("entropy", help="Admission policy."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     held_out: list[str] = typer.Option(
@@ -60,7 +62,7 @@ def sweep(
     folder = Folder.open(path, config, force=force)
     if not folder.done:
         with console.progress() as bar:
-            plan.write(folder, console.reporter(bar))
+            plan.write(folder, bar.report)
     stored = Stored.read(path, "sweep")
     result, metrics = load_sweep(stored), stored.metrics
     scores = _summarise(result, sources)
