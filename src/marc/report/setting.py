@@ -60,6 +60,31 @@ class Subject:
     trajectory: Trajectory
     """What the memory was offered in the first order."""
 
+    @classmethod
+    def of(cls, inputs: Inputs, against: str | None, progress: _Progress) -> Subject:
+        """Decide the setting and the two spaces, and compute what the folders do not hold."""
+        if against is not None:
+            inputs.stream.features.dim(
+                against
+            )  # refuse an unknown name before anything is computed
+        sweep = _sweep_around(inputs, progress)
+        geometry = {}
+        for space in _compared_spaces(inputs, sweep, against):
+            progress(f"neighbours in {space}")
+            geometry[space] = _neighborhoods(inputs.stream, space)
+        method = _method_of(inputs, sweep, geometry)
+        seeds = tuple(inputs.folders[0].config["seeds"])
+        return cls(
+            inputs=inputs,
+            method=method,
+            seeds=seeds,
+            selection=inputs.folders[0].metrics["selection"],
+            sweep=sweep,
+            geometry=geometry,
+            against=_space_beside(method.space, against, geometry),
+            trajectory=_trajectory_of(inputs, method, seeds[0]),
+        )
+
     @property
     def weight(self) -> float:
         """W of the setting."""
@@ -216,29 +241,6 @@ def _answer_all(
 
     read_all(KernelValues(keys, method.alpha, method.beta), [history], answer)
     return _Answers(prediction, margin)
-
-
-def make_subject(inputs: Inputs, against: str | None, progress: _Progress) -> Subject:
-    """Decide the setting and the two spaces, and compute what the folders do not hold."""
-    if against is not None:
-        inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
-    sweep = _sweep_around(inputs, progress)
-    geometry = {}
-    for space in _compared_spaces(inputs, sweep, against):
-        progress(f"neighbours in {space}")
-        geometry[space] = _neighborhoods(inputs.stream, space)
-    method = _method_of(inputs, sweep, geometry)
-    seeds = tuple(inputs.folders[0].config["seeds"])
-    return Subject(
-        inputs=inputs,
-        method=method,
-        seeds=seeds,
-        selection=inputs.folders[0].metrics["selection"],
-        sweep=sweep,
-        geometry=geometry,
-        against=_space_beside(method.space, against, geometry),
-        trajectory=_trajectory_of(inputs, method, seeds[0]),
-    )
 
 
 def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:
