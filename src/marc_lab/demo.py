@@ -12,10 +12,10 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import open_stream
-from marc.cli.select import choose, show
+from marc.cli.spaces import choose, show_selection
 from marc.errors import MarcError
 from marc.files import read_json
-from marc.results.folder import CONFIG, describe, read_result
+from marc.results.folder import Folder, Stored
 from marc.spaces.calibration import Calibration
 from marc.spaces.selection import Selection
 from marc.stream import Stream
@@ -94,7 +94,9 @@ def demo(
 
 def _introduce(plan: StreamPlan) -> None:
     """What the reader is going to see, and what it cannot show."""
-    console.heading(f"A laboratory in miniature: {len(plan)} drawn pictures, lab/{plan.name}")
+    console.say(
+        f"A laboratory in miniature: {len(plan)} drawn pictures, lab/{plan.name}", bold=True
+    )
     console.say(
         f"{len(plan.classes)} kinds of things: {', '.join(plan.class_names[:6])}, ...\n"
         "The predictor has learned from captions of clean pictures alone.\n"
@@ -122,9 +124,9 @@ def _make_folder(folder: Path) -> Path:
 
 def _is_stale(run: Path, pictures: Stream, space: str) -> bool:
     """Whether a demo of other pictures, other encoders or another choice has left this run."""
-    if not (run / CONFIG).is_file():
+    if not (run / Folder.CONFIG).is_file():
         return False
-    config, now = read_json(run / CONFIG), describe("run", "", pictures)
+    config, now = read_json(run / Folder.CONFIG), Folder.describe("run", "", pictures)
     space_then = config.get("method", {}).get("space")
     return config.get("fingerprint") != now["fingerprint"] or space_then != space
 
@@ -134,14 +136,14 @@ def _chapter_choice(
 ) -> Selection:
     """Choose a space without labels, as `marc select` does."""
     spaces = [space for space in pictures.features.spaces if space not in not_asked]
-    console.heading("\n1. Which space? A choice without labels")
+    console.say("\n1. Which space? A choice without labels", bold=True)
     for space, reason in not_asked.items():
         console.say(f"not asked: {space}, {reason}")
     fewer = "" if replicates == Calibration.REPLICATES else f" --replicates {replicates}"
     console.say(f"$ marc select {source} --space {' '.join(spaces)}{fewer}\n")
     unlabelled = replace(pictures, row_labels=None)
     selection = choose(unlabelled, spaces, replicates=replicates)
-    show(unlabelled, selection)
+    show_selection(unlabelled, selection)
     if selection.space is None:
         first = selection.ranking[0].space
         console.say(f"any of them may be the best; the demo goes on with the first, {first}")
@@ -158,7 +160,7 @@ class _Steps:
     def run(self, title: str, words: list[Any]) -> None:
         """Show a command and run it."""
         arguments = [str(word) for word in words]
-        console.heading(f"\n{self._number}. {title}")
+        console.say(f"\n{self._number}. {title}", bold=True)
         console.say(f"$ marc {shlex.join(arguments)}\n")
         self._command.main(console.spread(arguments), prog_name="marc", standalone_mode=False)
         self._number += 1
@@ -166,16 +168,18 @@ class _Steps:
 
 def _conclude(folder: Path, space: str, page: Path, seconds: float) -> None:
     """The gain with its interval and its baseline, and where to look."""
-    config, metrics = read_result(folder / "first", "run")
+    config, metrics = Stored.numbers(folder / "first", "run")
     method = config["method"]
-    console.heading(
+    console.say(
         f"\nWithout memory {console.percent(metrics['base_accuracy'])} %, with a memory read in "
-        f"{space} {console.percent(metrics['accuracy'])} %:"
+        f"{space} {console.percent(metrics['accuracy'])} %:",
+        bold=True,
     )
-    console.heading(
+    console.say(
         f"gain {console.points(metrics['gain'])} points "
         f"{console.interval(metrics['gain_interval'])}, fixed (K = {method['capacity']}, "
-        f"w = {method['weight']:g}), paired over the same images against the same predictor"
+        f"w = {method['weight']:g}), paired over the same images against the same predictor",
+        bold=True,
     )
     console.say(f"open {page} in a browser; this took {seconds:.0f} s")
     console.say("your own features: README, 'Your own features'")

@@ -247,12 +247,10 @@ def test_bad_use_is_refused(words, message):
 
 
 def test_pictures_that_are_turned_are_read_as_the_source_says(photos, monkeypatch):
-    from marc.cli import check_data
-
     asked = []
-    real = check_data.read_picture
+    real = command.read_picture
     monkeypatch.setattr(
-        check_data,
+        command,
         "read_picture",
         lambda at, upright: asked.append(upright) or real(at, upright=upright),
     )

@@ -7,8 +7,8 @@ from helpers.commands import arrays_in, call, call_json, call_outside
 from helpers.making import make_stream
 
 import marc
-from marc.cli import _spaces, console
-from marc.cli.select import _own_spaces
+from marc.cli import console, spaces
+from marc.cli.spaces import _own_spaces
 from marc.spaces import geometry, neighbors
 
 
@@ -266,21 +266,21 @@ def test_neighbours_from_an_index_are_told_with_their_recall(sources, verb, monk
 
 def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):
     clock = iter(range(0, 10**6, 40))
-    monkeypatch.setattr(_spaces.time, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(_spaces, "has_index", lambda: False)
+    monkeypatch.setattr(spaces.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(spaces, "has_index", lambda: False)
 
     def work(name, on_progress):
         for done in (0, 1, 2):
             on_progress("neighbours", done, 100)
 
-    with mock.patch.object(console.err, "print") as printed:
-        _spaces.for_each(["a", "b"], 300_000, work)
+    with mock.patch.object(console._err, "print") as printed:
+        spaces._for_each(["a", "b"], 300_000, work)
     [(note,)] = [each.args for each in printed.call_args_list]
     assert note.startswith("note: 300,000 images, neighbours: about 67 min for each of 2 space")
     assert "--images 20000" in note
     assert "pip install faiss-cpu" in note
-    assert "about 2.0 h for" in _spaces._how_long("neighbours", 7200, 1000, 1)
-    assert "faster" not in _spaces._how_long("neighbours", 7200, 1000, 1)
+    assert "about 2.0 h for" in spaces._how_long("neighbours", 7200, 1000, 1)
+    assert "faster" not in spaces._how_long("neighbours", 7200, 1000, 1)
 
 
 def test_an_unknown_test_of_a_lead_is_refused(sources):

@@ -29,7 +29,7 @@ from marc.report.explorer import (
     _weight_stops,
 )
 from marc.report.inputs import Inputs
-from marc.report.setting import make_subject
+from marc.report.setting import Subject
 from marc.results.folder import Stored
 from marc.scores import fuse
 
@@ -59,7 +59,7 @@ def subject_of(method, stream, against=None):
         "priority": run.trajectory.priority[place][np.newaxis],
     }
     stored = Stored(None, config, {"selection": "fixed"}, arrays)
-    return make_subject(Inputs(stream, "arrays/none.npz", stored, None), against, lambda step: None)
+    return Subject.of(Inputs(stream, "arrays/none.npz", stored, None), against, lambda step: None)
 
 
 @pytest.fixture(scope="module")

@@ -164,13 +164,13 @@ def test_without_labels_the_page_says_what_changed_and_nothing_of_right_and_wron
 
 def test_the_unlabelled_curve_counts_changed_answers(results):
     from marc.report.figures import _by_weight
-    from marc.report.inputs import read_inputs
-    from marc.report.setting import make_subject
+    from marc.report.inputs import Inputs
+    from marc.report.setting import Subject
 
-    inputs = read_inputs([results["unlabelled"]])
-    subject = make_subject(inputs, None, lambda step: None)
+    inputs = Inputs.read([results["unlabelled"]])
+    subject = Subject.of(inputs, None, lambda step: None)
     curves = _by_weight(subject, [])
-    at = int(np.flatnonzero(curves.weights == 7.0)[0])
+    at = int(np.flatnonzero(curves.x == 7.0)[0])
     stored = arrays_in(results["unlabelled"] / "predictions.npz")
     changed = (stored["prediction"] != stored["base_prediction"]).mean()
     assert curves.curves["both"][at] == pytest.approx(changed)

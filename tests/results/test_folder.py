@@ -9,7 +9,7 @@ from helpers.commands import arrays_in, events, tree
 from marc.errors import MarcError
 from marc.files import write_json
 from marc.results import folder
-from marc.results.folder import Folder, read_result
+from marc.results.folder import Folder, Stored
 
 CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}}
 OTHER = {**CONFIG, "weight": 2.0}
@@ -39,7 +39,7 @@ def attempt(path, config=CONFIG, *, force=False):
 
 
 def assert_whole(path, config=CONFIG):
-    stored, metrics = read_result(path, "run")
+    stored, metrics = Stored.numbers(path, "run")
     assert {k: v for k, v in stored.items() if k != "versions"} == config
     assert metrics == {"weight": config["weight"]}
     whole = arrays_in(path / "predictions.npz")
@@ -52,7 +52,7 @@ def assert_nothing_half(path, *configs):
     """What a reader finds after a crash is absent, or refused, or whole."""
     for place in path.parent.iterdir():
         try:
-            config, _ = read_result(place, "run")
+            config, _ = Stored.numbers(place, "run")
         except MarcError:
             assert place != path
         else:
@@ -88,7 +88,7 @@ def test_a_finished_folder_holds_the_result_and_no_parts(tmp_path):
     assert {file.name for file in (tmp_path / "a").iterdir()} == names
     assert events(tmp_path / "a") == ["started", "part first", "part second", "finished"]
     assert {"python", "marc-clip", "numpy"} <= set(
-        read_result(tmp_path / "a", "run")[0]["versions"]
+        Stored.numbers(tmp_path / "a", "run")[0]["versions"]
     )
 
 
@@ -272,7 +272,7 @@ def test_nan_in_the_metrics_leaves_no_result(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         folder.finish({"accuracy": float("nan")}, {})
     with pytest.raises(MarcError, match="no finished run"):
-        read_result(tmp_path / "a", "run")
+        Stored.numbers(tmp_path / "a", "run")
 
 
 def test_nothing_that_is_written_is_pickled(tmp_path):
@@ -287,7 +287,7 @@ def test_an_unfinished_result_is_refused_with_the_way_to_finish_it(tmp_path):
     begun(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(3)})
     for place in (tmp_path / "a", tmp_path / "a.partial"):
         with pytest.raises(MarcError, match="call marc run again to finish it"):
-            read_result(place, "run")
+            Stored.numbers(place, "run")
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "3"])
@@ -295,7 +295,7 @@ def test_a_configuration_that_is_not_a_json_object_is_refused(tmp_path, text):
     attempt(tmp_path / "a")
     (tmp_path / "a" / "config.json").write_text(text)
     with pytest.raises(MarcError, match="JSON"):
-        read_result(tmp_path / "a", "run")
+        Stored.numbers(tmp_path / "a", "run")
 
 
 def test_a_damaged_part_is_named(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from helpers.commands import MARC, arrays_in, call, events, json_in
 
 from marc.errors import MarcError
-from marc.results.folder import read_result
+from marc.results.folder import Stored
 from marc.sources.pack import write_pack
 from marc.sources.synthetic import synthetic_stream
 
@@ -61,7 +61,7 @@ def test_a_killed_command_leaves_no_result_and_the_next_call_takes_up_its_parts(
     assert (partial / f"{part}.part.npz").exists()
     for place in (path, partial):
         with pytest.raises(MarcError, match=f"call marc {verb} again to finish it"):
-            read_result(place, verb)
+            Stored.numbers(place, verb)
         assert call("compare", place, place).status == 2
 
     assert call(*words, path).status == 0

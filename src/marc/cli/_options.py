@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from marc.cli import console
 from marc.errors import MarcError
 from marc.sources import load_stream, resolve_source
@@ -17,10 +15,7 @@ def open_stream(source: str, views: int) -> Stream:
     0 takes all that are stored; of the lab, which draws views when asked, the plain one alone.
     """
     with console.notes(), console.progress() as bar:
-        return load_stream(resolve_source(source), console.reporter(bar), views or None)
-
-
-IN_ORDER = typer.Option(False, "--in-order", help="The stored order alone, instead of --seed.")
+        return load_stream(resolve_source(source), bar.report, views or None)
 
 
 def check_seeds(seeds: list[int], *, in_order: bool) -> list[int | None]:

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 import typer
+from rich.text import Text
 
 from marc.cli import console
 from marc.cli.check import check
 from marc.cli.compare import compare
 from marc.cli.embed import embed_pictures
-from marc.cli.geometry import geometry
 from marc.cli.listing import list_names
 from marc.cli.report import report
 from marc.cli.run import run
-from marc.cli.select import select
+from marc.cli.spaces import geometry, select
 from marc.cli.sweep import sweep
 from marc.errors import MarcError, Registry
 
@@ -63,21 +63,25 @@ def _options(
     del show_version
 
 
+def _complain(error: MarcError) -> None:
+    console.say(Text.assemble(("error:", "bold red"), f" {error}"), err=True)
+
+
 def main() -> None:
     """Entry point: 0 done, 1 failed, 2 bad use."""
     for error in _broken.values():  # the commands of others must not stop ours
-        console.complain(error)
+        _complain(error)
     try:
         _app(console.spread(sys.argv[1:]), prog_name="marc")
     except MarcError as error:
-        console.complain(error)
+        _complain(error)
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             kept = "; what is finished is kept: the same command goes on from it"
             resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "embed", "run", "study", "sweep")
-            console.err.print("stopped" + (kept if resumes else ""))
+            console.say("stopped" + (kept if resumes else ""), err=True)
         raise
     except OSError as error:
-        console.complain(MarcError(f"the system refused: {error}"))
+        _complain(MarcError(f"the system refused: {error}"))
         sys.exit(1)

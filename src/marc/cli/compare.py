@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import typer
 
 from marc.cli import console
 from marc.errors import MarcError
-from marc.results.compare import Change, Comparison
+from marc.results.compare import Comparison
 from marc.results.compare import compare as compare_runs
-from marc.results.folder import CONFIG
+from marc.results.folder import Folder
 from marc.types import order_name
 
 _FEW = 3  # so many comparisons are also shown order by order without being asked
@@ -49,9 +50,8 @@ def compare(
     show_runs(comparison)
     if orders or len(comparison.runs) <= _FEW:
         _show_orders(comparison)
-    for row, changes in zip(comparison.runs, comparison.changes if images else [], strict=False):
-        for line in _first_ids(row, changes):
-            console.say(line)
+    for line in _first_ids(comparison) if images else []:
+        console.say(line)
     _show_protocols(comparison)
     if output is not None:
         console.say(f"written: {output} ({n_changes} rows)")
@@ -60,7 +60,7 @@ def compare(
 def _finished(runs: list[Path]) -> list[Path]:
     """The runs, less what a glob gave of unfinished ones where enough others are left."""
     for path in runs:
-        if not (path / CONFIG).exists() and any(path.glob(f"*/{CONFIG}")):
+        if not (path / Folder.CONFIG).exists() and any(path.glob(f"*/{Folder.CONFIG}")):
             raise MarcError(
                 "this folder holds several runs", got=path, hint=f"marc compare {path}/*"
             )
@@ -172,16 +172,14 @@ def _show_orders(comparison: Comparison) -> None:
             )
 
 
-def _first_ids(row: dict[str, Any], changes: Sequence[Change]) -> list[str]:
-    """The first changed images of each kind and order."""
-    lines = []
-    for seed in row["orders"]:
-        for kind in ("repair", "regression"):
+def _first_ids(comparison: Comparison) -> Iterator[str]:
+    """The first changed images of each run, order and kind."""
+    for row, changes in zip(comparison.runs, comparison.changes, strict=True):
+        for seed, kind in product(row["orders"], ("repair", "regression")):
             ids = [each.id for each in changes if (each.order, each.change) == (seed, kind)]
             more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
             shown = ", ".join(ids[:_SHOWN]) or "none"
-            lines.append(f"{row['run']}, {order_name(seed)}, {kind}s: {shown}{more}")
-    return lines
+            yield f"{row['run']}, {order_name(seed)}, {kind}s: {shown}{more}"
 
 
 def _show_protocols(comparison: Comparison) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,13 +17,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
-from marc.errors import MarcError
 from marc.report.text import count as count
 from marc.report.text import interval as interval
 from marc.report.text import p_value as p_value
@@ -31,7 +30,7 @@ from marc.report.text import percent as percent
 from marc.report.text import points as points
 
 _out = Console(highlight=False, emoji=False)
-err = Console(stderr=True, highlight=False, emoji=False)
+_err = Console(stderr=True, highlight=False, emoji=False)
 
 _SEVERAL = {
     "check": ("--encoder", "--weights"),
@@ -54,8 +53,7 @@ def spread(arguments: Sequence[str]) -> list[str]:
     """
     several = _SEVERAL.get(arguments[0] if arguments else "", ())
     spread_out: list[str] = []
-    flag = ""
-    fresh = False
+    flag, fresh = "", False
     for argument in arguments:
         if argument.startswith("-"):
             flag, fresh = (argument if argument in several else ""), True
@@ -89,24 +87,15 @@ def tally(words: Iterable[str]) -> str:
     return ", ".join(f"{number} {word}" for word, number in Counter(words).most_common())
 
 
-def say(text: str) -> None:
+def say(text: str | Text, *, bold: bool = False, err: bool = False) -> None:
     """A line for a person, printed as it is: a path may look like markup."""
-    _out.print(text, soft_wrap=True, markup=False)
-
-
-def heading(text: str) -> None:
-    """A line that starts something new."""
-    _out.print(text, soft_wrap=True, markup=False, style="bold")
+    style = "bold" if bold else None
+    (_err if err else _out).print(text, soft_wrap=True, markup=False, style=style)
 
 
 def as_json(value: Mapping[str, Any]) -> None:
     """The whole result for a machine."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-
-def complain(error: MarcError) -> None:
-    """An error as a person wants to read it."""
-    err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
 
 
 @contextmanager
@@ -116,11 +105,21 @@ def notes() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for text in dict.fromkeys(str(each.message) for each in caught):
-        err.print(f"note: {text}", soft_wrap=True, markup=False)
+        say(f"note: {text}", err=True)
 
 
-@contextmanager
-def progress() -> Iterator[Progress]:
+class _Bar(Progress):
+    def report(self, what: str, done: int, total: int) -> None:
+        """Show how far a named piece of work has come, in place of the pieces before it."""
+        tasks = {task.description: task.id for task in self.tasks}
+        if what not in tasks:
+            for task in tasks.values():
+                self.update(task, visible=False)
+            tasks[what] = self.add_task(what, total=total, note="")
+        self.update(tasks[what], completed=done)
+
+
+def progress() -> _Bar:
     """A progress bar on standard error; silent when that is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -129,19 +128,4 @@ def progress() -> Iterator[Progress]:
         TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        yield bar
-
-
-def reporter(bar: Progress) -> Callable[[str, int, int], None]:
-    """A function that shows how far named pieces of work have come."""
-    tasks: dict[str, TaskID] = {}
-
-    def report(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            for task in tasks.values():
-                bar.update(task, visible=False)
-            tasks[what] = bar.add_task(what, total=total, note="")
-        bar.update(tasks[what], completed=done)
-
-    return report
+    return _Bar(*columns, console=_err, transient=True, disable=not _err.is_terminal)

@@ -80,7 +80,7 @@ def embed_pictures(
             output=output,
             force=force,
             dry_run=dry_run,
-            on_progress=console.reporter(bar),
+            on_progress=bar.report,
         )
     if embedding.estimate is not None:
         _tell_cost(embedding.plan, embedding.estimate, json=json)
@@ -138,7 +138,7 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
 def _heading(plan: EmbeddingPlan) -> None:
     """Which pictures go where."""
     pictures = count(len(plan.images), "picture")
-    console.heading(f"{plan.images.name}: {pictures} -> store/{plan.store}")
+    console.say(f"{plan.images.name}: {pictures} -> store/{plan.store}", bold=True)
 
 
 def _tell_list(plan: EmbeddingPlan) -> None:

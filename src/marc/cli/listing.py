@@ -17,7 +17,7 @@ from marc.errors import MarcError, Registry, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, list_methods
 from marc.pictures import NAMED_SETS
-from marc.results.run_plan import reason_of
+from marc.results.all_methods import AllMethods
 from marc.sources import SOURCES
 
 _LISTINGS = Registry("listing", "marc.listings", {}, lambda name, thing: thing)
@@ -69,7 +69,7 @@ def _list_method_cards(pattern: str, card: str, json: bool) -> None:
         _show_card(cards[names[0]])
         return
     rows = [[name, _order(c), ", ".join(c.needs) or "-", c.summary] for name, c in cards.items()]
-    rows += [[name, "-", "-", reason_of(broken[name])] for name in names if name in broken]
+    rows += [[name, "-", "-", AllMethods.reason(broken[name])] for name in names if name in broken]
     data = {name: _as_data(each) for name, each in cards.items()}
     _print(data, ["method", "order", "needs", "what it is"], rows, json)
 
@@ -151,7 +151,7 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
     if json:
         console.as_json({card: dataclasses.asdict(prompts)})
         return
-    console.heading(f"{card}, version {prompts.version}: {prompts.summary}")
+    console.say(f"{card}, version {prompts.version}: {prompts.summary}", bold=True)
     console.say("\n".join(prompts.templates))
 
 
@@ -180,7 +180,7 @@ def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable
 
 def _show_card(card: MethodCard) -> None:
     """Everything about one method."""
-    console.heading(f"{card.name}: {card.summary}")
+    console.say(f"{card.name}: {card.summary}", bold=True)
     lines = {
         "paper": card.paper,
         "order": _order(card),

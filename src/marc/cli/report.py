@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from marc.cli import console
-from marc.report.build import QUERIES
+from marc.report.build import Report
 from marc.report.build import report as write_report
 
 
@@ -18,7 +18,7 @@ def report(
         None, help="Space shown beside the run's; that of lowest pseudo-purity by default."
     ),
     figures: Path | None = typer.Option(None, help="Folder for every figure as SVG, PDF and PNG."),
-    queries: int = typer.Option(QUERIES, help="Queries in the explorer, at most."),
+    queries: int = typer.Option(Report.QUERIES, help="Queries in the explorer, at most."),
     held_out: list[Path] = typer.Option(
         [], "--held-out", help="Sweep folders of other streams on which a weight is chosen."
     ),
@@ -54,7 +54,7 @@ def report(
         )
         return
     if written.story is not None:
-        console.heading(written.story.title)
+        console.say(written.story.title, bold=True)
         console.say(written.story.text)
     for path in written.figures:
         console.say(f"figure: {path}")

@@ -11,13 +11,14 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import IN_ORDER, check_seeds, open_stream
+from marc.cli._options import check_seeds, open_stream
 from marc.cli.compare import show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
+from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
-from marc.results.folder import CONFIG, Folder, read_result, read_stored
-from marc.results.run_plan import AllMethods, RunPlan, Watch, only_space
+from marc.results.folder import Folder, Stored
+from marc.results.run import RunPlan
 from marc.stats import mcnemar_log10
 from marc.stream import Stream
 from marc.transforms import resolve
@@ -39,7 +40,9 @@ def run(
     policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
-    in_order: bool = IN_ORDER,
+    in_order: bool = typer.Option(
+        False, "--in-order", help="The stored order alone, instead of --seed."
+    ),
     option: list[str] = typer.Option(
         [], "--set", help="Any other setting: --set gamma=1.0; of all methods also tda.alpha=1."
     ),
@@ -82,7 +85,7 @@ def run(
         return
     method = METHODS.resolve(method)
     if space is None and "space" in METHODS[method].needs:
-        settings["space"] = only_space(stream)
+        settings["space"] = RunPlan.only_space(stream)
     settings |= _parse_settings(option)
     plan = RunPlan(stream, orders, method, settings, published, oracle)
     config = plan.config()
@@ -97,7 +100,7 @@ def run(
     if not folder.done:
         with _watching() as watch:
             plan.write(folder, watch)
-    stored = read_stored(path, "run")
+    stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
         console.as_json({"folder": str(path), **result})
@@ -134,7 +137,7 @@ def _number_or_text(text: str) -> int | float | str:
 
 
 @contextmanager
-def _watching() -> Iterator[Watch]:
+def _watching() -> Iterator[RunPlan.Watch]:
     """A progress bar for each order, with running accuracy and gain where labels are known."""
     with console.progress() as bar:
         task = bar.add_task("", visible=False, note="")
@@ -232,7 +235,7 @@ def _changed(metrics: dict[str, Any]) -> str:
 
 def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json: bool) -> None:
     """Run what can be run, each into a folder of its own, and say why for the rest."""
-    if (path / CONFIG).exists():
+    if (path / Folder.CONFIG).exists():
         raise MarcError(
             "this folder is one result, not a place for several", got=path, hint="-o ANOTHER"
         )
@@ -248,7 +251,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
     labelled = every.stream.row_labels is not None
     comparison = compare(*done) if labelled and len(done) > 1 else None
     if json:
-        runs = {each.name: read_result(each, "run")[1] for each in done}
+        runs = {each.name: Stored.numbers(each, "run")[1] for each in done}
         result = {"folder": str(path), "runs": runs, "left_out": refused, "failed": failed}
         if comparison is not None:
             result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
@@ -257,7 +260,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         if comparison is not None:
             show_runs(comparison)
         for each in [] if labelled else done:
-            changed = _changed(read_result(each, "run")[1])
+            changed = _changed(Stored.numbers(each, "run")[1])
             console.say(f"{each.name}: {changed} % of its answers differ from those without memory")
         _show_shared(every, [each.name for each in done])
         again = f"; compare again: marc compare {path}/*" if labelled else ""

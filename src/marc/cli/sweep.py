@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import IN_ORDER, check_seeds, check_spaces, open_stream
+from marc.cli._options import check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob
-from marc.results.folder import Folder, read_stored
-from marc.results.sweep import envelope, load_sweep, sweep_config, sweep_into, sweep_of
+from marc.results.folder import Folder, Stored
+from marc.results.sweep import SweepPlan, envelope, load_sweep
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
@@ -28,7 +27,9 @@ def sweep(
     capacity: list[int] = typer.Option(list(CAPACITIES), help="Capacities, ascending."),
     weight: list[float] = typer.Option(list(WEIGHTS), help="Grid of weights, ascending."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
-    in_order: bool = IN_ORDER,
+    in_order: bool = typer.Option(
+        False, "--in-order", help="The stored order alone, instead of --seed."
+    ),
     policy: str = typer.Option("entropy", help="Admission policy."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     held_out: list[str] = typer.Option(
@@ -48,21 +49,22 @@ def sweep(
     stream = open_stream(source, views)
     orders, chosen = check_seeds(seed, in_order=in_order), POLICIES.resolve(policy)
     job = SweepJob.plan(stream, capacity, weight, orders, chosen)
-    config = sweep_config(job, check_spaces(stream, space), stream)
+    plan = SweepPlan(job, check_spaces(stream, space))
+    config = plan.config()
     sources = [load_sweep(path) for path in held_out]
     if sources:
         images = stream.features.images
         Sweep.check_sources(sources, images, job.capacities, job.weights, config["spaces"])
-    path = Path(output or _default_folder(job, config))
+    path = Path(output or plan.default_folder())
     if dry_run:
         _show_estimate(path, stream, config)
         return
     folder = Folder.open(path, config, force=force)
     if not folder.done:
         with console.progress() as bar:
-            sweep_into(folder, job, console.reporter(bar))
-    stored = read_stored(path, "sweep")
-    result, metrics = sweep_of(stored), stored.metrics
+            plan.write(folder, bar.report)
+    stored = Stored.read(path, "sweep")
+    result, metrics = load_sweep(stored), stored.metrics
     scores = _summarise(result, sources)
     # a folder of an older version has no intervals
     oracles = metrics.get("envelope") or envelope(result)
@@ -77,21 +79,6 @@ def sweep(
         for note in _notes(scores, config, oracles["n_replicates"]):
             console.say(note)
         console.say(f"{'already there' if folder.done else 'written'}: {path}")
-
-
-def _default_folder(job: SweepJob, config: dict[str, Any]) -> str:
-    """The stream's name, with a digest of the settings where they are not the usual ones."""
-    stream = job.stream
-    usual = {
-        "spaces": list(stream.spaces),
-        "capacities": list(CAPACITIES),
-        "weights": list(WEIGHTS),
-        "seeds": [0, 1, 2],
-        "settings": SweepJob.plan(stream).settings,
-    }
-    chosen = {name: config[name] for name in usual}
-    digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
-    return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
 def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from marc.report.build import QUERIES, Report, report
+from marc.report.build import Report, report
 from marc.report.thumbnails import Pictures, pictures_of
 
-__all__ = ["QUERIES", "Pictures", "Report", "pictures_of"]
+__all__ = ["Pictures", "Report", "pictures_of"]
 
 
 class _Verb(ModuleType):

@@ -14,24 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from marc.errors import MarcError, integer
 from marc.files import whole_file, write_whole
 from marc.replay.sweep import Sweep
 from marc.report.explorer import explore
 from marc.report.figures import draw_figures
-from marc.report.inputs import read_inputs
-from marc.report.setting import Subject, make_subject
-from marc.report.story import Story, class_table, tell
+from marc.report.inputs import Inputs
+from marc.report.setting import Subject
+from marc.report.story import Story
 from marc.report.style import INK, LINE, MUTED, drawing
-from marc.report.text import weight_text
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
 from marc.results.sweep import load_sweep
 from marc.types import order_name
-
-QUERIES = 200
-"""Queries in the explorer, unless one asks for another number."""
 
 _ASSETS = Path(__file__).with_name("assets")
 _GENERATOR = '<meta name="generator" content="marc report">'
@@ -44,6 +40,9 @@ _PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
 @dataclass(frozen=True)
 class Report:
     """A page that was written."""
+
+    QUERIES: ClassVar = 200
+    """Queries in the explorer, unless one asks for another number."""
 
     path: Path
     n_bytes: int
@@ -60,7 +59,7 @@ def report(
     output: str | Path = "report.html",
     against: str | None = None,
     figures: str | Path | None = None,
-    n_queries: int = QUERIES,
+    n_queries: int = Report.QUERIES,
     held_out: Sequence[str | Path] = (),
     pictures: Pictures | None = None,
     force: bool = False,
@@ -82,20 +81,18 @@ def report(
     integer("queries", n_queries, 1)
     output = Path(output)
     progress("opening the stream again")
-    inputs = read_inputs([Path(folder) for folder in folders])
+    inputs = Inputs.read([Path(folder) for folder in folders])
     others = [load_sweep(folder) for folder in held_out]
-    options = {
-        "against": against,
-        "queries": n_queries,
-        "pictures": pictures is not None,
-    }
+    options = {"against": against, "queries": n_queries, "pictures": pictures is not None}
     digest = inputs.digest(options, others)
     if _is_there(output, digest, force=force) and figures is None:
         return Report(output, output.stat().st_size, was_there=True, story=None)
-    subject = make_subject(inputs, against, progress)
-    _check_held_out(subject, others)
+    subject = Subject.of(inputs, against, progress)
+    if others and (sweep := subject.sweep) is not None:  # refuse a held-out choice that is not one
+        grid = sweep.capacities, sweep.weights
+        Sweep.check_sources(others, sweep.images, *grid, [subject.method.space])
     picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
-    story = tell(subject, others)
+    story = Story.of(subject, others)
     progress("figures")
     placed, files = _place_figures(subject, story, others, figures)
     progress("query by query")
@@ -106,14 +103,6 @@ def report(
     return Report(output, output.stat().st_size, False, story, tuple(files))
 
 
-def _check_held_out(subject: Subject, others: Sequence[Sweep]) -> None:
-    """Refuse a held-out choice that is not one, before anything is drawn."""
-    sweep = subject.sweep
-    if others and sweep is not None:
-        space = subject.method.space
-        sweep.check_sources(others, sweep.images, sweep.capacities, sweep.weights, [space])
-
-
 def _place_figures(
     subject: Subject, story: Story, others: Sequence[Sweep], folder: str | Path | None
 ) -> tuple[list[dict[str, Any]], list[Path]]:
@@ -121,19 +110,12 @@ def _place_figures(
     placed = []
     with drawing():
         drawn = draw_figures(subject, others)
-        files = _save_figures({d.name: d.figure for d in drawn}, Path(folder)) if folder else []
-        for each in drawn:
-            title, caption = story.captions[each.name]
-            placed.append(
-                {
-                    "name": each.name,
-                    "title": title,
-                    "caption": caption,
-                    "svg": _inline_svg(each.figure, each.name),
-                    "table": each.table,
-                    "alt": f"{title}. {caption} The numbers are in the table below.",
-                }
-            )
+        files = _save_figures({n: figure for n, figure, _ in drawn}, Path(folder)) if folder else []
+        for name, figure, table in drawn:
+            title, caption = story.captions[name]
+            texts = {"name": name, "title": title, "caption": caption}
+            alt = f"{title}. {caption} The numbers are in the table below."
+            placed.append({**texts, "svg": _inline_svg(figure, name), "table": table, "alt": alt})
     return placed, files
 
 
@@ -165,7 +147,6 @@ def _describe(
     ]
     content = {
         "story": story,
-        "caveat": story.caveat,
         "stream": subject.stream,
         "order": order_name(subject.seeds[0]),
         "samples": samples,
@@ -174,9 +155,7 @@ def _describe(
         "kinds": [{"name": name, "total": total} for name, total in explored.kinds.items()],
         "kinds_explained": explored.explanation,
         "stops": explored.stops,
-        "weight_text": weight_text(subject.weight),
-        "notes": story.notes,
-        "classes": class_table(subject),
+        "weight": f"{subject.weight:.4g}",
         "made": subject.inputs.record(),
     }
     return content, data

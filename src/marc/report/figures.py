@@ -6,8 +6,9 @@ matplotlib is loaded when one is drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from marc.replay.sweep import Score, Sweep
 from marc.replay.weights import accuracy_at
 from marc.report.setting import Subject
 from marc.report.style import INK, MUTED, Look
-from marc.report.text import page_percent, page_points, weight_text
+from marc.report.text import percent, points
 
+_percent, _points = partial(percent, page=True), partial(points, page=True)
 _CURVE = 121  # weights at which a curve is drawn; the marks are exact
 _PARTS = 10
 _MARKS = {"fixed": "o", "oracle": "*", "held-out": "D"}
@@ -25,28 +27,16 @@ _SIZES = {"fixed": 5.5, "oracle": 9.0, "held-out": 5.5}
 _WIDTH, _HEIGHT = 4.5, 2.9  # inches of a figure without its legend
 _ROW = 0.19  # inches of a row of the legend
 
-_Curves = dict[str, NDArray[np.float64]]
 
-
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     """Cells as they are printed; the first column names the row."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """A figure of matplotlib, and the table under it."""
-
-    name: str
-    figure: Any
-    table: _Table
-
-
-def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[_Drawn]:
-    """Every figure that the subject allows; to be called inside `drawing`."""
+def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[tuple[str, Any, _Table]]:
+    """Every figure that the subject allows, by name, and the table under it; inside `drawing`."""
     every: list[tuple[str, Callable[..., Any], Any]]
     every = [("warm-up", _draw_along_stream, _along_stream(subject))]
     shown = spaces = subject.shown_spaces
@@ -59,25 +49,24 @@ def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[_Drawn]:
             *every,
         ]
     looks = Look.of(tuple(dict.fromkeys([*shown, *spaces])), len(shown))
-    return [_Drawn(name, draw(data, looks), data.table) for name, draw, data in every]
+    return [(name, draw(data, looks), data.table) for name, draw, data in every]
 
 
 @dataclass(frozen=True)
 class _Measure:
     """What the figures show: gain where labels are known, and else how many answers change."""
 
-    name: str
-    unit: str
+    label: str
     sign: int
     """From `accuracy - base accuracy` to the measure: agreement that is lost is change."""
 
     def text(self, value: float | None) -> str:
         """A value as it stands in a table."""
-        return page_points(value) if self.sign > 0 else page_percent(value)
+        return _points(value) if self.sign > 0 else _percent(value)
 
 
-_GAIN = _Measure("gain over no memory", "points", 1)
-_CHANGED = _Measure("answers changed", "percent", -1)
+_GAIN = _Measure("gain over no memory, points", 1)
+_CHANGED = _Measure("answers changed, percent", -1)
 
 
 def _measure_of(subject: Subject) -> _Measure:
@@ -95,18 +84,19 @@ def _ordered_spaces(subject: Subject) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _ByWeight:
-    """The measure at every weight, for one capacity."""
+class _Curves:
+    """A measure along an axis."""
 
-    measure: _Measure
-    weights: NDArray[np.float64]
-    curves: _Curves
-    marks: Mapping[str, Mapping[str, tuple[float, float]]]
-    """By selection word, by space: the weight and the measure there."""
+    label: str
+    """What is measured, and its unit."""
+    x: Sequence[float] | NDArray[Any]
+    curves: dict[str, NDArray[np.float64]]
     table: _Table
+    marks: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """By selection word, by space: the weight and the measure there."""
 
 
-def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _ByWeight:
+def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
     """Gain against w for every space, with the fixed, the oracle and the held-out choice."""
     sweep, measure, capacity = subject.sweep, _measure_of(subject), subject.method.capacity
     assert sweep is not None
@@ -117,7 +107,7 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _ByWeight:
     place = sweep.capacities.index(capacity)
     scores = subject.selections(others)
     grid = dict(zip(sweep.spaces, sweep.accuracy[:, place], strict=True))
-    columns = ["space", *scores, *(f"w = {weight_text(weight)}" for weight in sweep.weights)]
+    columns = ["space", *scores, *(f"w = {weight:.4g}" for weight in sweep.weights)]
     rows = []
     for space in spaces:
         chosen = [
@@ -136,7 +126,7 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _ByWeight:
         }
         for word, row in scores.items()
     }
-    return _ByWeight(measure, drawn, curves, marks, _Table(columns, rows))
+    return _Curves(measure.label, drawn, curves, _Table(columns, rows), marks)
 
 
 def _mean_gain(
@@ -149,20 +139,10 @@ def _mean_gain(
 
 def _at(score: Score) -> str:
     """The weights of a score, several where an oracle chose for each order."""
-    return " at w = " + "/".join(weight_text(weight) for weight in dict.fromkeys(score.weights))
+    return " at w = " + "/".join(f"{weight:.4g}" for weight in dict.fromkeys(score.weights))
 
 
-@dataclass(frozen=True)
-class _ByCapacity:
-    """The measure at every capacity, for one weight."""
-
-    measure: _Measure
-    capacities: tuple[int, ...]
-    curves: _Curves
-    table: _Table
-
-
-def _by_capacity(subject: Subject) -> _ByCapacity:
+def _by_capacity(subject: Subject) -> _Curves:
     """Gain against K for every space at the setting's weight."""
     sweep, measure, weight = subject.sweep, _measure_of(subject), subject.weight
     assert sweep is not None
@@ -174,14 +154,14 @@ def _by_capacity(subject: Subject) -> _ByCapacity:
     }
     columns = ["space", *(f"K = {capacity}" for capacity in sweep.capacities)]
     rows = [[space, *map(measure.text, curve)] for space, curve in curves.items()]
-    return _ByCapacity(measure, sweep.capacities, curves, _Table(columns, rows))
+    return _Curves(measure.label, sweep.capacities, curves, _Table(columns, rows))
 
 
 @dataclass(frozen=True)
 class _ByPurity:
     """The measure of every space beside how its neighbourhoods look."""
 
-    measure: _Measure
+    label: str
     spaces: tuple[str, ...]
     pseudo_purity: NDArray[np.float64]
     purity: NDArray[np.float64] | None
@@ -201,30 +181,19 @@ def _by_purity(subject: Subject) -> _ByPurity:
     value = np.array([measure.sign * sweep.fixed(space, *setting).gain for space in spaces])
     columns = ["space", f"pseudo-purity@{subject.neighbors}, %"]
     columns += [f"purity@{subject.neighbors}, %"] if known else []
-    columns += [f"{measure.name}, {measure.unit}"]
+    columns += [measure.label]
     columns += ["oracle, all K and w"] if known else []
     rows = []
     for space, each, gain in zip(spaces, geometry, value, strict=True):
-        row = [
-            space,
-            page_percent(each.pseudo_purity),
-            *([page_percent(each.purity)] if known else []),
-        ]
-        row += [measure.text(gain)]
-        rows.append(row + ([page_points(sweep.oracle(space, over="all").gain)] if known else []))
-    return _ByPurity(measure, spaces, pseudo, purity, value, _Table(columns, rows))
+        row = [space, _percent(each.pseudo_purity), measure.text(gain)]
+        if known:
+            row.insert(2, _percent(each.purity))
+            row.append(_points(sweep.oracle(space, over="all").gain))
+        rows.append(row)
+    return _ByPurity(measure.label, spaces, pseudo, purity, value, _Table(columns, rows))
 
 
-@dataclass(frozen=True)
-class _AlongStream:
-    """A share in each part of the stream, mean over orders."""
-
-    label: str
-    series: _Curves
-    table: _Table
-
-
-def _along_stream(subject: Subject) -> _AlongStream:
+def _along_stream(subject: Subject) -> _Curves:
     """Accuracy in tenths of the stream, or the share of answers changed without labels."""
     n_parts = min(_PARTS, len(subject.stream))
     stream, truth = subject.inputs.stream, subject.labels
@@ -247,18 +216,18 @@ def _along_stream(subject: Subject) -> _AlongStream:
     ends = np.cumsum([len(part) for part in np.array_split(orders[0], n_parts)])
     starts = [0, *ends[:-1]]
     rows = [
-        [f"{start}–{end - 1}", *(page_percent(curve[place]) for curve in series.values())]
+        [f"{start}–{end - 1}", *(_percent(curve[place]) for curve in series.values())]
         for place, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
-    return _AlongStream(label, series, _Table(["positions", *series], rows))
+    return _Curves(label, 1 + np.arange(n_parts), series, _Table(["positions", *series], rows))
 
 
-def _draw_by_weight(data: _ByWeight, looks: Mapping[str, Look]) -> Any:
+def _draw_by_weight(data: _Curves, looks: Mapping[str, Look]) -> Any:
     """Gain against w, with marks for how the weight was chosen."""
     words = list(data.marks)
     figure, (axes,) = _panels(len(data.curves) + len(words))
     for space, curve in reversed(data.curves.items()):  # the first lie on top
-        _line(axes, data.weights, 100 * curve, looks[space])
+        _line(axes, data.x, 100 * curve, looks[space])
     for word, marks in data.marks.items():
         for space, (weight, value) in marks.items():
             # a hollow mark for what needed labels: it is no result, only a bound
@@ -270,8 +239,8 @@ def _draw_by_weight(data: _ByWeight, looks: Mapping[str, Look]) -> Any:
                 markersize=_SIZES[word],
                 zorder=5,
             )
-    _weight_axis(axes, float(data.weights[-1]))
-    axes.set_ylabel(f"{data.measure.name}, {data.measure.unit}")
+    _weight_axis(axes, float(data.x[-1]))
+    axes.set_ylabel(data.label)
     signs = {
         word: _key(
             _MARKS[word],
@@ -286,17 +255,17 @@ def _draw_by_weight(data: _ByWeight, looks: Mapping[str, Look]) -> Any:
     return figure
 
 
-def _draw_by_capacity(data: _ByCapacity, looks: Mapping[str, Look]) -> Any:
+def _draw_by_capacity(data: _Curves, looks: Mapping[str, Look]) -> Any:
     """Gain against K."""
     figure, (axes,) = _panels(len(data.curves))
     for space, curve in reversed(data.curves.items()):
-        _line(axes, data.capacities, 100 * curve, looks[space], marker=True)
+        _line(axes, data.x, 100 * curve, looks[space], marker=True)
     axes.set_xscale("log", base=2)
-    axes.set_xticks(data.capacities, [str(capacity) for capacity in data.capacities])
+    axes.set_xticks(data.x, [str(capacity) for capacity in data.x])
     axes.minorticks_off()
     axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     axes.set_xlabel("capacity K, entries per pseudo-class")
-    axes.set_ylabel(f"{data.measure.name}, {data.measure.unit}")
+    axes.set_ylabel(data.label)
     _legend(figure, _keys(data.curves, looks, marker=True))
     return figure
 
@@ -315,29 +284,26 @@ def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
         axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
         axes.set_xlabel(name)
         axes.margins(0.12)
-    grid[0].set_ylabel(f"{data.measure.name}, {data.measure.unit}")
-    _legend(
-        figure,
-        {
-            space: _key(look.marker, linestyle="none", color=look.color, markersize=6)
-            for space, look in ((space, looks[space]) for space in data.spaces)
-        },
-    )
+    grid[0].set_ylabel(data.label)
+    keys = {
+        space: _key(look.marker, linestyle="none", color=look.color, markersize=6)
+        for space, look in ((space, looks[space]) for space in data.spaces)
+    }
+    _legend(figure, keys)
     return figure
 
 
-def _draw_along_stream(data: _AlongStream, looks: Mapping[str, Look]) -> Any:
+def _draw_along_stream(data: _Curves, looks: Mapping[str, Look]) -> Any:
     """A share in each part of the stream."""
-    figure, (axes,) = _panels(len(data.series))
+    figure, (axes,) = _panels(len(data.curves))
     plain = Look(INK, "o", (0, (2, 1.5)), 1.4)
-    shown = {name: looks.get(name, plain) for name in data.series}
-    for name, curve in reversed(data.series.items()):
-        parts = np.arange(1, len(curve) + 1)
-        _line(axes, parts, 100 * curve, shown[name], marker=True)
-    axes.set_xticks(parts)
-    axes.set_xlabel(f"part of the stream, of {len(parts)}")
+    shown = {name: looks.get(name, plain) for name in data.curves}
+    for name, curve in reversed(data.curves.items()):
+        _line(axes, data.x, 100 * curve, shown[name], marker=True)
+    axes.set_xticks(data.x)
+    axes.set_xlabel(f"part of the stream, of {len(data.x)}")
     axes.set_ylabel(data.label)
-    _legend(figure, _keys(data.series, shown, marker=True))
+    _legend(figure, _keys(data.curves, shown, marker=True))
     return figure
 
 
@@ -351,8 +317,7 @@ def _panels(n_names: int, columns: int = 1) -> tuple[Any, Any]:
 
 
 def _line(axes: Any, x: Any, y: Any, look: Look, *, marker: bool = False) -> None:
-    style = {"color": look.color, "linestyle": look.dash, "linewidth": look.width}
-    axes.plot(x, y, marker=look.marker if marker else None, markersize=4.5, **style)
+    axes.plot(x, y, marker=look.marker if marker else None, markersize=4.5, **look.line)
 
 
 def _weight_axis(axes: Any, largest: float) -> None:
@@ -368,12 +333,11 @@ def _weight_axis(axes: Any, largest: float) -> None:
 
 def _keys(names: Any, looks: Mapping[str, Look], *, marker: bool = False) -> dict[str, Any]:
     """A line of the legend for each name."""
-    keys = {}
-    for name in names:
-        look = looks[name]
-        style = {"color": look.color, "linestyle": look.dash, "linewidth": look.width}
-        keys[name] = _key(look.marker if marker else None, markersize=4.5, **style)
-    return keys
+    shown = {name: looks[name] for name in names}
+    return {
+        name: _key(look.marker if marker else None, markersize=4.5, **look.line)
+        for name, look in shown.items()
+    }
 
 
 def _key(marker: str | None, **style: Any) -> Any:

@@ -19,7 +19,7 @@ from marc.files import flatten, read_json, versions
 from marc.method import MARC
 from marc.replay.sweep import Sweep
 from marc.report.text import count
-from marc.results.folder import CONFIG, Stored, read_stored
+from marc.results.folder import Folder, Stored
 from marc.sources import draws_views, load_stream
 from marc.stream import Stream
 from marc.types import Trajectory
@@ -35,6 +35,27 @@ class Inputs:
     source: str
     run: Stored | None
     sweep_folder: Stored | None
+
+    @classmethod
+    def read(cls, folders: Sequence[Path]) -> Inputs:
+        """Open a run and/or a sweep of the same stream, and that stream; refuse anything else."""
+        stored = [_read_folder(Path(folder)) for folder in folders]
+        kinds = [folder.config["kind"] for folder in stored]
+        if not stored or len(set(kinds)) < len(kinds):
+            raise MarcError(
+                "a report is made from one run, one sweep, or one of each",
+                got=", ".join(f"{f.path} ({kind})" for f, kind in zip(stored, kinds, strict=True))
+                or "nothing",
+                hint="marc report RUN [SWEEP] -o report.html",
+            )
+        by_kind = dict(zip(kinds, stored, strict=True))
+        run, sweep = (by_kind.get(kind) for kind in _KINDS)
+        if run is not None:
+            _check_method(run)
+        if run is not None and sweep is not None:
+            _check_pair(run, sweep)
+        first = stored[0].config
+        return cls(_open_again(stored[0]), first["source"], run, sweep)
 
     @property
     def folders(self) -> list[Stored]:
@@ -56,7 +77,7 @@ class Inputs:
         order, label, priority = (self.run.arrays[name][0] for name in names)
         return Trajectory(order, label[order], priority[order])
 
-    def record(self) -> _Record:
+    def record(self) -> dict[str, Any]:
         """Everything that decided the numbers, flat, so that it can be read and searched."""
         stream = self.stream
         text = (
@@ -66,15 +87,13 @@ class Inputs:
             "recorded ones before this page was made. An order is "
             "default_rng(seed).permutation(T), or for None the stored one."
         )
-        notes = [
-            _FolderNotes(
-                f"The {folder.config['kind']} in {folder.path}",
-                tuple((name, _text(value)) for name, value in flatten(folder.config).items()),
-            )
+        settings = {
+            f"The {folder.config['kind']} in {folder.path}": {
+                name: _text(value) for name, value in flatten(folder.config).items()
+            }
             for folder in self.folders
-        ]
-        now = _FolderNotes("Versions that made this page", tuple(versions().items()))
-        return _Record(text, (*notes, now))
+        }
+        return {"text": text, "folders": {**settings, "Versions that made this page": versions()}}
 
     def digest(self, options: dict[str, Any], held_out: Sequence[Sweep]) -> str:
         """What a page is known by: the folders' contents, the options, and what made it."""
@@ -85,22 +104,6 @@ class Inputs:
         }
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class _FolderNotes:
-    """The settings of one folder by name."""
-
-    title: str
-    settings: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class _Record:
-    """How a page was made: a sentence, and the notes of each folder."""
-
-    text: str
-    folders: tuple[_FolderNotes, ...]
 
 
 def _text(value: object) -> str:
@@ -118,30 +121,9 @@ def _digest_of_sweep(sweep: Sweep) -> str:
     return digest.hexdigest()[:16]
 
 
-def read_inputs(folders: Sequence[Path]) -> Inputs:
-    """Open one run and/or one sweep of the same stream, and that stream; refuse anything else."""
-    stored = [_read_folder(Path(folder)) for folder in folders]
-    kinds = [folder.config["kind"] for folder in stored]
-    if not stored or len(set(kinds)) < len(kinds):
-        raise MarcError(
-            "a report is made from one run, one sweep, or one of each",
-            got=", ".join(f"{f.path} ({kind})" for f, kind in zip(stored, kinds, strict=True))
-            or "nothing",
-            hint="marc report RUN [SWEEP] -o report.html",
-        )
-    by_kind = dict(zip(kinds, stored, strict=True))
-    run, sweep = (by_kind.get(kind) for kind in _KINDS)
-    if run is not None:
-        _check_method(run)
-    if run is not None and sweep is not None:
-        _check_pair(run, sweep)
-    first = stored[0].config
-    return Inputs(_open_again(stored[0]), first["source"], run, sweep)
-
-
 def _read_folder(path: Path) -> Stored:
     """A finished run or sweep."""
-    kind = read_json(path / CONFIG).get("kind") if (path / CONFIG).is_file() else None
+    kind = read_json(path / Folder.CONFIG).get("kind") if (path / Folder.CONFIG).is_file() else None
     if kind not in _KINDS:
         raise MarcError(
             "there is no finished run or sweep here",
@@ -149,7 +131,7 @@ def _read_folder(path: Path) -> Stored:
             allowed="a folder that marc run or marc sweep wrote",
             hint=f"ls {path.parent}",
         )
-    return read_stored(path, kind)
+    return Stored.read(path, kind)
 
 
 def _check_method(run: Stored) -> None:

@@ -18,7 +18,7 @@ from marc.replay.lifetimes import History
 from marc.replay.replay import admit
 from marc.replay.sweep import Score, Sweep, SweepJob
 from marc.report.inputs import Inputs
-from marc.results.sweep import sweep_of
+from marc.results.sweep import load_sweep
 from marc.scores import Int, fuse
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory
@@ -59,6 +59,31 @@ class Subject:
     """The space shown beside the method's; None if the stream has no other."""
     trajectory: Trajectory
     """What the memory was offered in the first order."""
+
+    @classmethod
+    def of(cls, inputs: Inputs, against: str | None, progress: _Progress) -> Subject:
+        """Decide the setting and the two spaces, and compute what the folders do not hold."""
+        if against is not None:
+            inputs.stream.features.dim(
+                against
+            )  # refuse an unknown name before anything is computed
+        sweep = _sweep_around(inputs, progress)
+        geometry = {}
+        for space in _compared_spaces(inputs, sweep, against):
+            progress(f"neighbours in {space}")
+            geometry[space] = _neighborhoods(inputs.stream, space)
+        method = _method_of(inputs, sweep, geometry)
+        seeds = tuple(inputs.folders[0].config["seeds"])
+        return cls(
+            inputs=inputs,
+            method=method,
+            seeds=seeds,
+            selection=inputs.folders[0].metrics["selection"],
+            sweep=sweep,
+            geometry=geometry,
+            against=_space_beside(method.space, against, geometry),
+            trajectory=_trajectory_of(inputs, method, seeds[0]),
+        )
 
     @property
     def weight(self) -> float:
@@ -218,29 +243,6 @@ def _answer_all(
     return _Answers(prediction, margin)
 
 
-def make_subject(inputs: Inputs, against: str | None, progress: _Progress) -> Subject:
-    """Decide the setting and the two spaces, and compute what the folders do not hold."""
-    if against is not None:
-        inputs.stream.features.dim(against)  # refuse an unknown name before anything is computed
-    sweep = _sweep_around(inputs, progress)
-    geometry = {}
-    for space in _compared_spaces(inputs, sweep, against):
-        progress(f"neighbours in {space}")
-        geometry[space] = _neighborhoods(inputs.stream, space)
-    method = _method_of(inputs, sweep, geometry)
-    seeds = tuple(inputs.folders[0].config["seeds"])
-    return Subject(
-        inputs=inputs,
-        method=method,
-        seeds=seeds,
-        selection=inputs.folders[0].metrics["selection"],
-        sweep=sweep,
-        geometry=geometry,
-        against=_space_beside(method.space, against, geometry),
-        trajectory=_trajectory_of(inputs, method, seeds[0]),
-    )
-
-
 def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:
     """The sweep that was given, or one of the run's own stream around the run's setting.
 
@@ -249,7 +251,7 @@ def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:
     """
     if inputs.sweep_folder is not None:
         # a page tells one story: the orders of the run, where there is a run
-        return sweep_of(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
+        return load_sweep(inputs.sweep_folder).of_orders(inputs.folders[0].config["seeds"])
     method, stream = inputs.run_method(), inputs.stream
     assert inputs.run is not None
     assert method is not None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from marc.replay.sweep import Sweep
 from marc.report.setting import Subject
-from marc.report.text import count, page_percent, page_points, short_points, weight_text
-from marc.stats import Interval, paired_difference
+from marc.report.text import count, percent, points
+from marc.stats import paired_difference
 
+_percent, _points = partial(percent, page=True), partial(points, page=True)
 _RESERVATIONS = (
     "A laboratory in miniature: pictures and encoders are drawn and trained for it. Nothing here "
     "is evidence about photographs or about published models. The pairs and vicreg encoders know "
@@ -28,27 +31,37 @@ _SELECTIONS = {
 
 
 @dataclass(frozen=True)
-class _Fact:
-    """A number with its name, and a line that says what it is."""
-
-    name: str
-    value: str
-    note: str
-
-
-@dataclass(frozen=True)
 class Story:
     """What a page says: a title, what happened, how it was chosen, the numbers; and captions."""
 
     title: str
     sentences: tuple[str, ...]
-    facts: tuple[_Fact, ...]
-    captions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    facts: tuple[tuple[str, str, str], ...]
+    """Numbers: a name, the number, and a line that says what it is."""
+    captions: Mapping[str, tuple[str, str]]
     """Title and caption by name of a figure."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
     """What a reader must know to read the figures rightly."""
-    caveat: str = ""
+    caveat: str
     """What must be beside the numbers of this stream, if anything."""
+    classes: dict[str, Any]
+    """A table with one row per class, the most gaining first: caption, columns, and rows of cells,
+    each as it is printed and as it is sorted."""
+
+    @classmethod
+    def of(cls, subject: Subject, others: Sequence[Sweep]) -> Story:
+        """The story of a subject, with or without labels."""
+        known = subject.labels is not None
+        title, sentences, facts = _labelled(subject, others) if known else _unlabelled(subject)
+        return cls(
+            title,
+            tuple(sentences),
+            tuple(facts),
+            captions=_captions(subject, others),
+            notes=tuple(_notes(subject)),
+            caveat=_RESERVATIONS if subject.inputs.source.startswith("lab/") else "",
+            classes=_accuracy_by_class(subject) if known else _answers_by_class(subject),
+        )
 
     @property
     def text(self) -> str:
@@ -56,98 +69,82 @@ class Story:
         return " ".join(self.sentences)
 
 
-def tell(subject: Subject, others: Sequence[Sweep]) -> Story:
-    """The story of a subject, with or without labels."""
-    known = subject.labels is not None
-    story = _labelled_story(subject, others) if known else _unlabelled_story(subject)
-    return replace(
-        story,
-        captions=_captions(subject, others),
-        notes=tuple(_notes(subject)),
-        caveat=_RESERVATIONS if subject.inputs.source.startswith("lab/") else "",
-    )
+_Texts = tuple[str, list[str], list[tuple[str, str, str]]]
+"""Title, sentences and facts of a story."""
 
 
-def _gain_of(subject: Subject) -> Interval:
-    """The gain with its paired interval over images."""
-    right = subject.right
-    base = np.broadcast_to(subject.base_prediction == subject.labels, right.shape)
-    return paired_difference(right, base)
+def _size(difference: float) -> str:
+    """The size of a difference in points with one digit, for a sentence."""
+    return f"{abs(100 * difference):.1f}"
 
 
-def _gain_beside(subject: Subject) -> float | None:
-    """The gain of the same memory in the other space: over all orders if a sweep has them."""
-    space, truth = subject.against, subject.labels
-    if space is None or truth is None:
-        return None
-    return float(subject.right_beside.mean() - (subject.base_prediction == truth).mean())
-
-
-def _labelled_story(subject: Subject, others: Sequence[Sweep]) -> Story:
+def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
     """Gain, interval, matched baseline and the selection word."""
-    gain, method = _gain_of(subject), subject.method
-    base = float((subject.base_prediction == subject.labels).mean())
+    method, right, base_right = (
+        subject.method,
+        subject.right,
+        subject.base_prediction == subject.labels,
+    )
+    gain = paired_difference(right, np.broadcast_to(base_right, right.shape))
+    base, accuracy = float(base_right.mean()), float(right.mean())
     if gain.low <= 0 <= gain.high:
         title = f"A memory read in “{method.space}” makes no clear difference"
     else:
         verb = "gains" if gain.estimate > 0 else "loses"
-        title = f"A memory read in “{method.space}” {verb} {short_points(gain.estimate)} points"
+        title = f"A memory read in “{method.space}” {verb} {_size(gain.estimate)} points"
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
-    accuracy = float(subject.right.mean())
-    interval = f"{page_points(gain.low)} to {page_points(gain.high)}"
+    interval = f"{_points(gain.low)} to {_points(gain.high)}"
     sentences = [
-        f"Without memory the predictor answers {page_percent(base)} % of {images} correctly; with "
-        f"the memory it answers {page_percent(accuracy)} %.",
-        f"The gain is {page_points(gain.estimate)} points, with a 95 % interval of {interval}, "
+        f"Without memory the predictor answers {_percent(base)} % of {images} correctly; with "
+        f"the memory it answers {_percent(accuracy)} %.",
+        f"The gain is {_points(gain.estimate)} points, with a 95 % interval of {interval}, "
         f"paired over images, mean of {orders}.",
         "The baseline is matched: the same images, views, prompts and orders at weight 0.",
         _setting_sentence(subject),
         *_beside_sentences(subject),
         *_choice_sentences(subject, others),
     ]
-    repaired = (subject.right & (subject.base_prediction != subject.labels)).sum(axis=1).mean()
-    broken = (~subject.right & (subject.base_prediction == subject.labels)).sum(axis=1).mean()
-    facts = (
-        _Fact("without memory", f"{page_percent(base)} %", "matched baseline, w = 0"),
-        _Fact("with memory", f"{page_percent(accuracy)} %", f"mean of {orders}"),
-        _Fact("gain", page_points(gain.estimate), f"points; 95 % {interval}"),
-        _Fact("repaired", f"{repaired:,.0f}", "wrong before, right now"),
-        _Fact("broken", f"{broken:,.0f}", "right before, wrong now"),
-    )
-    return Story(title, tuple(sentences), facts)
+    repaired = (right & ~base_right).sum(axis=1).mean()
+    broken = (~right & base_right).sum(axis=1).mean()
+    facts = [
+        ("without memory", f"{_percent(base)} %", "matched baseline, w = 0"),
+        ("with memory", f"{_percent(accuracy)} %", f"mean of {orders}"),
+        ("gain", _points(gain.estimate), f"points; 95 % {interval}"),
+        ("repaired", f"{repaired:,.0f}", "wrong before, right now"),
+        ("broken", f"{broken:,.0f}", "right before, wrong now"),
+    ]
+    return title, sentences, facts
 
 
-def _unlabelled_story(subject: Subject) -> Story:
+def _unlabelled(subject: Subject) -> _Texts:
     """What can be said when nobody knows the right answers."""
     run, method = subject.inputs.run, subject.method
     assert run is not None  # a sweep has labels
     changed = float((run.arrays["prediction"] != subject.base_prediction).mean())
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
     sentences = [
-        f"The memory changes {page_percent(changed)} % of the predictor's answers to {images}, "
+        f"The memory changes {_percent(changed)} % of the predictor's answers to {images}, "
         f"mean of {orders}.",
         "The labels of this stream are not known, so the page says what changes and why, and not "
         "whether it is right.",
         "The baseline is matched: the same images, views, prompts and orders at weight 0.",
         _setting_sentence(subject),
     ]
-    facts = [_Fact("answers changed", f"{page_percent(changed)} %", f"mean of {orders}")]
+    facts = [("answers changed", f"{_percent(changed)} %", f"mean of {orders}")]
     if subject.against is not None:
         other = subject.answers[subject.against].prediction
         fraction = float((other != subject.prediction).mean())
         note = f"answers that differ in {subject.against}, first order"
-        facts.append(_Fact("spaces disagree", f"{page_percent(fraction)} %", note))
-    title = (
-        f"A memory read in “{method.space}” changes {short_points(changed)}\u00a0% of the answers"
-    )
-    return Story(title, tuple(sentences), tuple(facts))
+        facts.append(("spaces disagree", f"{_percent(fraction)} %", note))
+    title = f"A memory read in “{method.space}” changes {_size(changed)}\u00a0% of the answers"
+    return title, sentences, facts
 
 
 def _setting_sentence(subject: Subject) -> str:
     """Space, K and w, and the word that says how they were chosen."""
     method, word = subject.method, subject.selection.replace("_", "-")
     meaning = _SELECTIONS.get(word, "as the run says")
-    values = f"K = {method.capacity}, w = {weight_text(subject.weight)}"
+    values = f"K = {method.capacity}, w = {subject.weight:.4g}"
     if subject.inputs.run is None:
         return (
             f"The setting is {word}: {values}, {meaning}; the space “{method.space}” is the one of "
@@ -158,13 +155,11 @@ def _setting_sentence(subject: Subject) -> str:
 
 def _beside_sentences(subject: Subject) -> list[str]:
     """What the same memory does in the other space."""
-    gain = _gain_beside(subject)
-    if gain is None:
+    if subject.against is None:
         return []
+    gain = float(subject.right_beside.mean() - (subject.base_prediction == subject.labels).mean())
     verb = "gains" if gain >= 0 else "loses"
-    return [
-        f"Read in “{subject.against}” instead, the same memory {verb} {short_points(gain)} points."
-    ]
+    return [f"Read in “{subject.against}” instead, the same memory {verb} {_size(gain)} points."]
 
 
 def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
@@ -174,7 +169,7 @@ def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
     scores = {word: row[subject.method.space] for word, row in subject.selections(others).items()}
     sentences = []
     if "oracle" in scores:
-        best = page_points(scores["oracle"].gain)
+        best = _points(scores["oracle"].gain)
         sentences.append(
             f"At this K, an oracle that chose w with the labels would have had {best}."
         )
@@ -182,7 +177,7 @@ def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
         score = scores["held-out"]
         sentences.append(
             f"Chosen on “{score.chosen_on}” and applied here unchanged (held-out), "
-            f"w = {weight_text(score.weights[0])} gives {page_points(score.gain)}."
+            f"w = {score.weights[0]:.4g} gives {_points(score.gain)}."
         )
     return sentences
 
@@ -191,8 +186,7 @@ def _captions(subject: Subject, others: Sequence[Sweep]) -> dict[str, tuple[str,
     """Title and caption of every figure."""
     gain = "change" if subject.labels is None else "gain"
     capacity = (
-        f"For every space at w = {weight_text(subject.weight)}: how many entries a class needs, "
-        "or can bear."
+        f"For every space at w = {subject.weight:.4g}: how many entries a class needs, or can bear."
     )
     return {
         "by-weight": ("Every weight", _weight_caption(subject, others)),
@@ -252,29 +246,7 @@ def _notes(subject: Subject) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """A cell as it is printed, and the value it is sorted by."""
-
-    text: str
-    value: str
-
-
-@dataclass(frozen=True)
-class _ClassTable:
-    """One row per class, the most gaining first."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[_Cell, ...], ...]
-
-
-def class_table(subject: Subject) -> _ClassTable:
-    """Accuracy by true class; without labels, how often each class is the answer."""
-    return _answers(subject) if subject.labels is None else _accuracy(subject)
-
-
-def _accuracy(subject: Subject) -> _ClassTable:
+def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
     truth, n_classes = subject.labels, subject.stream.n_classes
     assert truth is not None
     sizes = np.bincount(truth, minlength=n_classes)
@@ -285,20 +257,19 @@ def _accuracy(subject: Subject) -> _ClassTable:
     rows = []
     for number in present[np.argsort(-gains, kind="stable")]:
         rates = base[number] / sizes[number], after[number] / sizes[number]
-        rows.append(
-            (
-                _name(subject, number),
-                *(_Cell(page_percent(rate), repr(float(rate))) for rate in rates),
-                _Cell(page_points(rates[1] - rates[0]), repr(float(rates[1] - rates[0]))),
-                _Cell(str(sizes[number]), str(sizes[number])),
-            )
-        )
-    caption = "Right answers in percent of the images of a class, and the gain in points."
-    columns = ("class", "without", "with", "gain", "images")
-    return _ClassTable(caption, columns, tuple(rows))
+        gain, size = rates[1] - rates[0], str(sizes[number])
+        cells = [*((_percent(rate), repr(float(rate))) for rate in rates)]
+        cells += [(_points(gain), repr(float(gain))), (size, size)]
+        rows.append([_name(subject, number), *cells])
+    return {
+        "caption": "Right answers in percent of the images of a class, and the gain in points.",
+        "columns": ("class", "without", "with", "gain", "images"),
+        "rows": rows,
+    }
 
 
-def _answers(subject: Subject) -> _ClassTable:
+def _answers_by_class(subject: Subject) -> dict[str, Any]:
+    """How often each class is the answer, where labels are not known."""
     run, n_classes = subject.inputs.run, subject.stream.n_classes
     assert run is not None  # a sweep has labels
     base = np.bincount(subject.base_prediction, minlength=n_classes)
@@ -307,19 +278,18 @@ def _answers(subject: Subject) -> _ClassTable:
     given = np.flatnonzero(base + after)
     rows = []
     for number in given[np.argsort(-(after - base)[given], kind="stable")]:
-        change = float(after[number] - base[number])
-        rows.append(
-            (
-                _name(subject, number),
-                _Cell(str(base[number]), str(base[number])),
-                _Cell(f"{after[number]:.1f}", repr(float(after[number]))),
-                _Cell(f"{change:+.1f}".replace("-", "−"), repr(change)),
-            )
-        )
-    caption = "How often each class is the answer, without and with the memory, mean over orders."
-    return _ClassTable(caption, ("class", "without", "with", "change"), tuple(rows))
+        change, before = float(after[number] - base[number]), str(base[number])
+        cells = [(before, before), (f"{after[number]:.1f}", repr(float(after[number])))]
+        cells += [(f"{change:+.1f}".replace("-", "−"), repr(change))]
+        rows.append([_name(subject, number), *cells])
+    return {
+        "caption": "How often each class is the answer, without and with the memory, mean over "
+        "orders.",
+        "columns": ("class", "without", "with", "change"),
+        "rows": rows,
+    }
 
 
-def _name(subject: Subject, number: int) -> _Cell:
+def _name(subject: Subject, number: int) -> tuple[str, str]:
     name = subject.stream.features.class_names[number]
-    return _Cell(name, name)
+    return name, name

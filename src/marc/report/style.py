@@ -30,6 +30,11 @@ class Look:
     """A line style of matplotlib."""
     width: float
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """The line as matplotlib takes it."""
+        return {"color": self.color, "linestyle": self.dash, "linewidth": self.width}
+
     @staticmethod
     def of(spaces: Sequence[str], n_shown: int) -> dict[str, Look]:
         """A look for each space; the first few, which are shown side by side, are heavier."""

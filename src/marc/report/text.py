@@ -6,9 +6,22 @@ import math
 from collections.abc import Sequence
 
 
-def points(value: float) -> str:
-    """A difference of accuracies in points; what rounds to zero has no minus."""
-    return f"{100 * value:+z.2f}"
+def points(value: float | None, *, page: bool = False) -> str:
+    """A difference of accuracies in points; what rounds to zero has no minus.
+
+    On a page a minus is as wide as a plus, and what is not known is a dash.
+
+    >>> points(-1e-9), points(-0.02, page=True), points(None, page=True)
+    ('+0.00', '−2.00', '–')
+    """
+    if value is None or (page and math.isnan(value)):
+        return "–"
+    return f"{100 * value:+z.2f}".replace("-", "−" if page else "-")
+
+
+def percent(value: float | None, *, page: bool = False) -> str:
+    """An accuracy in percent; on a page, what is not known is a dash."""
+    return "–" if value is None or (page and math.isnan(value)) else f"{100 * value:z.2f}"
 
 
 def interval(ends: Sequence[float]) -> str:
@@ -19,47 +32,6 @@ def interval(ends: Sequence[float]) -> str:
     """
     low, high = map(points, ends)
     return f"[{low}, {high}]"
-
-
-def percent(value: float) -> str:
-    """An accuracy in percent."""
-    return f"{100 * value:z.2f}"
-
-
-def page_points(value: float | None) -> str:
-    """`points` with a minus sign that is as wide as a plus, and a dash for what is not known.
-
-    >>> page_points(0.3147), page_points(-0.02), page_points(-1e-9)
-    ('+31.47', '−2.00', '+0.00')
-    """
-    return "–" if value is None or math.isnan(value) else points(value).replace("-", "−")
-
-
-def page_percent(value: float | None) -> str:
-    """`percent`, with a dash for what is not known.
-
-    >>> page_percent(0.51951)
-    '51.95'
-    """
-    return "–" if value is None or math.isnan(value) else percent(value)
-
-
-def short_points(value: float) -> str:
-    """The size of a difference with one digit, for a sentence.
-
-    >>> short_points(-0.3556)
-    '35.6'
-    """
-    return f"{abs(100 * value):.1f}"
-
-
-def weight_text(weight: float) -> str:
-    """A weight as short as it stays itself.
-
-    >>> weight_text(10.0), weight_text(0.1)
-    ('10', '0.1')
-    """
-    return f"{weight:.4g}"
 
 
 def p_value(log10: float) -> str:

@@ -36,7 +36,7 @@ _Orders = Sequence[int | None]
 
 
 @dataclass(frozen=True)
-class Change:
+class _Change:
     """An image that one run has right and the other wrong, in one order."""
 
     order: int | None
@@ -73,7 +73,7 @@ class Comparison:
         return [[next(adjusted) for _ in row["orders"]] for row in self.runs]
 
     @cached_property
-    def changes(self) -> list[list[Change]]:
+    def changes(self) -> list[list[_Change]]:
         """Of each run every repair and regression, order by order, by stored row."""
         reference, *others = self.stored
         return [
@@ -273,12 +273,12 @@ def _uses(card: MethodCard, settings: Mapping[str, Any]) -> list[str]:
     return [*space, *(word for need, word in more.items() if need in card.needs)]
 
 
-def _changes(reference: Stored, other: Stored, seeds: _Orders) -> list[Change]:
+def _changes(reference: Stored, other: Stored, seeds: _Orders) -> list[_Change]:
     labels, ids = reference.arrays["label"], reference.arrays["ids"]
     names = _class_names(reference, other)
     answers = (_by_order(run, "prediction", seeds) for run in (reference, other))
     return [
-        Change(
+        _Change(
             order=seed,
             id=str(ids[row]),
             label=names[labels[row]],

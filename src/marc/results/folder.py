@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -29,17 +29,20 @@ from marc.files import (
 )
 from marc.stream import Stream
 
-CONFIG, _METRICS, LOG, _TIMING = "config.json", "metrics.json", "log.jsonl", "timing.json"
+_METRICS, _TIMING = "metrics.json", "timing.json"
 _ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
 _KINDS = ("run", "sweep", "study")
-NOT_IDENTITY = ("versions", "source", "title")
-"""Settings that do not decide a result: a pack is known by its digests, not by its path."""
 
 
 @dataclass(frozen=True)
 class Folder:
     """One result in the making: finished parts, a log, and at the end the result itself."""
+
+    CONFIG: ClassVar = "config.json"
+    LOG: ClassVar = "log.jsonl"
+    NOT_IDENTITY: ClassVar = ("versions", "source", "title")
+    """Settings that do not decide a result: a pack is known by its digests, not by its path."""
 
     path: Path
     config: dict[str, Any]
@@ -51,9 +54,9 @@ class Folder:
     @classmethod
     def open(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> Folder:
         """Look at a path, and refuse it where it holds something else; nothing is written."""
-        refuse_foreign(path)
+        Folder.refuse_foreign(path)
         for beside in _beside(path):
-            refuse_foreign(beside)
+            Folder.refuse_foreign(beside)
         if force:
             _refuse_strangers(path)
         data = json.loads(json.dumps(config))
@@ -61,12 +64,13 @@ class Folder:
 
     def begin(self) -> None:
         """Start, or go on with the parts that are there: one set of libraries computes them all."""
-        stored = read_json(self.work / CONFIG) if (self.work / CONFIG).is_file() else {}
-        same = not differing(stored, self.config) and stored.get("versions") == versions()
+        config = self.work / self.CONFIG
+        stored = read_json(config) if config.is_file() else {}
+        same = not Folder.differing(stored, self.config) and stored.get("versions") == versions()
         if self.force or not same:
             _remove(self.work)
         self.work.mkdir(parents=True, exist_ok=True)
-        write_json(self.work / CONFIG, {**self.config, "versions": versions()})
+        write_json(config, {**self.config, "versions": versions()})
         self.log("started")
 
     @property
@@ -92,7 +96,7 @@ class Folder:
 
     def log(self, event: str, **details: Any) -> None:
         """Add a line to the log."""
-        add_to_log(self.work / LOG, event, **details)
+        add_to_log(self.work / Folder.LOG, event, **details)
 
     def finish(
         self,
@@ -116,62 +120,73 @@ class Folder:
         for left in (*self.path.glob(f"*{_PART}"), *self.path.glob(f"*{PARTIAL}")):
             left.unlink()
 
+    @staticmethod
+    def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:
+        """What a configuration says of the stream; orders are recorded by their seeds."""
+        fingerprint = stream.fingerprint
+        del fingerprint["order"]
+        return {
+            "kind": kind,
+            "source": source,
+            "stream": stream.name,
+            "n_images": len(stream),
+            "n_classes": stream.n_classes,
+            "n_views": stream.n_views,
+            "fingerprint": fingerprint,
+        }
 
-def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:
-    """What a configuration says of the stream; orders are recorded by their seeds."""
-    fingerprint = stream.fingerprint
-    del fingerprint["order"]
-    return {
-        "kind": kind,
-        "source": source,
-        "stream": stream.name,
-        "n_images": len(stream),
-        "n_classes": stream.n_classes,
-        "n_views": stream.n_views,
-        "fingerprint": fingerprint,
-    }
+    @staticmethod
+    def differing(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+        """Names of what decides a result and is not the same in two configurations."""
+        names = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
+        return [name for name in names if name not in Folder.NOT_IDENTITY]
 
+    @staticmethod
+    def refuse_foreign(
+        path: Path,
+        kinds: Collection[str] = _KINDS,
+        own: Collection[str] = (),
+        mark: str = CONFIG,
+    ) -> None:
+        """Never touch what is not ours: a result has a configuration that names its kind.
 
-def differing(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Names of what decides a result and is not the same in two configurations."""
-    names = [name for name in {**stored, **now} if stored.get(name) != now.get(name)]
-    return [name for name in names if name not in NOT_IDENTITY]
+        A folder may be filled that holds nothing but what is in `own`, or a configuration that was
+        begun to be written. A result cannot be inside the folder of another.
 
-
-def refuse_foreign(
-    path: Path, kinds: Collection[str] = _KINDS, own: Collection[str] = (), mark: str = CONFIG
-) -> None:
-    """Never touch what is not ours: a result has a configuration that names its kind.
-
-    A folder may be filled that holds nothing but what is in `own`, or a configuration that was
-    begun to be written. A result cannot be inside the folder of another.
-
-    Args:
-        path: where the result is to be.
-        kinds: kinds of results that may be there.
-        own: names of files that are there before the configuration.
-        mark: a file by which a folder is known even where its configuration is damaged.
-    """
-    noun = "result" if len(kinds) > 1 else next(iter(kinds))
-    if not path.name:
-        raise MarcError(f"a {noun} needs a folder of its own", got=path, hint="-o FOLDER")
-    for parent in path.parents:
-        if (parent / CONFIG).is_file() and (parent / LOG).is_file():
-            raise MarcError(
-                "a result cannot lie inside another", got=path, hint=f"-o {parent}-{path.name}"
-            )
-    if not path.exists():
-        return
-    if path.is_dir():
-        names = {file.name for file in path.iterdir()}
-        begun = {name for name in names if name.startswith(CONFIG) and name.endswith(PARTIAL)}
-        if names <= {*own, *begun} or (mark != CONFIG and mark in names):
+        Args:
+            path: where the result is to be.
+            kinds: kinds of results that may be there.
+            own: names of files that are there before the configuration.
+            mark: a file by which a folder is known even where its configuration is damaged.
+        """
+        noun = "result" if len(kinds) > 1 else next(iter(kinds))
+        if not path.name:
+            raise MarcError(f"a {noun} needs a folder of its own", got=path, hint="-o FOLDER")
+        for parent in path.parents:
+            if (parent / Folder.CONFIG).is_file() and (parent / Folder.LOG).is_file():
+                raise MarcError(
+                    "a result cannot lie inside another", got=path, hint=f"-o {parent}-{path.name}"
+                )
+        if not path.exists():
             return
-        if (damaged_is_none(path / CONFIG) or {}).get("kind") in kinds:
-            return
-    raise MarcError(
-        f"this path is not a {noun} of marc, so it is left alone", got=path, hint="-o FOLDER"
-    )
+        if path.is_dir():
+            names = {file.name for file in path.iterdir()}
+            begun = {n for n in names if n.startswith(Folder.CONFIG) and n.endswith(PARTIAL)}
+            if names <= {*own, *begun} or (mark != Folder.CONFIG and mark in names):
+                return
+            if (Folder.damaged_is_none(path / Folder.CONFIG) or {}).get("kind") in kinds:
+                return
+        raise MarcError(
+            f"this path is not a {noun} of marc, so it is left alone", got=path, hint="-o FOLDER"
+        )
+
+    @staticmethod
+    def damaged_is_none(path: Path) -> dict[str, Any] | None:
+        """A JSON object; None where there is none, or it is damaged."""
+        try:
+            return read_json(path) if path.is_file() else None
+        except MarcError:
+            return None
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
@@ -181,9 +196,9 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 def _holds(path: Path, config: Mapping[str, Any]) -> bool:
     """Whether a folder is the result of this configuration; that of another is refused."""
-    if not (path / CONFIG).exists():
+    if not (path / Folder.CONFIG).exists():
         return False
-    names = differing(read_json(path / CONFIG), config)
+    names = Folder.differing(read_json(path / Folder.CONFIG), config)
     if names or not (path / _METRICS).is_file():
         raise MarcError(
             "this folder holds another result",
@@ -210,7 +225,7 @@ def _remove(path: Path) -> None:
     """Delete one of our folders, its configuration last: half deleted, it still says it is ours."""
     if not path.exists():
         return
-    for file in sorted(path.iterdir(), key=lambda file: file.name == CONFIG):
+    for file in sorted(path.iterdir(), key=lambda file: file.name == Folder.CONFIG):
         file.unlink()
     path.rmdir()
 
@@ -226,34 +241,24 @@ class Stored:
     timing: dict[str, Any] = field(default_factory=dict)
     """How long it took; empty where that was not measured."""
 
+    @classmethod
+    def read(cls, path: Path, kind: str) -> Stored:
+        """Everything about a finished result of one kind."""
+        config, metrics = cls.numbers(path, kind)
+        arrays = read_arrays(path / _ARRAYS[kind], f"the arrays of a {kind}")
+        # no number depends on the time
+        return cls(path, config, metrics, arrays, Folder.damaged_is_none(path / _TIMING) or {})
 
-def read_stored(path: Path, kind: str) -> Stored:
-    """Everything about a finished result of one kind."""
-    config, metrics = read_result(path, kind)
-    arrays = read_arrays(path / _ARRAYS[kind], f"the arrays of a {kind}")
-    # no number depends on the time
-    return Stored(path, config, metrics, arrays, damaged_is_none(path / _TIMING) or {})
-
-
-def read_result(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
-    partial = path.name.endswith(".partial")
-    if partial or not (path / CONFIG).is_file() or not (path / _METRICS).is_file():
-        begun = partial or _beside(path)[0].exists()
-        raise MarcError(
-            f"there is no finished {kind} here",
-            got=path,
-            hint=f"call marc {kind} again to finish it" if begun else f"marc {kind} ... -o {path}",
-        )
-    config = read_json(path / CONFIG)
-    if config.get("kind") != kind:
-        raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
-    return config, read_json(path / _METRICS)
-
-
-def damaged_is_none(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None where there is none, or it is damaged."""
-    try:
-        return read_json(path) if path.is_file() else None
-    except MarcError:
-        return None
+    @staticmethod
+    def numbers(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
+        partial = path.name.endswith(".partial")
+        if partial or not (path / Folder.CONFIG).is_file() or not (path / _METRICS).is_file():
+            begun = partial or _beside(path)[0].exists()
+            again, anywhere = f"call marc {kind} again to finish it", f"marc {kind} ... -o {path}"
+            hint = again if begun else anywhere
+            raise MarcError(f"there is no finished {kind} here", got=path, hint=hint)
+        config = read_json(path / Folder.CONFIG)
+        if config.get("kind") != kind:
+            raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
+        return config, read_json(path / _METRICS)

@@ -1,9 +1,10 @@
-"""Runs on disk: one folder for a method over some orders of a stream."""
+"""Runs: what decides one before it starts, and its folder, one method over some orders."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,151 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.files import Arrays
-from marc.peers.registry import METHODS
-from marc.results.folder import Folder, Stored, describe, read_stored
+from marc.loop import AnyMethod, Checking, Replayable, iter_steps
+from marc.loop import run as run_online
+from marc.method import MARC
+from marc.peers.registry import METHODS, create_method
+from marc.peers.weight_search import WeightSearch
+from marc.replay.replay import replay
+from marc.results.folder import Folder, Stored
 from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference
 from marc.stream import Stream, digest
-from marc.types import Run, Trajectory
+from marc.types import Run, Step, Trajectory
 
+_WARM = 4  # images that a method answers before its time is taken
 _AS_STORED = -1
 """The order of the rows, among the stored seeds."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One method over one stream in some orders."""
+
+    Watch = Callable[[str, Stream], Callable[[Step], None] | None]
+    """Called with a method's name and a stream in its order: what is called after each step."""
+
+    stream: Stream
+    orders: Sequence[int | None]
+    name: str
+    settings: Mapping[str, Any]
+    published: str | None = None
+    oracle: bool = False
+    """Choose the weights that the authors chose on labels, on the labels of this stream."""
+
+    def method(self, seed: int | None) -> AnyMethod:
+        """The method for one order: a reservoir draws from the seed that draws the order."""
+        draws = self.name in METHODS and "seed" in METHODS[self.name].settings
+        drawn: dict[str, Any] = {"seed": seed or 0} if draws else {}
+        return create_method(self.name, published=self.published, **self.settings, **drawn)
+
+    def run(
+        self,
+        seed: int | None,
+        on_step: Callable[[Step], None] | None = None,
+        *,
+        at_once: bool = False,
+    ) -> Run:
+        """One order; `at_once`, whole streams are replayed where that gives the same answers."""
+        stream, method = self.stream.in_order(seed), self.method(seed)
+        if not self.oracle:
+            exact = isinstance(method, MARC | Replayable) and not method.varies_with
+            return (
+                replay(method, stream) if at_once and exact else run_online(method, stream, on_step)
+            )
+        search = WeightSearch(METHODS[self.name].searched, len(stream))
+
+        def take(step: Step) -> None:
+            search.take(step)
+            if on_step is not None:
+                on_step(step)
+
+        result = run_online(method, stream, take)
+        assert stream.labels is not None  # `config` has refused
+        chosen, predictions = search.best(stream.labels)
+        return replace(result, predictions=predictions, chosen=chosen)
+
+    def config(self) -> dict[str, Any]:
+        """Everything that decides the result, as data; what cannot be run is refused."""
+        method = self.method(self.orders[0])
+        if self.oracle:
+            self._refuse_oracle()
+        if isinstance(method, Checking):
+            method.check(self.stream)
+        config = method.config()
+        if "space" in config:
+            self.stream.features.keys(config["space"])  # refuse a wrong name before writing
+        return _config(self.stream, self.orders, config, self.published, oracle=self.oracle)
+
+    def _refuse_oracle(self) -> None:
+        if self.stream.row_labels is None:
+            raise MarcError(
+                "an oracle needs labels, and this stream has none",
+                got=self.stream.source or self.stream.name,
+                hint="leave --oracle out, or add labels to the source",
+            )
+        if not METHODS[self.name].searched:
+            known = [name for name in METHODS.own if METHODS[name].searched]
+            raise MarcError(
+                f"{self.name} has no weights that were chosen on labels",
+                got="--oracle",
+                allowed=", ".join(known) or "no method",
+                hint=f"--method {known[0]} --oracle" if known else None,
+            )
+
+    def write(self, folder: Folder, watch: Watch = lambda *_: None) -> None:
+        """Run the orders that the folder does not have yet, then write the result."""
+        self.warm_up()  # a method that refuses these features does so before anything is written
+
+        def run_of(seed: int | None) -> Run:
+            return self.run(seed, watch(self.name, self.stream.in_order(seed)))
+
+        chosen = tuple(METHODS[self.name].searched) if self.oracle else ()
+        _write(folder, self.stream, run_of, chosen)
+
+    def warm_up(self) -> None:
+        """Answer the first images and forget them: libraries load and compile at their first use.
+
+        A few images need not be enough for a method that answers many together; that is no refusal.
+        """
+        few = replace(self.stream, order=self.stream.order[:_WARM])
+        try:
+            for _ in iter_steps(self.method(self.orders[0]), few):
+                pass
+        except MarcError:
+            if METHODS[self.name].sees == "image":
+                raise
+
+    @staticmethod
+    def default_folder(config: Mapping[str, Any]) -> str:
+        """A name that says what is inside: settings that are not the usual ones are named."""
+        settings = dict(config["method"])
+        name = settings.pop("method")
+        usual = METHODS[name].settings
+        parts = [config["stream"], f"m{config['n_views']}", name]
+        if name == "marc":
+            parts += [settings.pop("space")]
+            capacity, weight = settings.pop("capacity"), settings.pop("weight")
+            parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
+        parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
+        if config["selection"] == "oracle":
+            parts += ["oracle"]
+        if config["seeds"] == [None]:
+            parts += ["in-order"]
+        elif config["seeds"] != [0, 1, 2]:
+            parts += ["seeds", *map(str, config["seeds"])]
+        return "runs/" + "-".join(parts).replace("/", "_")
+
+    @staticmethod
+    def only_space(stream: Stream) -> str:
+        """The stream's space if there is no choice to make."""
+        if len(stream.spaces) == 1:
+            return stream.spaces[0]
+        raise MarcError(
+            "the stream has several spaces, and the choice decides the result",
+            got="no --space",
+            allowed=", ".join([*stream.spaces, "predictor"]),
+            hint="marc select SOURCE to choose without labels, then --space NAME",
+        )
 
 
 def save_run(
@@ -43,26 +181,26 @@ def save_run(
     for run in runs:
         _check_order(run, stream)
     seeds, chosen = [run.seed for run in runs], tuple(runs[0].chosen)
-    config = run_config(stream, seeds, runs[0].method, published, oracle=bool(chosen))
+    config = _config(stream, seeds, runs[0].method, published, oracle=bool(chosen))
     folder = Folder.open(Path(path), config, force=force)
     if not folder.done:
-        write_runs(folder, stream, {run.seed: run for run in runs}.__getitem__, chosen)
+        _write(folder, stream, {run.seed: run for run in runs}.__getitem__, chosen)
     return folder.path
 
 
-def run_config(
+def _config(
     stream: Stream,
     orders: Sequence[int | None],
     method: Mapping[str, Any],
-    published: str | None = None,
+    published: str | None,
     *,
-    oracle: bool = False,
+    oracle: bool,
 ) -> dict[str, Any]:
     """The configuration of a run; `method` is its name and settings."""
     card = METHODS.get(method["method"])
     sees_stream = card is not None and card.sees == "stream"
     return {
-        **describe("run", stream.source or stream.name, stream),
+        **Folder.describe("run", stream.source or stream.name, stream),
         "method": {name: value for name, value in method.items() if name != "seed"},
         "seeds": list(orders),
         "selection": "oracle" if oracle else "fixed",
@@ -71,7 +209,7 @@ def run_config(
     }
 
 
-def write_runs(
+def _write(
     folder: Folder,
     stream: Stream,
     run_of: Callable[[int | None], Run],
@@ -79,11 +217,8 @@ def write_runs(
 ) -> None:
     """Write a run folder, resuming where an earlier call stopped.
 
-    Args:
-        folder: its configuration names the orders.
-        stream: what is run over.
-        run_of: the run of an order, asked for where the folder does not have it yet.
-        chosen: names of the weights that an oracle chooses.
+    `run_of` gives the run of an order that the folder does not have yet; `chosen` are names of the
+    weights that an oracle chooses.
     """
     folder.begin()
     parts: list[Arrays] = []
@@ -111,7 +246,7 @@ def load_run(path: str | Path) -> list[Run]:
     A folder holds no logits and no memories, and of a method that is not known here not what its
     trajectory varies with; seconds are not a number where no time was taken.
     """
-    stored = read_stored(Path(path), "run")
+    stored = Stored.read(Path(path), "run")
     arrays, seeds = stored.arrays, stored.config["seeds"]
     card = METHODS.get(stored.config["method"]["method"])
     settings = {name: v for name, v in stored.config["method"].items() if name != "method"}
@@ -141,7 +276,7 @@ def load_run(path: str | Path) -> list[Run]:
 def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
     """A run folder, or runs as such a folder would hold them, less what only a stream knows."""
     if isinstance(run, str | Path):
-        return read_stored(Path(run), "run")
+        return Stored.read(Path(run), "run")
     runs = _of_one_method(run)
     answers, chosen = runs[0].by_image(), tuple(runs[0].chosen)
     rows = np.arange(len(answers.order))
@@ -224,35 +359,32 @@ def _seeds(orders: Sequence[int | None]) -> NDArray[np.int64]:
 
 
 def _metrics(arrays: Arrays, chosen: Sequence[str]) -> dict[str, Any]:
-    metrics = _summarise(arrays)
-    if chosen:
-        weights = [dict(zip(chosen, row, strict=True)) for row in arrays["chosen"].tolist()]
-        metrics |= {"selection": "oracle", "chosen": weights}
-    return metrics
-
-
-def _summarise(arrays: Arrays) -> dict[str, Any]:
     """The numbers of a run folder, from its arrays alone."""
     prediction, base = arrays["prediction"], arrays["base_prediction"]
     changed = [float(fraction) for fraction in (prediction != base).mean(axis=1)]
     last = arrays["order"][:, -1:]
     final = np.take_along_axis(arrays["weight"], last, axis=1)[:, 0].tolist()
+    metrics = {"selection": "oracle" if chosen else "fixed", "final_weight": final}
     if "label" not in arrays:
-        return {"selection": "fixed", "final_weight": final, "changed": changed}
-    right, base_right = prediction == arrays["label"], base == arrays["label"]
-    interval = paired_difference(right, np.broadcast_to(base_right, right.shape))
-    return {
-        "selection": "fixed",
-        "final_weight": final,
-        "accuracy": float(right.mean()),
-        "base_accuracy": float(base_right.mean()),
-        "gain": interval.estimate,
-        "gain_interval": [interval.low, interval.high],
-        "orders": [
-            {"seed": None if seed == _AS_STORED else int(seed), **_of_order(row, base_right, part)}
-            for seed, row, part in zip(arrays["seeds"], right, changed, strict=True)
-        ],
-    }
+        metrics["changed"] = changed
+    else:
+        right, base_right = prediction == arrays["label"], base == arrays["label"]
+        interval = paired_difference(right, np.broadcast_to(base_right, right.shape))
+        orders = zip(arrays["seeds"], right, changed, strict=True)
+        metrics |= {
+            "accuracy": float(right.mean()),
+            "base_accuracy": float(base_right.mean()),
+            "gain": interval.estimate,
+            "gain_interval": [interval.low, interval.high],
+            "orders": [
+                {"seed": None if seed == _AS_STORED else int(seed), **_of_order(row, base_right, n)}
+                for seed, row, n in orders
+            ],
+        }
+    if chosen:
+        weights = arrays["chosen"].tolist()
+        metrics["chosen"] = [dict(zip(chosen, row, strict=True)) for row in weights]
+    return metrics
 
 
 def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,10 @@ import numpy as np
 
 from marc.errors import MarcError
 from marc.replay.sweep import Sweep, SweepJob
-from marc.results.folder import Folder, Stored, describe, read_stored
+from marc.results.folder import Folder, Stored
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
-from marc.types import OnProgress
+from marc.types import CAPACITIES, WEIGHTS, OnProgress
 
 _REPLICATES = 2000  # draws of the images for the interval of an oracle gain
 
@@ -36,7 +38,7 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
             got="an order of another kind",
             hint="marc.sweep(stream, seeds=(0, 1, 2))",
         )
-    folder = Folder.open(Path(path), sweep_config(sweep, sweep.spaces, stream), force=force)
+    folder = Folder.open(Path(path), _config(sweep, sweep.spaces, stream), force=force)
     if not folder.done:
         folder.begin()
         for number, (lower, upper) in enumerate(sweep.intervals.values()):
@@ -45,13 +47,9 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
     return folder.path
 
 
-def load_sweep(path: str | Path) -> Sweep:
+def load_sweep(folder: str | Path | Stored) -> Sweep:
     """The sweep of a finished folder."""
-    return sweep_of(read_stored(Path(path), "sweep"))
-
-
-def sweep_of(stored: Stored) -> Sweep:
-    """A sweep from its configuration and its intervals."""
+    stored = folder if isinstance(folder, Stored) else Stored.read(Path(folder), "sweep")
     config, arrays = stored.config, stored.arrays
     return Sweep(
         capacities=tuple(config["capacities"]),
@@ -67,10 +65,9 @@ def sweep_of(stored: Stored) -> Sweep:
     )
 
 
-def sweep_config(sweep: Sweep | SweepJob, spaces: Sequence[str], stream: Stream) -> dict[str, Any]:
-    """Everything that decides the result, as data."""
+def _config(sweep: Sweep | SweepJob, spaces: Sequence[str], stream: Stream) -> dict[str, Any]:
     return {
-        **describe("sweep", stream.source or stream.name, stream),
+        **Folder.describe("sweep", stream.source or stream.name, stream),
         "images": sorted(stream.features.images),
         "spaces": list(spaces),
         "capacities": list(sweep.capacities),
@@ -81,22 +78,47 @@ def sweep_config(sweep: Sweep | SweepJob, spaces: Sequence[str], stream: Stream)
     }
 
 
-def sweep_into(folder: Folder, job: SweepJob, on_progress: OnProgress = lambda *_: None) -> None:
-    """Sweep the spaces that are not done yet, then write the result."""
-    folder.begin()
-    spaces = folder.config["spaces"]
-    on_progress("trajectories", 0, len(spaces))
-    _ = job.histories
-    intervals = {}
-    for number, space in enumerate(spaces):
-        on_progress(space, number, len(spaces))
-        part = folder.part(f"space-{number}")
-        if part is None:
-            part = dict(zip(("lower", "upper"), job.space(space), strict=True))
-            folder.keep_part(f"space-{number}", part)
-        intervals[space] = (part["lower"], part["upper"])
-    on_progress("interval of each oracle gain", len(spaces), len(spaces))
-    _finish(folder, job.result(intervals), job.stream)
+@dataclass(frozen=True)
+class SweepPlan:
+    """One stream in some spaces, over the grid and the orders of a job."""
+
+    job: SweepJob
+    spaces: Sequence[str]
+
+    def config(self) -> dict[str, Any]:
+        """Everything that decides the result, as data."""
+        return _config(self.job, self.spaces, self.job.stream)
+
+    def write(self, folder: Folder, on_progress: OnProgress) -> None:
+        """Sweep the spaces that are not done yet, then write the result."""
+        folder.begin()
+        spaces = self.spaces
+        on_progress("trajectories", 0, len(spaces))
+        _ = self.job.histories
+        intervals = {}
+        for number, space in enumerate(spaces):
+            on_progress(space, number, len(spaces))
+            part = folder.part(f"space-{number}")
+            if part is None:
+                part = dict(zip(("lower", "upper"), self.job.space(space), strict=True))
+                folder.keep_part(f"space-{number}", part)
+            intervals[space] = (part["lower"], part["upper"])
+        on_progress("interval of each oracle gain", len(spaces), len(spaces))
+        _finish(folder, self.job.result(intervals), self.job.stream)
+
+    def default_folder(self) -> str:
+        """The stream's name, with a digest of the settings where they are not the usual ones."""
+        stream, config = self.job.stream, self.config()
+        usual = {
+            "spaces": list(stream.spaces),
+            "capacities": list(CAPACITIES),
+            "weights": list(WEIGHTS),
+            "seeds": [0, 1, 2],
+            "settings": SweepJob.plan(stream).settings,
+        }
+        chosen = {name: config[name] for name in usual}
+        digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
+        return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
 
 def _finish(folder: Folder, sweep: Sweep, stream: Stream) -> None:

@@ -11,7 +11,7 @@ from typing import Any, final
 from marc.cli import console
 from marc.errors import MarcError, one_of
 from marc.report.text import duration
-from marc.results.folder import CONFIG
+from marc.results.folder import Folder
 from marc_paper.study.estimate import StudyCost, estimate_cost
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import INDEX, StudyFolder
@@ -165,4 +165,4 @@ def _show_estimate(plan: Plan, folder: StudyFolder, estimate: StudyCost, *, json
     if estimate.seconds_of_features:
         more = duration(estimate.seconds_of_features)
         console.say(f"and about {more} to draw and embed streams that are not kept yet")
-    console.say(f"into {place}" + (", which is there" if (place / CONFIG).is_file() else ""))
+    console.say(f"into {place}" + (", which is there" if (place / Folder.CONFIG).is_file() else ""))

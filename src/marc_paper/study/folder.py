@@ -30,14 +30,7 @@ from marc.files import (
     write_whole,
 )
 from marc.files.locks import LOCK, locked
-from marc.results.folder import (
-    CONFIG,
-    LOG,
-    NOT_IDENTITY,
-    damaged_is_none,
-    differing,
-    refuse_foreign,
-)
+from marc.results.folder import Folder
 from marc_paper.study.formats import Files
 
 INDEX = "index.html"
@@ -58,11 +51,11 @@ class StudyFolder:
     @classmethod
     def open(cls, path: Path, plan: Mapping[str, Any], *, force: bool = False) -> StudyFolder:
         """Look at a path, and refuse it where it holds something else; nothing is written."""
-        refuse_foreign(path, ("study",), {LOCK, *_PARTS}, _STREAMS)
+        Folder.refuse_foreign(path, ("study",), {LOCK, *_PARTS}, _STREAMS)
         data = json.loads(json.dumps(plan))
         # a damaged configuration differs in nothing
-        stored = (damaged_is_none(path / CONFIG) or {}).get("plan", data)
-        names = differing(flatten(stored), flatten(data))
+        stored = (Folder.damaged_is_none(path / Folder.CONFIG) or {}).get("plan", data)
+        names = Folder.differing(flatten(stored), flatten(data))
         if names and not force:
             raise MarcError(
                 "this folder holds the study of another plan",
@@ -92,7 +85,7 @@ class StudyFolder:
             for part in _PARTS:
                 (self.path / part).mkdir(exist_ok=True)
             config = {"kind": "study", "plan": self.plan, "versions": versions("matplotlib")}
-            write_json(self.path / CONFIG, config)
+            write_json(self.path / Folder.CONFIG, config)
             write_json(self.path / _STREAMS, {**known, **streams})
             yield
 
@@ -123,7 +116,7 @@ class StudyFolder:
     ) -> None:
         """Write the files of an experiment over some streams, then its record."""
         path = self.path / _RECORDS / f"{experiment}.json"
-        before = damaged_is_none(path) or {}
+        before = Folder.damaged_is_none(path) or {}
         for name, content in files.items():
             write_whole(self.path / name, content)
         known = self.streams
@@ -139,7 +132,7 @@ class StudyFolder:
 
     def log(self, event: str, **details: Any) -> None:
         """Add a line to the log."""
-        add_to_log(self.path / LOG, event, **details)
+        add_to_log(self.path / Folder.LOG, event, **details)
 
     def _piece(self, name: str) -> Path:
         return self.path / _WORK / f"{name}.npz"
@@ -147,7 +140,7 @@ class StudyFolder:
 
 def _plan_digest(plan: Mapping[str, Any]) -> str:
     """By which a record knows the plan it was made for."""
-    decisive = {name: value for name, value in plan.items() if name not in NOT_IDENTITY}
+    decisive = {name: value for name, value in plan.items() if name not in Folder.NOT_IDENTITY}
     return _digest(json.dumps(decisive, sort_keys=True).encode())
 
 
@@ -166,7 +159,7 @@ class StoredStudy:
 
 def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
     """The finished experiments of a study, with their tables."""
-    config = damaged_is_none(path / CONFIG) or {}
+    config = Folder.damaged_is_none(path / Folder.CONFIG) or {}
     if config.get("kind") != "study" or "plan" not in config:
         raise MarcError("there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}")
     plan, streams = _plan_digest(config["plan"]), _read_streams(path)
@@ -182,13 +175,13 @@ def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
 
 
 def _read_streams(path: Path) -> dict[str, Any]:
-    return damaged_is_none(path / _STREAMS) or {}
+    return Folder.damaged_is_none(path / _STREAMS) or {}
 
 
 def _record(
     path: Path, experiment: str, plan: str, streams: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    record = damaged_is_none(path / _RECORDS / f"{experiment}.json")
+    record = Folder.damaged_is_none(path / _RECORDS / f"{experiment}.json")
     if record is None or record.get("plan") != plan:
         return None
     if any(streams.get(n, {}).get("digest") != each for n, each in record["streams"].items()):

@@ -20,7 +20,7 @@ import numpy as np
 
 from marc.files import Arrays, versions
 from marc.replay.sweep import Sweep, SweepJob
-from marc.results.run_plan import RunPlan
+from marc.results.run import RunPlan
 from marc.scores import Int
 from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, Hub, Measures, measure

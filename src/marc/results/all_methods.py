@@ -1,0 +1,114 @@
+"""Every method over one stream, each into a run folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marc.errors import MarcError, one_of
+from marc.peers.registry import METHODS
+from marc.results.folder import Folder
+from marc.results.run import RunPlan
+from marc.stream import Stream
+
+
+@dataclass(frozen=True)
+class AllMethods:
+    """Every method that a stream's features allow, on the same images and orders."""
+
+    stream: Stream
+    orders: Sequence[int | None]
+    options: Mapping[str, Any]
+    """`space` for each method that needs one; capacity, weight and policy for MARC alone."""
+    settings: Mapping[str, Any]
+    """A setting goes to each other method that has it, METHOD.setting to that method alone."""
+    published: str | None = None
+
+    def check(self) -> None:
+        """Refuse settings that no method has."""
+        cards = METHODS.load_all()[0].values()
+        for key in self.settings:
+            name, dot, setting = key.rpartition(".")
+            if dot:
+                card = METHODS.known(name)
+                one_of(f"setting of {name}", setting, card.settings)
+            else:
+                known = {each for card in cards for each in card.settings}
+                one_of("setting of any method", setting, known, "marc list methods --card NAME")
+        if self.published is not None:
+            known = {name for card in cards for name in card.published}
+            one_of("data set with published settings", self.published, known)
+        self.plan("marc").config()  # a wrong option is an error, not a reason to leave MARC out
+
+    def plan(self, name: str) -> RunPlan:
+        """The run of one method."""
+        card = METHODS[name]
+        settings = dict(self.options) if name == "marc" else {}
+        if "space" in card.needs:
+            settings["space"] = self.options.get("space") or RunPlan.only_space(self.stream)
+        for key, value in self.settings.items():
+            of, _, setting = key.rpartition(".")
+            if setting in card.settings and (of == name or (not of and name != "marc")):
+                settings[setting] = value
+        published = self.published if self.published in card.published else None
+        return RunPlan(self.stream, self.orders, name, settings, published)
+
+    def refusal(self, name: str) -> str | None:
+        """Why a method cannot run on these features; None if it can. Bad settings are an error.
+
+        Whatever goes wrong in a method that another package brings is a reason to leave it out.
+        """
+        try:
+            return self._refusal(name)
+        except Exception as error:
+            if name in METHODS.own and name not in METHODS.load_all()[1]:
+                raise
+            return self.reason(error)
+
+    def _refusal(self, name: str) -> str | None:
+        card = METHODS[name]
+        if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
+            return "needs the embedding of every prompt; a store has them, a pack may have them"
+        if "shots" in card.needs and not {"shots", f"{name}.shots"} & set(self.settings):
+            return "needs labelled few-shot features: --set shots=FILE.npz"
+        plan = self.plan(name)
+        plan.config()
+        try:
+            plan.warm_up()
+        except MarcError as error:
+            return self.reason(error).replace("--set ", f"--set {name}.")
+        return None
+
+    def write(
+        self,
+        path: Path,
+        names: Sequence[str],
+        watch: RunPlan.Watch = lambda *_: None,
+        *,
+        force: bool = False,
+    ) -> dict[str, str]:
+        """Run methods, each into a folder of its own; why it failed, of each that did."""
+        plans = {name: self.plan(name) for name in names}
+        folders = {n: Folder.open(path / n, plans[n].config(), force=force) for n in names}
+        failed = {}
+        for name, folder in folders.items():
+            try:
+                if not folder.done:
+                    plans[name].write(folder, watch)
+            except Exception as error:  # of this method or its folder: the others go on
+                if name in METHODS.own and not isinstance(error, MarcError):
+                    raise
+                failed[name] = self.reason(error)
+        return failed
+
+    @staticmethod
+    def reason(error: Exception) -> str:
+        """What was wrong, and what to try, in a line."""
+        if not isinstance(error, MarcError):
+            return f"{type(error).__name__}: {error}"
+        problem = (
+            f"{error.problem} ({error.got})" if "cannot be" in error.problem else error.problem
+        )
+        return "; try ".join(filter(None, (problem, error.hint)))
