@@ -16,7 +16,8 @@ import typer
 
 from marc.cli import console
 from marc.cli.check_data import Finding, Level, check_data, open_data
-from marc.embed.verb import weights_of
+from marc.embed.plan import EncoderSpec
+from marc.embed.store import FeatureStore
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
 from marc.encoders.golden import check_golden
@@ -25,7 +26,7 @@ from marc.files import ENCODING, cache_folder, versions
 from marc.peers.contract import CHECKS, maker, run_checks
 from marc.peers.registry import METHODS
 from marc.replay.evidence import n_threads
-from marc.sources import default_store, is_pictures
+from marc.sources import is_pictures
 from marc.types import OnProgress
 
 _LOW = 5e9  # bytes of free disk that are worth a word
@@ -58,7 +59,7 @@ def check(
         encoder_card(name)  # a name that is not known is refused before anything is done
     if weights and not encoder:
         raise MarcError("weights belong to an encoder", got="--weights", hint="--encoder NAME")
-    place = {name: weights_of(name, weights, names) for name in names}
+    place = {name: EncoderSpec.weights_of(name, weights, names) for name in names}
     data = open_data(source, Path(root) if root else None) if source else None
     findings = [*_check_program(), *_check_device(), *_check_disk()]
     with console.progress() as bar:
@@ -191,5 +192,6 @@ def _what_next(source: str, root: str, encoders: list[str]) -> str:
     if is_pictures(source):
         where = f" --root {root}" if root else ""
         embed = f"marc embed {source}{where} --encoder {' '.join(encoders or ['dinov2-b'])}"
-        return f"{embed}\n  then: marc check store/{default_store(source)}, for the label order"
+        store = FeatureStore.default_path(source)
+        return f"{embed}\n  then: marc check store/{store}, for the label order"
     return f"marc select {source}"
