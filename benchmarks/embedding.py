@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.words import table
 from marc.embed.fill import embed
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs, pixels_for
-from marc.embed.workers import ViewPlan, Workers, prepare
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs
+from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import open_images
 from marc_paper.replication import draw_photographs, encoder_rates, rate, rate_text
 
@@ -45,11 +45,11 @@ def save_random_weights(folder: Path) -> None:
 
 def reading_rates(plan: EmbeddingPlan, jobs: Jobs, workers: Workers, n_images: int) -> list[float]:
     """Pictures a second read, decoded and cropped: in one process, and in all workers."""
-    spec = pixels_for(list(jobs), True)
+    spec = Job.pixels(list(jobs), True)
     ids, places = plan.images.ids[:n_images], plan.images.locations[:n_images]
     pieces = [((ids[s : s + 16], places[s : s + 16]), spec) for s in range(0, n_images, 16)]
     few = pieces[: max(1, min(len(pieces), 16))]
-    one = rate(16 * len(few), lambda: [prepare(*piece) for piece in few])
+    one = rate(16 * len(few), lambda: [spec.prepare(piece) for piece, spec in few])
     return [one, rate(len(ids), lambda: list(workers.prepare(pieces)))]
 
 
@@ -67,7 +67,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
     images = open_images(f"folder/{photographs}")
     with Workers(arguments.workers) as workers:
         plan = EmbeddingPlan(images, folder / "store", (spec[SPACE],), spec[PREDICTOR])
-        jobs = load_jobs(plan)
+        jobs = plan.load()
         one, all_workers = reading_rates(plan, jobs, workers, arguments.images)
         alone = encoder_rates(plan, jobs, arguments.images)
         rows = [
@@ -83,7 +83,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> list[list[str]]:
             store = folder / f"store{views.n_views}"
             plan = EmbeddingPlan(images, store, (spec[SPACE],), spec[PREDICTOR], views=views)
             if views.n_views > 1:
-                jobs = load_jobs(plan)
+                jobs = plan.load()
             start = time.perf_counter()
             timing = embed(plan, jobs, workers).timing
             each = timing.images / (time.perf_counter() - start)

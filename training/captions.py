@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from marc_lab.captions import CAPTION_LENGTH, PROMPTS, VOCABULARY, tokens
 from marc_lab.classes import CLASS_NAMES
+from marc_lab.encoders import PROMPTS
 from training.augment import Augmentation
+from training.caption_texts import CAPTION_LENGTH, VOCABULARY, tokens
 from training.losses import caption_matching
 from training.recipe import Encoder, Recipe, every_row
 from training.training_set import Batch

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from marc_lab.classes import CLASS_NAMES, HALF, HELD_BACK
+from marc_lab.classes import CLASS_NAMES, HELD_BACK
 from training.captions import Captions
 from training.convolutional import LARGE, MEDIUM, SMALL, Convolutional
 from training.crops import Crops
@@ -28,6 +28,8 @@ from training.vicreg import VICReg
 
 ALL = tuple(range(len(CLASS_NAMES)))
 NOT_HELD_BACK = tuple(label for label in ALL if label not in HELD_BACK)
+HALF = tuple(label for index, label in enumerate(NOT_HELD_BACK) if index % 3 != 2)
+"""The 24 classes whose labels the half-supervised encoder learns."""
 TRANSFORMER = Settings(learning_rate=1e-3, weight_decay=0.05, clip=1.0)
 
 

@@ -25,12 +25,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from marc.encoders.cards import Training
-from marc_lab.streams import TRAINING_SEED
 from marc_lab.world import SHIFTS, label_of, render
 from training import batch_statistics
 from training.captions import Captions
 from training.catalogue import ENCODERS, Entry
 from training.onnx_graph import INPUT, onnx_model
+from training.pictures import TRAINING_SEED
 from training.recipe import Recipe, restore
 from training.rounding import fold, round_weights
 from training.validation import embed

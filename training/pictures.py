@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from marc_lab.captions import caption, tokens
-from marc_lab.streams import TRAINING_SEED, VALIDATION_SEED
 from marc_lab.world import render
+from training.caption_texts import caption, tokens
 
+TRAINING_SEED, VALIDATION_SEED = 1, 2
 CHUNK = 1000
 CAPTION_DRAW = 5
 """Sets the random numbers of a caption apart from those of its picture."""

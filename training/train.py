@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from marc_lab.streams import VALIDATION_SEED
 from training import batch_statistics
 from training.benchmark import benchmark
 from training.catalogue import ENCODERS, Entry
@@ -33,6 +32,7 @@ from training.loop import (
     train,
 )
 from training.pictures import (
+    VALIDATION_SEED,
     fingerprint,
     render_apart,
     training_pictures,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from marc_lab.drawings import DRAWINGS
-from marc_lab.raster import Chance, Shape
+from marc_lab.raster import Pen, Shape
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class _ObjectClass:
 
     name: str
     synonyms: tuple[str, ...]
-    drawing: Callable[[Chance], Shape]
+    drawing: Callable[[Pen], Shape]
 
 
 _SYNONYMS = {
@@ -77,7 +77,3 @@ _HELD_BACK_NAMES = (
 )
 HELD_BACK = tuple(sorted(CLASS_NAMES.index(name) for name in _HELD_BACK_NAMES))
 """Classes whose labels only the upper reference has learned; the predictor knows their names."""
-
-_OTHERS = tuple(label for label in range(len(CLASSES)) if label not in HELD_BACK)
-HALF = tuple(label for index, label in enumerate(_OTHERS) if index % 3 != 2)
-"""The 24 classes whose labels the half-supervised encoder learns."""

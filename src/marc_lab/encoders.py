@@ -27,6 +27,11 @@ from marc.types import Predictor, PromptEmbeddings
 
 PREFIX = "mini:"
 PREDICTOR = "captions"
+PROMPTS = (
+    *("a {}", "a photo of a {}", "a picture of a {}", "an image of a {}", "one {}", "the {}"),
+    *("a drawing of a {}", "a {} on a plain background", "my {}", "a nice {}"),
+)
+"""What the predictor is asked, with a class name in the braces."""
 _WEIGHTS = Path(__file__).with_name("weights")
 _LICENCE = "Apache-2.0"
 _COARSE = 16  # cells a side of `mini:pixels`
@@ -107,7 +112,6 @@ class _MiniPredictor:
 
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of prompts of the lab with one of its class names."""
-        from marc_lab.captions import PROMPTS
         from marc_lab.classes import CLASS_NAMES
 
         unknown = [text for text in texts if text not in self._texts]
@@ -173,7 +177,6 @@ def _prompts() -> dict[str, NDArray[Any]]:
 @functools.cache
 def _known_texts() -> dict[str, NDArray[np.float32]]:
     """The stored embedding of every text that the lab's predictor was asked for."""
-    from marc_lab.captions import PROMPTS
     from marc_lab.classes import CLASS_NAMES
 
     embeddings = unit(_prompts()["embeddings"])

@@ -35,11 +35,36 @@ class _Part:
     contours: tuple[Contour, ...]
 
 
-Shape = list[_Part]
+class Shape:
+    """An outline with its holes, drawn part after part."""
+
+    def __init__(self, *contours: Contour) -> None:
+        self._parts = [_Part(True, contours)]
+
+    def add(self, *contours: Contour) -> Shape:
+        """The same shape with another part."""
+        self._parts.append(_Part(True, contours))
+        return self
+
+    def cut(self, *contours: Contour) -> Shape:
+        """The same shape with a hole in what was drawn before."""
+        self._parts.append(_Part(False, contours))
+        return self
+
+    def fill(self, place: _Place | None = None) -> _Mask:
+        """Fill a shape in the unit square, or one whose points `place` moves there."""
+        mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
+        for part in self._parts:
+            _fill(part.contours, place or (lambda points: points), mask, part.adds)
+        return mask
+
+    def cover(self, place: _Place | None = None) -> Gray:
+        """The fraction of each pixel that is filled."""
+        return shrink(self.fill(place))
 
 
-class Chance:
-    """What makes one star different from the next: the random choices of a single object."""
+class Pen:
+    """Draws contours; what makes one star different from the next are its random choices."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
@@ -52,74 +77,62 @@ class Chance:
         """An integer from `low` to `high`, both possible."""
         return int(self.generator.integers(low, high + 1))
 
+    @staticmethod
+    def polygon(*coordinates: float) -> Contour:
+        """Corners given as x, y, x, y, ..."""
+        return np.array(coordinates, dtype=np.float64).reshape(-1, 2)
 
-def add(*contours: Contour) -> _Part:
-    """A part of the shape."""
-    return _Part(True, contours)
+    @staticmethod
+    def box(left: float, top: float, right: float, bottom: float) -> Contour:
+        """An upright rectangle."""
+        return Pen.polygon(left, top, right, top, right, bottom, left, bottom)
 
+    @staticmethod
+    def ellipse(
+        x: float, y: float, width: float, height: float | None = None, n: int = 28
+    ) -> Contour:
+        """An ellipse around (x, y) with half axes `width` and `height`."""
+        angles = np.arange(n) * (2 * np.pi / n)
+        height = width if height is None else height
+        return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1)
 
-def cut(*contours: Contour) -> _Part:
-    """A hole in what was drawn before."""
-    return _Part(False, contours)
+    @staticmethod
+    def arc(x: float, y: float, width: float, height: float, start: float, stop: float) -> Contour:
+        """Points along an ellipse from angle `start` to `stop`, both included."""
+        angles = np.linspace(start, stop, 18)
+        return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1)
 
+    @staticmethod
+    def turned(points: Contour, angle: float, about: tuple[float, float] = (0.0, 0.0)) -> Contour:
+        """The points turned by `angle` around a centre."""
+        x, y = points[:, 0] - about[0], points[:, 1] - about[1]
+        cosine, sine = np.cos(angle), np.sin(angle)
+        return np.stack(
+            [cosine * x - sine * y + about[0], sine * x + cosine * y + about[1]], axis=1
+        )
 
-def polygon(*coordinates: float) -> Contour:
-    """Corners given as x, y, x, y, ..."""
-    return np.array(coordinates, dtype=np.float64).reshape(-1, 2)
+    @staticmethod
+    def mirrored(points: Contour) -> Contour:
+        """The points with left and right exchanged."""
+        return points * [-1.0, 1.0]
 
+    @staticmethod
+    def closed(*pieces: Contour | Sequence[Sequence[float]]) -> Contour:
+        """One contour from pieces laid end to end."""
+        return np.concatenate(
+            [np.asarray(piece, dtype=np.float64).reshape(-1, 2) for piece in pieces]
+        )
 
-def box(left: float, top: float, right: float, bottom: float) -> Contour:
-    """An upright rectangle."""
-    return polygon(left, top, right, top, right, bottom, left, bottom)
-
-
-def ellipse(x: float, y: float, width: float, height: float | None = None, n: int = 28) -> Contour:
-    """An ellipse around (x, y) with half axes `width` and `height`."""
-    angles = np.arange(n) * (2 * np.pi / n)
-    height = width if height is None else height
-    return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1)
-
-
-def arc(x: float, y: float, width: float, height: float, start: float, stop: float) -> Contour:
-    """Points along an ellipse from angle `start` to `stop`, both included."""
-    angles = np.linspace(start, stop, 18)
-    return np.stack([x + width * np.cos(angles), y + height * np.sin(angles)], axis=1)
-
-
-def turned(points: Contour, angle: float, about: tuple[float, float] = (0.0, 0.0)) -> Contour:
-    """The points turned by `angle` around a centre."""
-    x, y = points[:, 0] - about[0], points[:, 1] - about[1]
-    cosine, sine = np.cos(angle), np.sin(angle)
-    return np.stack([cosine * x - sine * y + about[0], sine * x + cosine * y + about[1]], axis=1)
-
-
-def mirrored(points: Contour) -> Contour:
-    """The points with left and right exchanged."""
-    return points * [-1.0, 1.0]
-
-
-def closed(*pieces: Contour | Sequence[Sequence[float]]) -> Contour:
-    """One contour from pieces laid end to end."""
-    return np.concatenate([np.asarray(piece, dtype=np.float64).reshape(-1, 2) for piece in pieces])
-
-
-def stroke(path: Contour, half_width: float) -> list[Contour]:
-    """A line of some thickness with round joints, as overlapping pieces."""
-    step = path[1:] - path[:-1]
-    length = np.hypot(step[:, 0], step[:, 1]) + 1e-9
-    side = np.stack([-step[:, 1], step[:, 0]], axis=1) * (half_width / length)[:, np.newaxis]
-    start, stop = path[:-1], path[1:]
-    pieces = np.stack([start + side, stop + side, stop - side, start - side], axis=1)
-    joints = path[:, np.newaxis] + ellipse(0, 0, half_width, n=10)
-    return [*pieces, *joints]
-
-
-def fill(shape: Shape, place: _Place | None = None) -> _Mask:
-    """Fill a shape in the unit square, or one whose points `place` moves there."""
-    mask = np.zeros((_FINE, _FINE), dtype=np.bool_)
-    for part in shape:
-        _fill(part.contours, place or (lambda points: points), mask, part.adds)
-    return mask
+    @staticmethod
+    def stroke(path: Contour, half_width: float) -> list[Contour]:
+        """A line of some thickness with round joints, as overlapping pieces."""
+        step = path[1:] - path[:-1]
+        length = np.hypot(step[:, 0], step[:, 1]) + 1e-9
+        side = np.stack([-step[:, 1], step[:, 0]], axis=1) * (half_width / length)[:, np.newaxis]
+        start, stop = path[:-1], path[1:]
+        pieces = np.stack([start + side, stop + side, stop - side, start - side], axis=1)
+        joints = path[:, np.newaxis] + Pen.ellipse(0, 0, half_width, n=10)
+        return [*pieces, *joints]
 
 
 def shrink(fine: NDArray[np.bool_] | NDArray[np.floating]) -> Gray:

@@ -6,20 +6,7 @@ import colorsys
 
 import numpy as np
 
-from marc_lab.raster import (
-    SIDE,
-    Color,
-    Contour,
-    Gray,
-    X,
-    Y,
-    add,
-    fill,
-    paint,
-    shrink,
-    smooth_noise,
-    turned,
-)
+from marc_lab.raster import SIDE, Color, Gray, Pen, Shape, X, Y, paint, smooth_noise
 
 _HUES = {  # hue, saturation, value
     "red": (0.0, 0.85, 0.85),
@@ -38,22 +25,15 @@ _HUES = {  # hue, saturation, value
 COLOR_NAMES = tuple(_HUES)
 
 
-def shade(name: str, generator: np.random.Generator) -> Color:
-    """One of the many reds that are called red."""
+def any_color(generator: np.random.Generator, *, but: str = "") -> tuple[str, Color]:
+    """A colour's name, and one of the many reds that are called red."""
+    name = but
+    while name == but:
+        name = COLOR_NAMES[int(generator.integers(len(COLOR_NAMES)))]
     hue, saturation, value = _HUES[name]
     jitter = generator.standard_normal(3) * (0.02, 0.08, 0.06)
-    return np.array(
-        colorsys.hsv_to_rgb(
-            float((hue + jitter[0]) % 1),
-            float(np.clip(saturation + jitter[1], 0, 1)),
-            float(np.clip(value + jitter[2], 0, 1)),
-        )
-    )
-
-
-def any_color(generator: np.random.Generator) -> str:
-    """A colour's name."""
-    return COLOR_NAMES[int(generator.integers(len(COLOR_NAMES)))]
+    hsv = (hue + jitter[0]) % 1, *np.clip((saturation + jitter[1], value + jitter[2]), 0, 1)
+    return name, np.array(colorsys.hsv_to_rgb(*map(float, hsv)))
 
 
 def pattern(generator: np.random.Generator, kind: str, frequency: float) -> Gray:
@@ -123,20 +103,14 @@ def _mix(first: Color, second: Color, fraction: Gray) -> Color:
     return first + (second - first) * fraction[..., np.newaxis]
 
 
-def scrap(generator: np.random.Generator, size: float, x: float, y: float) -> Contour:
-    """A piece of confetti: three to five corners, or an oval."""
+def lay_scrap(
+    generator: np.random.Generator, image: Color, size: float, x: float, y: float
+) -> Color:
+    """Lay a piece of confetti over the image: three to five corners, or an oval."""
     n = int(generator.choice([3, 4, 5, 24]))
     angles = np.arange(n) * 2 * np.pi / n + generator.random() * 2 * np.pi
     radius = 1 + 0.25 * generator.standard_normal(n) * (n < 24)
     flat = generator.uniform(0.3, 1)
     points = np.stack([np.cos(angles) * radius, np.sin(angles) * radius * flat], axis=1)
-    return turned(points, generator.random() * 2 * np.pi) * size + [x, y]
-
-
-def confetti(generator: np.random.Generator, image: Color, n: int, largest: float) -> Color:
-    """Scatter `n` scraps over the image."""
-    for _ in range(n):
-        size, x, y = generator.uniform(0.05, largest), generator.random(), generator.random()
-        cover = shrink(fill([add(scrap(generator, size, x, y))]))
-        image = paint(image, cover, shade(any_color(generator), generator))
-    return image
+    scrap = Pen.turned(points, generator.random() * 2 * np.pi) * size + [x, y]
+    return paint(image, Shape(scrap).cover(), any_color(generator)[1])

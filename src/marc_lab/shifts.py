@@ -18,17 +18,14 @@ from marc_lab.raster import (
     Color,
     Contour,
     Gray,
+    Pen,
     Shape,
     X,
     Y,
-    add,
     blur,
-    fill,
     paint,
-    polygon,
     shrink,
     smooth_noise,
-    stroke,
 )
 from marc_lab.scenery import pattern
 
@@ -64,7 +61,7 @@ def _unsteady(generator: np.random.Generator, place: _Place) -> _Place:
 
 def _sketch(generator: np.random.Generator, shape: Shape, place: _Place) -> Color:
     """Two ink lines, hatching and stray strokes on paper."""
-    mask, again = fill(shape, place), fill(shape, _unsteady(generator, place))
+    mask, again = shape.fill(place), shape.fill(_unsteady(generator, place))
     tint = 1 - 0.06 * smooth_noise(generator, 3) - 0.03 * generator.random((SIDE, SIDE))
     image: Color = np.array([0.95, 0.92, 0.85]) * tint[..., np.newaxis]
     ink = np.array([0.12, 0.11, 0.16]) + generator.uniform(0, 0.12)
@@ -78,7 +75,7 @@ def _sketch(generator: np.random.Generator, shape: Shape, place: _Place) -> Colo
         t = np.linspace(0, 1, 12)
         near, middle, far = (1 - t) ** 2, 2 * t * (1 - t), t * t
         x, y = near * ax + middle * bx + far * cx, near * ay + middle * by + far * cy
-        image = paint(image, 0.5 * shrink(fill([add(*stroke(np.stack([x, y], 1), 0.006))])), ink)
+        image = paint(image, 0.5 * Shape(*Pen.stroke(np.stack([x, y], 1), 0.006)).cover(), ink)
     return image
 
 
@@ -86,12 +83,12 @@ def _neon(generator: np.random.Generator, shape: Shape, place: _Place) -> Color:
     """A glowing tube in the dark, and pieces of others."""
     wall = _vivid(generator.random()) * 0.1 + 0.03
     image = wall * (1 - 0.5 * Y)[..., np.newaxis]
-    tube, line = _vivid(generator.random()), _edge(fill(shape, place), 1.0)
+    tube, line = _vivid(generator.random()), _edge(shape.fill(place), 1.0)
     glow = np.clip(1.6 * blur(line, 1.8), 0, 1)
     image = image + 0.9 * glow[..., np.newaxis] * tube
     image = image + 0.9 * line[..., np.newaxis] * (0.5 * tube + 0.5)
     for _ in range(int(generator.integers(0, 4))):
-        line = shrink(fill([add(*stroke(polygon(*generator.random(4)), 0.007))]))
+        line = Shape(*Pen.stroke(Pen.polygon(*generator.random(4)), 0.007)).cover()
         tube = 0.5 * _vivid(generator.random())
         glow = np.clip(1.4 * blur(line, 1.6), 0, 1)
         image = image + (glow + line)[..., np.newaxis] * tube

@@ -15,23 +15,8 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, integer, one_of
 from marc_lab import shifts
 from marc_lab.classes import CLASSES
-from marc_lab.raster import (
-    SIDE,
-    Chance,
-    Color,
-    Contour,
-    Gray,
-    Shape,
-    X,
-    Y,
-    add,
-    blur,
-    fill,
-    paint,
-    shrink,
-    smooth_noise,
-)
-from marc_lab.scenery import any_color, background, confetti, pattern, scrap, shade
+from marc_lab.raster import SIDE, Color, Contour, Gray, Pen, Shape, X, Y, blur, paint, smooth_noise
+from marc_lab.scenery import any_color, background, lay_scrap, pattern
 
 VERSION = 1  # of the pictures: a change that moves one pixel raises it
 SHIFTS = ("clean", *shifts.DRAWN, "clutter", *shifts.SEEN)
@@ -195,14 +180,16 @@ def _scene(
     setting: _Setting,
 ) -> Color:
     """The object among its scenery; with a source of clutter, among much more of it."""
-    cover = shrink(fill(thing.shape, pose.place))
+    cover = thing.shape.cover(pose.place)
     image = background(generator, setting.background, setting.first, setting.second)
     if clutter is None:
         scraps, n_behind, n_before, largest = generator, setting.n_confetti, setting.n_before, 0.12
     else:
         n_behind, n_before = (int(n) for n in clutter.integers((7, 1), (13, 3)))
         scraps, largest = clutter, 0.15
-    image = confetti(scraps, image, n_behind, largest)
+    for _ in range(n_behind):
+        size, x, y = scraps.uniform(0.05, largest), scraps.random(), scraps.random()
+        image = lay_scrap(scraps, image, size, x, y)
     if setting.has_shadow:
         dx, dy = generator.integers(1, 4, 2)
         image = image * (1 - 0.4 * blur(np.roll(cover, (dy, dx), (0, 1)), 1.5))[..., np.newaxis]
@@ -245,8 +232,7 @@ def _hide_a_corner(generator: np.random.Generator, image: Color, pose: _Pose) ->
     """A scrap that lies over the rim of the object."""
     angle, away = generator.random() * 2 * np.pi, pose.size * generator.uniform(0.6, 1.0)
     x, y = pose.x + away * np.cos(angle), pose.y + away * np.sin(angle)
-    cover = shrink(fill([add(scrap(generator, pose.size * generator.uniform(0.25, 0.42), x, y))]))
-    return paint(image, cover, shade(any_color(generator), generator))
+    return lay_scrap(generator, image, pose.size * generator.uniform(0.25, 0.42), x, y)
 
 
 def _photograph(generator: np.random.Generator, image: Color, setting: _Setting) -> Color:
@@ -275,13 +261,13 @@ def _draw_thing(generator: np.random.Generator, label: int | None) -> _Thing:
     """An object of some class, or of the given one."""
     drawn = _draw_label(generator)
     label = drawn if label is None else label
-    shape = CLASSES[label].drawing(Chance(generator))
-    name = any_color(generator)
+    shape = CLASSES[label].drawing(Pen(generator))
+    name, color = any_color(generator)
     return _Thing(
         label=label,
         shape=shape,
         color_name=name,
-        color=shade(name, generator),
+        color=color,
         fill=_FILLS[int(generator.integers(len(_FILLS)))],
         frequency=generator.uniform(4, 9),
         rim=int(generator.choice(3, p=[0.6, 0.25, 0.15])),
@@ -319,11 +305,8 @@ def _draw_pose(generator: np.random.Generator) -> _Pose:
 
 def _draw_setting(generator: np.random.Generator, thing: _Thing) -> _Setting:
     """Scenery that keeps clear of the object's lightness."""
-    name = any_color(generator)
-    while name == thing.color_name:
-        name = any_color(generator)
-    first = shade(name, generator)
-    second = 0.55 * first + 0.45 * shade(any_color(generator), generator)
+    name, first = any_color(generator, but=thing.color_name)
+    second = 0.55 * first + 0.45 * any_color(generator)[1]
     lighter = _lies_above(first, thing.color)
     return _Setting(
         background=_BACKGROUNDS[int(generator.integers(len(_BACKGROUNDS)))],

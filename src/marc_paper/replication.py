@@ -28,9 +28,9 @@ import numpy as np
 from PIL import Image
 
 from marc.embed.fill import fill
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs, load_jobs, pixels_for
-from marc.embed.store import CHUNK
-from marc.embed.workers import ViewPlan, Workers, prepare
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs
+from marc.embed.store import FeatureStore
+from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import encoder_card
 from marc.encoders.published import PREDICTORS
 from marc.errors import integer, one_of
@@ -176,7 +176,7 @@ def draw_photographs(folder: Path, n_images: int) -> None:
 def encoder_rates(plan: EmbeddingPlan, jobs: Jobs, n_images: int) -> dict[str, float]:
     """Images per second of each encoder, and of both in turn, from decoded squares in memory."""
     pieces = plan.images.ids[:_N_DISTINCT], plan.images.locations[:_N_DISTINCT]
-    squares = prepare(pieces, pixels_for(list(jobs), True)).squares
+    squares = Job.pixels(list(jobs), True).prepare(pieces).squares
     many = {crop: np.tile(s, (n_images // len(s) or 1, 1, 1, 1)) for crop, s in squares.items()}
     rates = {}
     for job in jobs:
@@ -219,7 +219,9 @@ class _Unwritten:
         self._n_images = n_images
 
     def rows(self, chunk: int) -> range:
-        return range(chunk * CHUNK, min((chunk + 1) * CHUNK, self._n_images))
+        return range(
+            chunk * FeatureStore.CHUNK, min((chunk + 1) * FeatureStore.CHUNK, self._n_images)
+        )
 
     def has(self, name: str, chunk: int) -> bool:
         return False
@@ -231,7 +233,7 @@ class _Unwritten:
 def _views_from_files(job: Job, images: ImageSet, workers: Workers) -> float:
     """Views per second of `marc embed` with one predictor, but for writing the store."""
     store: Any = _Unwritten(len(images))
-    work = {chunk: [job] for chunk in range(math.ceil(len(images) / CHUNK))}
+    work = {chunk: [job] for chunk in range(math.ceil(len(images) / FeatureStore.CHUNK))}
     count = len(images) * job.shape[0]
     return rate(count, lambda: fill(store, images, work, workers, lambda *_: None))
 
@@ -252,7 +254,7 @@ def _measure(
                 spec = EncoderSpec(name, str(path), True, options.device, options.precision)
                 encoders = ((), spec) if name in PREDICTORS else ((spec,), None)
                 plan = EmbeddingPlan(images, folder / "store", *encoders)
-                jobs = load_jobs(plan)
+                jobs = plan.load()
             speed, viewed = encoder_rates(plan, jobs, options.images)[name], None
             if jobs.predictor is not None:
                 viewed = _views_from_files(replace(jobs.predictor, views=views), images, workers)

@@ -12,8 +12,8 @@ from helpers.embedding_trees import draw_lab_folder
 
 import marc
 from marc import MarcError
+from marc.embed.plan import EncoderSpec
 from marc.embed.store import FeatureStore
-from marc.embed.verb import weights_of
 
 ENCODERS = ("--predictor", "mini:captions", "--encoder", "mini:pairs-small", "mini:pixels")
 
@@ -160,15 +160,15 @@ def test_pictures_that_are_not_embedded_say_how(here):
 
 def test_weights_are_named_or_lie_in_one_folder(tmp_path):
     names, folder = ["clip-b16-text", "dinov2-b", "mini:pixels"], str(tmp_path)
-    assert weights_of("dinov2-b", [folder], names) == folder
-    assert weights_of("mini:pixels", [folder], names) is None
-    assert weights_of("dinov2-b", [], names) is None
-    assert weights_of("dinov2-b", ["file.pt"], ["dinov2-b", "mini:pixels"]) == "file.pt"
-    assert weights_of("dinov2-b", ["dinov2-b=a=b.pt", folder], names) == "a=b.pt"
-    assert weights_of("clip-b16-text", ["dinov2-b=a=b.pt", folder], names) == folder
+    assert EncoderSpec.weights_of("dinov2-b", [folder], names) == folder
+    assert EncoderSpec.weights_of("mini:pixels", [folder], names) is None
+    assert EncoderSpec.weights_of("dinov2-b", [], names) is None
+    assert EncoderSpec.weights_of("dinov2-b", ["file.pt"], ["dinov2-b", "mini:pixels"]) == "file.pt"
+    assert EncoderSpec.weights_of("dinov2-b", ["dinov2-b=a=b.pt", folder], names) == "a=b.pt"
+    assert EncoderSpec.weights_of("clip-b16-text", ["dinov2-b=a=b.pt", folder], names) == folder
     for unclear in (["file.pt"], [folder, "file.pt"]):
         with pytest.raises(MarcError, match="--weights dinov2-b=PATH"):
-            weights_of("dinov2-b", unclear, names)
+            EncoderSpec.weights_of("dinov2-b", unclear, names)
 
 
 SOCKETS_FORBIDDEN = """

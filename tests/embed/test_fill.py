@@ -14,7 +14,7 @@ from PIL import Image
 import marc
 from marc import MarcError
 from marc.embed.fill import _cut_chunk
-from marc.embed.plan import EncoderSpec, Job, load_jobs
+from marc.embed.plan import EncoderSpec, Job
 from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan
 from marc.encoders import create_encoder, create_predictor
@@ -258,9 +258,9 @@ def test_a_predictor_without_words_says_what_to_type(tmp_path):
 def test_nothing_to_embed_with_and_one_space_twice_are_refused(pictures, tmp_path):
     plan = make_plan(pictures, tmp_path / "s")
     with pytest.raises(MarcError, match="--encoder"):
-        load_jobs(replace(plan, predictor=None, spaces=()))
+        replace(plan, predictor=None, spaces=()).load()
     with pytest.raises(MarcError, match="spaces/pixels"):
-        load_jobs(replace(plan, spaces=(EncoderSpec("mini:pixels"),) * 2))
+        replace(plan, spaces=(EncoderSpec("mini:pixels"),) * 2).load()
 
 
 @pytest.mark.parametrize(("n_views", "most"), [(1, 50), (8, 8), (64, 1)])

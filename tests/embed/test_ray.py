@@ -5,7 +5,6 @@ from helpers.commands import tree
 from helpers.embedding_trees import draw_lab_folder, embed_plan, make_plan
 
 from marc import MarcError
-from marc.embed.plan import load_jobs
 from marc.embed.ray import _as_chosen, _Filler, embed_with_ray
 from marc.embed.store import FeatureStore
 
@@ -19,13 +18,13 @@ def test_two_ray_workers_write_the_bytes_of_a_serial_run(tmp_path):
     embed_plan(serial)
     seen = []
     done = embed_with_ray(
-        shared, load_jobs(shared), 2, on_progress=lambda what, n, total: seen.append((n, total))
+        shared, shared.load(), 2, on_progress=lambda what, n, total: seen.append((n, total))
     )
     assert (done.n_chunks, done.timing.images) == (3 * 4, 14)
     assert next(event for event in seen if event[1] == 14) == (0, 14)
     assert seen[-1] == (14, 14)
     assert tree(shared.store) == tree(serial.store)
-    again = embed_with_ray(shared, load_jobs(shared), 0)
+    again = embed_with_ray(shared, shared.load(), 0)
     assert again.n_chunks == 0
 
 
@@ -50,8 +49,8 @@ def test_a_worker_with_other_weights_is_refused(tmp_path):
 
 def test_what_was_chosen_here_is_what_workers_are_told(tmp_path):
     plan = make_plan(draw_lab_folder(tmp_path / "pictures"), tmp_path / "s")
-    jobs = load_jobs(plan)
+    jobs = plan.load()
     told = _as_chosen(plan, jobs)
     for spec, job in zip((told.predictor, *told.spaces), jobs, strict=True):
         assert (spec.precision, spec.batch) == (job.encoder.precision, job.encoder.batch)
-    assert [job.made for job in load_jobs(told)] == [job.made for job in jobs]
+    assert [job.made for job in told.load()] == [job.made for job in jobs]

@@ -10,12 +10,17 @@ import pytest
 import zarr
 
 from marc import MarcError
-from marc.embed.changes import _create_store, holds_list, writing
-from marc.embed.store import FeatureStore, is_store
+from marc.embed.changes import _create_store, _holds_list, writing
+from marc.embed.plan import EmbeddingPlan
+from marc.embed.store import FeatureStore
 from marc.files import differences
 from marc.files.locks import LOCK, locked
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.stream import digest
+
+
+def holds_list(path, pictures, chunk=FeatureStore.CHUNK, force=False):
+    return _holds_list(EmbeddingPlan(pictures, path, (), chunk=chunk), force=force)
 
 
 def images(count=10, **changes):
@@ -143,7 +148,7 @@ def test_a_store_killed_in_the_making_is_made_again(store, monkeypatch, moment):
     monkeypatch.setattr(FeatureStore, moment, lambda *words, **more: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         make(store.path, images(9))
-    assert not is_store(store.path)
+    assert not FeatureStore.exists(store.path)
     monkeypatch.undo()
     assert not holds_list(store.path, images(9), chunk=4)
     assert make(store.path, images(9)).get(FeatureStore.IDS).tolist() == list(images(9).ids)
@@ -159,7 +164,7 @@ def test_what_is_no_store_says_how_to_make_one(tmp_path):
     with pytest.raises(MarcError, match="marc embed"):
         FeatureStore(tmp_path / "nothing")
     (tmp_path / "zarr.json").write_text("{")
-    assert not is_store(tmp_path)
+    assert not FeatureStore.exists(tmp_path)
 
 
 def test_a_store_of_another_version_is_refused(store):

@@ -12,7 +12,7 @@ import pytest
 from helpers.image_trees import draw
 from PIL import Image
 
-from marc.embed.workers import PixelSpec, Prepared, ViewPlan, Workers, prepare
+from marc.embed.workers import PixelSpec, Prepared, ViewPlan, Workers
 from marc.pictures.crops import Crop, crop_picture
 from marc.pictures.decoding import _DAMAGED, _MISSING
 from marc.pictures.image_set import FileBytes
@@ -34,7 +34,7 @@ def pieces(tmp_path):
 
 
 def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
-    whole = Prepared.joined([prepare(piece, SPEC) for piece in pieces])
+    whole = Prepared.joined([SPEC.prepare(piece) for piece in pieces])
     assert whole.status.tolist() == [0, 0, 0, _DAMAGED, 0, _MISSING, 0]
     assert {crop: squares.shape for crop, squares in whole.squares.items()} == {
         SMALL: (7, 8, 8, 3),
@@ -56,9 +56,7 @@ def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
 
 def test_floats_of_mixed_views_survive_a_piece_that_cannot_be_read(pieces):
     spec = PixelSpec((), (SMALL, ViewPlan("VD", 2, 0)), True)
-    parts = [
-        prepare(piece, spec) for piece in [*pieces[:2], ((pieces[2][0][1],), pieces[2][1][1:])]
-    ]
+    parts = [spec.prepare(piece) for piece in [*pieces[:2], ((pieces[2][0][1],), pieces[2][1][1:])]]
     whole = Prepared.joined(parts)
     assert whole.views.dtype == np.float32
     assert np.array_equal(whole.views[:2], parts[0].views)

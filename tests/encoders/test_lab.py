@@ -13,9 +13,8 @@ from marc.encoders import create_predictor, encoder_card
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.files import read_arrays
 from marc.scores import unit
-from marc_lab.captions import PROMPTS
 from marc_lab.classes import CLASS_NAMES, HELD_BACK
-from marc_lab.encoders import PREFIX, _mini_cards, mini_predictor
+from marc_lab.encoders import PREFIX, PROMPTS, _mini_cards, mini_predictor
 from marc_lab.world import render
 
 WEIGHTS = Path(marc_lab.__file__).with_name("weights")

@@ -15,7 +15,7 @@ from marc.encoders.prompts import (
     prompts_of,
     read_prompt_set,
 )
-from marc_lab.captions import PROMPTS
+from marc_lab.encoders import PROMPTS
 
 DIM = 16
 CLASSES = ("cat", "missile", "dog", "missile")

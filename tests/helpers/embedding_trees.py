@@ -5,7 +5,7 @@ import itertools
 from PIL import Image
 
 from marc.embed.fill import embed
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, load_jobs
+from marc.embed.plan import EmbeddingPlan, EncoderSpec
 from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import open_images
 from marc_lab.classes import CLASS_NAMES
@@ -40,4 +40,4 @@ def make_plan(root, store, *, spaces=SPACES, predictor=PREDICTOR, n_views=1, chu
 def embed_plan(plan, n_workers=0, **options):
     """Carry a plan out."""
     with Workers(n_workers) as workers:
-        return embed(plan, load_jobs(plan), workers, **options)
+        return embed(plan, plan.load(), workers, **options)

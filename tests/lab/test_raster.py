@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from marc_lab import raster
-from marc_lab.raster import add, box, cut, ellipse, mirrored, polygon, stroke
+from marc_lab.raster import Pen, Shape
 
 
 def windings(contour, x, y):
@@ -36,19 +36,19 @@ def slow_fill(contours, rows, columns):
 
 
 SHAPES = {
-    "a triangle": [polygon(0.1, 0.2, 0.9, 0.35, 0.4, 0.8)],
-    "its mirror image": [mirrored(polygon(-0.1, 0.2, -0.9, 0.35, -0.4, 0.8))],
-    "pieces that overlap": [box(0.2, 0.2, 0.6, 0.6), box(0.7, 0.7, 0.4, 0.3)],
-    "a line with joints": stroke(polygon(0.2, 0.2, 0.7, 0.4, 0.3, 0.8), 0.04),
-    "a shape that leaves the picture": [ellipse(0.95, 0.1, 0.3)],
-    "a contour that crosses itself": [polygon(0.2, 0.2, 0.8, 0.8, 0.8, 0.2, 0.2, 0.8)],
+    "a triangle": [Pen.polygon(0.1, 0.2, 0.9, 0.35, 0.4, 0.8)],
+    "its mirror image": [Pen.mirrored(Pen.polygon(-0.1, 0.2, -0.9, 0.35, -0.4, 0.8))],
+    "pieces that overlap": [Pen.box(0.2, 0.2, 0.6, 0.6), Pen.box(0.7, 0.7, 0.4, 0.3)],
+    "a line with joints": Pen.stroke(Pen.polygon(0.2, 0.2, 0.7, 0.4, 0.3, 0.8), 0.04),
+    "a shape that leaves the picture": [Pen.ellipse(0.95, 0.1, 0.3)],
+    "a contour that crosses itself": [Pen.polygon(0.2, 0.2, 0.8, 0.8, 0.8, 0.2, 0.2, 0.8)],
 }
 
 
 @pytest.mark.parametrize("contours", SHAPES.values(), ids=SHAPES.keys())
 def test_filling_agrees_with_counting_windings(contours):
     rows = columns = range(0, 3 * raster.SIDE, 5)
-    fast = raster.fill([add(*contours)])
+    fast = Shape(*contours).fill()
     slow = slow_fill(contours, rows, columns)
     grid = np.ix_(rows, columns)
     assert fast[grid].any()
@@ -56,26 +56,20 @@ def test_filling_agrees_with_counting_windings(contours):
 
 
 def test_a_shape_outside_the_picture_covers_nothing():
-    assert not raster.fill([add(box(0.2, 1.2, 0.6, 1.5))]).any()
-    assert not raster.fill([add(box(1.2, 0.2, 1.6, 0.5))]).any()
+    assert not Shape(Pen.box(0.2, 1.2, 0.6, 1.5)).fill().any()
+    assert not Shape(Pen.box(1.2, 0.2, 1.6, 0.5)).fill().any()
 
 
 def test_a_hole_is_cut_from_what_was_drawn_before_it():
-    shape = [
-        add(box(0.1, 0.1, 0.9, 0.9)),
-        cut(box(0.4, 0.4, 0.6, 0.6)),
-        add(box(0.5, 0.5, 0.55, 0.55)),
-    ]
-    cover = raster.shrink(raster.fill(shape))
+    shape = Shape(Pen.box(0.1, 0.1, 0.9, 0.9)).cut(Pen.box(0.4, 0.4, 0.6, 0.6))
+    cover = shape.add(Pen.box(0.5, 0.5, 0.55, 0.55)).cover()
     assert cover[10, 10] == 1.0
     assert cover[27, 27] == 0.0
     assert cover[33, 33] == 1.0
 
 
 def test_coverage_is_the_fraction_of_nine_points():
-    assert raster.shrink(raster.fill([add(box(0, 0, 1 / 192, 1 / 192))]))[0, 0] == pytest.approx(
-        1 / 9
-    )
+    assert Shape(Pen.box(0, 0, 1 / 192, 1 / 192)).cover()[0, 0] == pytest.approx(1 / 9)
 
 
 def test_blur_keeps_the_mean_of_a_picture_that_is_even_at_its_border():

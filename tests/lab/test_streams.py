@@ -3,8 +3,9 @@ import pytest
 
 from marc import MarcError
 from marc_lab.classes import HELD_BACK
-from marc_lab.streams import TRAINING_SEED, VALIDATION_SEED, list_lab_streams, plan_stream
+from marc_lab.streams import list_lab_streams, plan_stream
 from marc_lab.world import SHIFTS, render
+from training.pictures import TRAINING_SEED, VALIDATION_SEED
 
 NAMES = list_lab_streams()
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from marc import MarcError
-from marc_lab.classes import CLASS_NAMES, CLASSES, HALF, HELD_BACK
+from marc_lab.classes import CLASS_NAMES, CLASSES, HELD_BACK
 from marc_lab.world import (
     _FLOOR,
     SHIFTS,
@@ -85,10 +85,8 @@ def test_nothing_behind_an_object_comes_near_its_lightness():
         assert all((side > 0) == setting.is_lighter for side in sides)
 
 
-def test_half_and_held_back_classes_are_apart():
-    assert len(HALF) == 24
-    assert len(HELD_BACK) == 12
-    assert not set(HALF) & set(HELD_BACK)
+def test_twelve_classes_are_held_back():
+    assert len(set(HELD_BACK)) == 12
     assert len(set(CLASS_NAMES)) == 48
 
 

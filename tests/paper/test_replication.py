@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from helpers.embedding_trees import draw_lab_folder, make_plan
 
-from marc.embed.plan import load_jobs
-from marc.embed.store import CHUNK
+from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import NAMED_SETS
 from marc_paper import replication
@@ -119,15 +118,15 @@ def test_what_was_not_measured_is_reported():
 
 
 def test_a_store_that_forgets_has_the_rows_of_one_that_does_not():
-    store = replication._Unwritten(CHUNK + 3)
-    assert [*store.rows(0), *store.rows(1)] == list(range(CHUNK + 3))
-    assert len(store.rows(0)) == CHUNK
+    store = replication._Unwritten(FeatureStore.CHUNK + 3)
+    assert [*store.rows(0), *store.rows(1)] == list(range(FeatureStore.CHUNK + 3))
+    assert len(store.rows(0)) == FeatureStore.CHUNK
 
 
 def test_every_view_of_every_file_is_encoded_and_nothing_is_written(tmp_path, monkeypatch):
     root = draw_lab_folder(tmp_path / "pictures", count=5)
     plan = make_plan(root, tmp_path / "store", spaces=(), n_views=1)
-    job = replace(load_jobs(plan).predictor, views=ViewPlan("VC", 3, 0))
+    job = replace(plan.load().predictor, views=ViewPlan("VC", 3, 0))
     seen = []
     encode = type(job.encoder).encode
     monkeypatch.setattr(

@@ -8,7 +8,7 @@ from helpers.making import make_stream
 from helpers.reference import argmax, unit, view_logits
 from helpers.tied_streams import SIZES, assert_order_does_not_matter, tied_stream
 
-from marc.embed.reading import read_store
+from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers import contract
@@ -131,7 +131,7 @@ def test_the_settings_name_the_content_and_a_changed_file_is_refused(shots, tmp_
 def test_a_feature_store_can_be_the_shots(tmp_path):
     folder = draw_lab_folder(tmp_path / "pictures", count=9)
     embed_plan(make_plan(folder, tmp_path / "store", spaces=(), n_views=2))
-    stream = read_store(tmp_path / "store")
+    stream = FeatureStore(tmp_path / "store").stream()
     method = TipAdapter(str(tmp_path / "store"))
     copy = TipAdapter(written(stream, tmp_path / "copy.npz"))
     for step, expected in zip(iter_steps(method, stream), iter_steps(copy, stream), strict=True):

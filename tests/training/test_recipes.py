@@ -137,12 +137,15 @@ def test_rows_are_drawn_once_before_any_comes_again():
 
 
 def test_no_label_but_the_reference_sees_held_back_classes():
-    from marc_lab.classes import HALF, HELD_BACK
+    from marc_lab.classes import HELD_BACK
+    from training.catalogue import HALF
 
     labels = torch.arange(48)
     contrastive = ENCODERS["labels-contrastive"].make().rows(labels)
     assert not set(contrastive.tolist()) & set(HELD_BACK)
     assert set(ENCODERS["labels-half"].make().rows(labels).tolist()) == set(HALF)
+    assert len(HALF) == 24
+    assert not set(HALF) & set(HELD_BACK)
 
 
 def test_the_learning_rate_rises_and_falls_to_nothing():

@@ -26,7 +26,6 @@ from marc.cli import console
 from marc.cli._label_order import check_label_order
 from marc.cli._options import open_stream
 from marc.embed.store import FeatureStore
-from marc.embed.verb import weights_of
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
 from marc.encoders.golden import check_golden
@@ -38,7 +37,7 @@ from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc.pictures.decoding import REASONS, Unreadable, read_picture
 from marc.pictures.image_set import Location
 from marc.replay.evidence import n_threads
-from marc.sources import default_store, is_pictures
+from marc.sources import is_pictures
 from marc.stream import Stream
 from marc.types import OnProgress
 
@@ -92,7 +91,7 @@ def check(
         encoder_card(name)  # a name that is not known is refused before anything is done
     if weights and not encoder:
         raise MarcError("weights belong to an encoder", got="--weights", hint="--encoder NAME")
-    place = {name: weights_of(name, weights, names) for name in names}
+    place = {name: EncoderSpec.weights_of(name, weights, names) for name in names}
     data = _open_data(source, Path(root) if root else None) if source else None
     findings = [*_check_program(), *_check_device(), *_check_disk()]
     with console.progress() as bar:
@@ -221,7 +220,8 @@ def _what_next(source: str, root: str, encoders: list[str]) -> str:
     if is_pictures(source):
         where = f" --root {root}" if root else ""
         embed = f"marc embed {source}{where} --encoder {' '.join(encoders or ['dinov2-b'])}"
-        return f"{embed}\n  then: marc check store/{default_store(source)}, for the label order"
+        store = FeatureStore.default_path(source)
+        return f"{embed}\n  then: marc check store/{store}, for the label order"
     return f"marc select {source}"
 
 

@@ -9,12 +9,12 @@ import typer
 
 from marc.cli import console
 from marc.cli.console import count
-from marc.embed.estimate import Estimate
-from marc.embed.fill import QUARANTINE, Embedded
+from marc.embed.changes import Estimate
+from marc.embed.fill import Embedded
 from marc.embed.plan import EmbeddingPlan, Jobs
-from marc.embed.store import CHUNK, FeatureStore, default_store
-from marc.embed.verb import PREDICTOR, RECIPE
+from marc.embed.store import FeatureStore
 from marc.embed.verb import embed_pictures as embed
+from marc.embed.workers import ViewPlan
 from marc.errors import MarcError
 from marc.report.text import duration
 
@@ -23,14 +23,18 @@ def embed_pictures(
     source: str = typer.Argument(help="Pictures: folder/DIR, csv/FILE, imagenet-a, ..."),
     encoder: list[str] = typer.Option([], help="Retrieval encoders: marc list encoders."),
     predictor: str = typer.Option(
-        "", help=f"The zero-shot classifier, or none; {PREDICTOR}, or what the store has."
+        "",
+        help="The zero-shot classifier, or none; "
+        f"{EmbeddingPlan.PREDICTOR}, or what the store has.",
     ),
     prompts: list[str] = typer.Option(
         [], help="Prompt sets by name or file, pooled; those of the data set by default."
     ),
     class_names: str = typer.Option("", help="A file with what to call the classes."),
     views: int = typer.Option(1, help="Views of each picture, the plain one included."),
-    recipe: str = typer.Option(RECIPE, help="How views are drawn if there are several: VA to VD."),
+    recipe: str = typer.Option(
+        ViewPlan.RECIPE, help="How views are drawn if there are several: VA to VD."
+    ),
     view_seed: int = typer.Option(0, help="The seed of the views."),
     root: str = typer.Option("", help="Where a named data set lies."),
     weights: list[str] = typer.Option(
@@ -43,7 +47,9 @@ def embed_pictures(
     workers: int = typer.Option(
         -1, help="Processes that read pictures, one a core; with --ray: one a GPU, or two."
     ),
-    chunk: int = typer.Option(0, help=f"Pictures in a chunk; {CHUNK}, or what the store has."),
+    chunk: int = typer.Option(
+        0, help=f"Pictures in a chunk; {FeatureStore.CHUNK}, or what the store has."
+    ),
     ray: bool = typer.Option(False, "--ray", help="Spread the chunks over Ray workers."),
     output: str = typer.Option("", "-o", "--output", help="Folder of the store."),
     force: bool = typer.Option(
@@ -122,7 +128,7 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
         console.say(f"note: {note}")
     if done.quarantined:
         told = console.tally(reason for _, reason in done.quarantined)
-        bad, where = count(len(done.quarantined), "picture"), plan.store / QUARANTINE
+        bad, where = count(len(done.quarantined), "picture"), plan.store / FeatureStore.QUARANTINE
         console.say(f"quarantined: {bad} ({told}); see {where}")
     made = [count(done.n_chunks, "chunk") + " of features"] if done.n_chunks else []
     made += [f"prototypes of {done.n_classes} classes"] if done.n_classes else []
@@ -130,7 +136,9 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
     if len(done.quarantined) == done.n_images:
         raise MarcError("no picture could be read", got=plan.images.name)
     source = plan.images.name
-    source = quote(source if plan.store == default_store(source) else f"store/{plan.store}")
+    source = quote(
+        source if plan.store == FeatureStore.default_path(source) else f"store/{plan.store}"
+    )
     can_predict = FeatureStore(plan.store).is_complete(FeatureStore.VIEWS)
     console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
 

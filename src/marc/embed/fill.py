@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.embed.changes import prepare_store, writing
-from marc.embed.plan import EmbeddingPlan, Job, Jobs, pixels_for
+from marc.embed.plan import EmbeddingPlan, Job, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Prepared, Workers
 from marc.errors import MarcError
@@ -28,7 +28,6 @@ from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
 
 _PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views
-QUARANTINE = "quarantine.csv"
 
 
 @dataclass
@@ -64,34 +63,21 @@ class Embedded:
 def embed(
     plan: EmbeddingPlan,
     jobs: Jobs,
-    workers: Workers,
+    workers: Workers | Callable[[FeatureStore, Mapping[int, Sequence[Job]]], Timing],
     *,
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Embedded:
-    """Do what a plan asks and has not been done yet."""
+    """Do what a plan asks and has not been done yet; `workers` prepare pictures, or fill chunks."""
     report = on_progress or (lambda what, done, total: None)
-
-    def fill_all(store: FeatureStore, work: Mapping[int, Sequence[Job]]) -> Timing:
-        return fill(store, plan.images, work, workers, report)
-
-    return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
-
-
-def embed_by(
-    fill_all: Callable[[FeatureStore, Mapping[int, Sequence[Job]]], Timing],
-    plan: EmbeddingPlan,
-    jobs: Jobs,
-    *,
-    force: bool,
-    on_progress: OnProgress,
-) -> Embedded:
-    """Embed with whoever fills the chunks."""
     with writing(plan.store):
-        store, changes = prepare_store(plan, jobs, force=force, on_progress=on_progress)
+        store, changes = prepare_store(plan, jobs, force=force, on_progress=report)
         work = _pending(store, jobs)
         try:
-            timing = fill_all(store, work)
+            if isinstance(workers, Workers):
+                timing = fill(store, plan.images, work, workers, report)
+            else:
+                timing = workers(store, work)
         except MarcError:
             for job in changes.new:  # nothing of it was written: leave no empty room behind
                 if len(store.pending(job.array)) == store.n_chunks:
@@ -169,7 +155,7 @@ def _groups(
     cut = [
         (chunk, group) for chunk, jobs in work.items() for group in _cut_chunk(store, chunk, jobs)
     ]
-    specs = {chunk: pixels_for(jobs, images.upright) for chunk, jobs in work.items()}
+    specs = {chunk: Job.pixels(jobs, images.upright) for chunk, jobs in work.items()}
     ids, locations = images.ids, images.locations
     ready = workers.prepare(
         ((ids[rows.start : rows.stop], locations[rows.start : rows.stop]), specs[chunk])
@@ -220,5 +206,5 @@ def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
     rows = [(str(ids[row]), REASONS[int(status[row])]) for row in np.flatnonzero(status)]
     text = io.StringIO()
     csv.writer(text).writerows([("id", "reason"), *rows])
-    write_whole(store.path / QUARANTINE, text.getvalue().encode())
+    write_whole(store.path / store.QUARANTINE, text.getvalue().encode())
     return tuple(rows)

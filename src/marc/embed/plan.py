@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.store import CHUNK, FeatureStore
+from marc.embed.store import FeatureStore
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan
 from marc.encoders import check_predictor, create_encoder, encoder_card
 from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
@@ -48,10 +48,35 @@ class EncoderSpec:
         options = [each.name for each in fields(self) if each.name not in ("name", "given")]
         return create_encoder(self.name, **{name: getattr(self, name) for name in options})
 
+    @staticmethod
+    def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
+        """Where the weights of an encoder lie, if given; a folder may hold those of several."""
+        named = [each.partition("=") for each in given]
+        for other, _, path in named:
+            if other == name:
+                return path
+        plain = [each for each in given if each.partition("=")[0] not in names]
+        loaded = [other for other in names if not other.startswith(("mini:", "onnx:"))]
+        if plain and not loaded:
+            raise MarcError("no encoder here takes weights", got=", ".join(plain))
+        if not plain or name not in loaded:
+            return None  # those not loaded bring their weights
+        if len(plain) > 1 or (len(loaded) > 1 and not Path(plain[0]).is_dir()):
+            raise MarcError(
+                f"it is not clear which weights are those of {name}",
+                got=", ".join(plain),
+                allowed=f"one folder with {name}.safetensors or {name}/ in it",
+                hint=f"--weights {name}=PATH",
+            )
+        return plain[0]
+
 
 @dataclass(frozen=True)
 class EmbeddingPlan:
     """One call of `marc embed`."""
+
+    PREDICTOR: ClassVar[str] = "clip-b16-text"
+    """What predicts, unless another is named."""
 
     images: ImageSet
     store: Path
@@ -60,7 +85,7 @@ class EmbeddingPlan:
     prompts: tuple[str, ...] = ()
     """Prompt sets by name or path; none: those of the data set."""
     views: ViewPlan = ViewPlan()  # noqa: RUF009 (frozen)
-    chunk: int = CHUNK
+    chunk: int = FeatureStore.CHUNK
 
     def prompt_sets(self) -> list[PromptSet]:
         """Those that were asked for, or the predictor's only ones, or those of the data set."""
@@ -84,6 +109,23 @@ class EmbeddingPlan:
             )
         prompts_of(self.images.class_names, self.prompt_sets())
         check_predictor(self.predictor.card)
+
+    def load(self) -> Jobs:
+        """Load every encoder."""
+        self.check()
+        spec = self.predictor
+        text = None if spec is None else cast(TextEncoder, spec.load())
+        predictor = Job(FeatureStore.VIEWS, text, self.views) if text else None
+        spaces = []
+        for spec in self.spaces:
+            encoder = spec.load()
+            spaces.append(
+                Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
+            )
+        names = [job.array for job in spaces]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
+        return Jobs(tuple(spaces), predictor, text)
 
 
 @dataclass(frozen=True)
@@ -147,6 +189,14 @@ class Job:
         vectors[prepared.status != 0] = 0
         return vectors.astype(self.dtype)
 
+    @staticmethod
+    def pixels(jobs: Sequence[Job], upright: bool) -> PixelSpec:
+        """What workers must make of each picture for these jobs."""
+        viewed = next((job for job in jobs if job.has_views), None)
+        plain = [job.encoder.card.crop for job in jobs if not job.has_views]
+        views = (viewed.encoder.card.crop, viewed.views) if viewed and viewed.views else None
+        return PixelSpec(tuple(dict.fromkeys(plain)), views, upright)
+
 
 @dataclass(frozen=True)
 class Jobs:
@@ -158,29 +208,3 @@ class Jobs:
 
     def __iter__(self) -> Iterator[Job]:
         return iter((self.predictor, *self.spaces) if self.predictor else self.spaces)
-
-
-def load_jobs(plan: EmbeddingPlan) -> Jobs:
-    """Load every encoder of a plan."""
-    plan.check()
-    spec = plan.predictor
-    text = None if spec is None else cast(TextEncoder, spec.load())
-    predictor = Job(FeatureStore.VIEWS, text, plan.views) if text else None
-    spaces = []
-    for spec in plan.spaces:
-        encoder = spec.load()
-        spaces.append(
-            Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
-        )
-    names = [job.array for job in spaces]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
-    return Jobs(tuple(spaces), predictor, text)
-
-
-def pixels_for(jobs: Sequence[Job], upright: bool) -> PixelSpec:
-    """What workers must make of each picture for these jobs."""
-    viewed = next((job for job in jobs if job.has_views), None)
-    plain = [job.encoder.card.crop for job in jobs if not job.has_views]
-    views = (viewed.encoder.card.crop, viewed.views) if viewed and viewed.views else None
-    return PixelSpec(tuple(dict.fromkeys(plain)), views, upright)

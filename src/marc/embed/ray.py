@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from marc.embed.fill import Embedded, Timing, embed_by, fill
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs, load_jobs
+from marc.embed.fill import Embedded, Timing, embed, fill
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Workers
 from marc.errors import MarcError
@@ -28,7 +28,7 @@ class _Filler:
 
     def __init__(self, plan: EmbeddingPlan) -> None:
         self._plan = plan
-        self._jobs = load_jobs(plan)
+        self._jobs = plan.load()
         self._store = FeatureStore(plan.store, write=True)
         for job in self._jobs:  # this machine's weights and precision must be the store's
             self._store.holds(job.array, job.made)
@@ -65,7 +65,7 @@ def embed_with_ray(
         return timing
 
     with _ray() as ray:
-        return embed_by(fill_all, plan, jobs, force=force, on_progress=report)
+        return embed(plan, jobs, fill_all, force=force, on_progress=report)
 
 
 def _as_chosen(plan: EmbeddingPlan, jobs: Jobs) -> EmbeddingPlan:

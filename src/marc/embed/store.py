@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,10 @@ from numpy.typing import NDArray
 from marc.encoders._loading import safe_name
 from marc.errors import MarcError
 from marc.files import ENCODING, differences, versions
-from marc.stream import digest, digest_of, end_digest
+from marc.scores import unit
+from marc.stream import Features, LazySpaces, LazyViews, Stream, digest, digest_of, end_digest
+from marc.types import Predictor, PromptEmbeddings
 
-CHUNK = 256
-"""Pictures in a chunk, unless another number is asked for."""
 _STORES = Path("stores")
 """Where `marc embed` puts a store unless another folder is given."""
 _MARK = "marc_store"
@@ -41,6 +43,10 @@ class FeatureStore:
     """A store on disk. Reading needs no lock; writers hold `marc.embed.changes.writing`."""
 
     FORMAT = 1
+    CHUNK = 256
+    """Pictures in a chunk, unless another number is asked for."""
+    QUARANTINE = "quarantine.csv"
+    """Names the pictures that could not be read."""
     IDS, LABELS = "images/ids", "images/labels"
     STATUS, CONTENT = "images/status", "images/content"
     VIEWS, PROTOTYPES = "predictor/views", "predictor/prototypes"
@@ -60,7 +66,7 @@ class FeatureStore:
             self._group = zarr.create_group(path, zarr_format=3)
             self.about = dict(begin)
             return
-        if not is_store(path):
+        if not self.exists(path):
             raise MarcError(
                 "there is no feature store here",
                 got=path,
@@ -74,6 +80,28 @@ class FeatureStore:
                 got=f"format {self.about['format']}",
                 allowed=f"format {self.FORMAT}",
             )
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Whether a folder is a store of ours, with its list of pictures."""
+        try:
+            return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    @staticmethod
+    def default_path(source: str) -> Path:
+        """Where `marc embed` puts the features of a source; each source has a name of its own.
+
+        >>> FeatureStore.default_path("folder/photos").as_posix()
+        'stores/folder-photos'
+        >>> FeatureStore.default_path("folder/holiday/photos").as_posix()
+        'stores/folder-holiday-photos-60b883'
+        """
+        name = safe_name(source)
+        if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
+            name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
+        return _STORES / name
 
     def mark(self) -> None:
         """Mark a store that was begun as one: its list of pictures is there."""
@@ -238,6 +266,56 @@ class FeatureStore:
         """Which pictures could be read, (N,)."""
         return self.get(self.STATUS) == 0
 
+    def stream(self) -> Stream:
+        """Its readable pictures with every space that is whole; features are read when used."""
+        again = "call the same marc embed again: it goes on where it stopped"
+        if not self.attributes(self.VIEWS):
+            hint = (
+                f"marc embed {self.about['source']} --encoder NAME --predictor NAME -o {self.path}"
+            )
+            raise MarcError("this store has no predictor", got=self.path, hint=hint)
+        if not self.is_complete(self.VIEWS) or "made" not in self.attributes(self.PROTOTYPES):
+            raise MarcError("the predictor's features are not all there", got=self.path, hint=again)
+        views, words = (self.attributes(name)["made"] for name in (self.VIEWS, self.PROTOTYPES))
+        if views["encoder"] != words["encoder"]:
+            raise MarcError("views and prototypes are of two predictors", got=self.path, hint=again)
+        names = self.names(self.SPACES)
+        whole = [name for name in names if self.is_complete(f"{self.SPACES}/{name}")]
+        if left := [name for name in names if name not in whole]:
+            warnings.warn(f"not all there, left out: {', '.join(left)}; {again}", stacklevel=2)
+        readable = self.readable
+        n_images = int(readable.sum())
+        if not n_images:
+            raise MarcError("no picture of this store could be read", got=self.path)
+        features = Features(
+            views=LazyViews(
+                partial(self.read, self.VIEWS),
+                (n_images, *self.shape(self.VIEWS)[1:]),  # type: ignore[arg-type]
+            ),
+            predictor=Predictor(
+                unit(self.get(self.PROTOTYPES)),
+                float(words["logit_scale"]),
+                PromptEmbeddings(self.get(self.PROMPT_CLASS), partial(self.get, self.PROMPTS)),
+            ),
+            spaces=LazySpaces(
+                {name: partial(self._space, name) for name in whole},
+                {name: self.shape(f"{self.SPACES}/{name}")[1] for name in whole},
+            ),
+            class_names=tuple(words["class_names"]),
+            ids=tuple(self.get(self.IDS)[readable].tolist()),
+            known=self._known([f"{self.SPACES}/{name}" for name in whole]),
+        )
+        labels = self.get(self.LABELS)[readable] if self.attributes(self.LABELS) else None
+        return Stream(features, np.arange(n_images), labels, name=self.path.name)
+
+    def _space(self, name: str) -> NDArray[np.float32]:
+        return unit(self.read(f"{self.SPACES}/{name}"))
+
+    def _known(self, spaces: list[str]) -> dict[str, str]:
+        """Digests by the names that a stream has for its features."""
+        arrays = {"views": self.VIEWS, **{name: name for name in spaces}}
+        return {name: self.attributes(array)["features"] for name, array in arrays.items()}
+
     def drop(self, name: str) -> None:
         """Take an array away."""
         del self._group[name]
@@ -275,25 +353,3 @@ def _digest_small(values: NDArray[Any]) -> str:
         return digest(values)
     text = "\0".join(map(str, values.reshape(-1).tolist()))
     return end_digest(hashlib.sha256(text.encode()))
-
-
-def is_store(path: Path) -> bool:
-    """Whether a folder is a store of ours, with its list of pictures."""
-    try:
-        return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def default_store(source: str) -> Path:
-    """Where `marc embed` puts the features of a source; each source has a name of its own.
-
-    >>> default_store("folder/photos").as_posix(), default_store("imagenet-a").as_posix()
-    ('stores/folder-photos', 'stores/imagenet-a')
-    >>> default_store("folder/holiday/photos").as_posix()
-    'stores/folder-holiday-photos-60b883'
-    """
-    name = safe_name(source)
-    if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
-        name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
-    return _STORES / name

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, cast
 
-from marc.embed.estimate import Estimate, estimate
+from marc.embed.changes import Estimate
 from marc.embed.fill import Embedded
 from marc.embed.fill import embed as embed_here
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs, load_jobs
-from marc.embed.reading import read_store
-from marc.embed.store import CHUNK, FeatureStore, default_store, is_store
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs
+from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import Encoder, TextEncoder, check_encoder
 from marc.errors import MarcError, integer
@@ -24,13 +23,12 @@ from marc.replay.evidence import n_threads
 from marc.stream import Stream
 from marc.types import OnProgress
 
-PREDICTOR, RECIPE = "clip-b16-text", "VC"
 _FEW = 64  # pictures that are read sooner than a process starts
 _Options = ParamSpec("_Options")
 
 
 @dataclass(frozen=True)
-class Embedding:
+class _Embedding:
     """What was done, or with `dry_run` what would be."""
 
     plan: EmbeddingPlan
@@ -43,7 +41,7 @@ class Embedding:
         """The stream of the store; it needs a predictor."""
         if self.done is None:
             raise MarcError("nothing was embedded", got="dry_run=True", hint="dry_run=False")
-        return read_store(self.plan.store)
+        return FeatureStore(self.plan.store).stream()
 
 
 def embed_pictures(
@@ -54,7 +52,7 @@ def embed_pictures(
     prompts: Sequence[str] = (),
     class_names: str | os.PathLike[str] = "",
     views: int = 1,
-    recipe: str = RECIPE,
+    recipe: str = ViewPlan.RECIPE,
     view_seed: int = 0,
     root: str | os.PathLike[str] = "",
     weights: Sequence[str] = (),
@@ -69,7 +67,7 @@ def embed_pictures(
     force: bool = False,
     dry_run: bool = False,
     on_progress: OnProgress | None = None,
-) -> Embedding:
+) -> _Embedding:
     """Fill a feature store with the features of pictures. Killed at any moment, it goes on.
 
     Args:
@@ -99,9 +97,9 @@ def embed_pictures(
     images = open_images(source, Path(root).expanduser() if root else None)
     if class_names:
         images = with_class_names(images, Path(class_names).expanduser())
-    store = Path(output).expanduser() if output else default_store(source)
+    store = Path(output).expanduser() if output else FeatureStore.default_path(source)
     integer("views", views, 1)
-    for_predictor = [views > 1, recipe != RECIPE, view_seed, prompts, class_names]
+    for_predictor = [views > 1, recipe != ViewPlan.RECIPE, view_seed, prompts, class_names]
     encoders = [each if isinstance(each, str) else check_encoder(each) for each in encoders]
     chosen = _choose_predictor(store, predictor, needed=any(for_predictor))
     names = [_name(each) for each in (*([chosen] if chosen else []), *encoders)]
@@ -109,7 +107,7 @@ def embed_pictures(
     def spec(encoder: str | Encoder) -> EncoderSpec:
         if not isinstance(encoder, str):
             return EncoderSpec(_name(encoder), given=encoder)
-        found = weights_of(encoder, [*weights], names)
+        found = EncoderSpec.weights_of(encoder, [*weights], names)
         return EncoderSpec(encoder, found, offline, device, precision, batch)
 
     plan = EmbeddingPlan(
@@ -125,20 +123,20 @@ def embed_pictures(
     n_readers = workers if integer("workers", workers, -1) != -1 else n_readers
     with Workers(0 if ray else n_readers) as pool:
         report("loading the encoders", 0, 1)
-        jobs = load_jobs(plan)
+        jobs = plan.load()
         report("loading the encoders", 1, 1)
         if dry_run:
-            return Embedding(plan, jobs, None, estimate(plan, jobs, n_readers, force=force))
+            return _Embedding(plan, jobs, None, Estimate.of(plan, jobs, n_readers, force=force))
         if ray:
             from marc.embed.ray import embed_with_ray
 
             done = embed_with_ray(plan, jobs, max(0, workers), force=force, on_progress=report)
         else:
             done = embed_here(plan, jobs, pool, force=force, on_progress=report)
-    return Embedding(plan, jobs, done, None)
+    return _Embedding(plan, jobs, done, None)
 
 
-def _stream_of(work: Callable[_Options, Embedding]) -> Callable[_Options, Stream]:
+def _stream_of(work: Callable[_Options, _Embedding]) -> Callable[_Options, Stream]:
     @functools.wraps(work)
     def verb(*args: _Options.args, **options: _Options.kwargs) -> Stream:
         return work(*args, **options).stream
@@ -161,8 +159,8 @@ def _choose_predictor(
 
     `needed`: whether there are options that only a predictor heeds.
     """
-    has_one = is_store(store) and FeatureStore(store).is_complete(FeatureStore.VIEWS)
-    chosen = predictor or ("none" if has_one else PREDICTOR)
+    has_one = FeatureStore.exists(store) and FeatureStore(store).is_complete(FeatureStore.VIEWS)
+    chosen = predictor or ("none" if has_one else EmbeddingPlan.PREDICTOR)
     if not isinstance(chosen, str):
         return cast(TextEncoder, check_encoder(chosen))
     if chosen != "none":
@@ -171,7 +169,7 @@ def _choose_predictor(
         known = (
             FeatureStore(store).attributes(FeatureStore.VIEWS)["card"]["name"]
             if has_one
-            else PREDICTOR
+            else EmbeddingPlan.PREDICTOR
         )
         raise MarcError(
             "--views, --recipe, --view-seed, --prompts and --class-names are for a predictor",
@@ -182,26 +180,4 @@ def _choose_predictor(
 
 
 def _stored_chunk(store: Path) -> int:
-    return FeatureStore(store).chunk if is_store(store) else CHUNK
-
-
-def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
-    """Where the weights of an encoder lie, if anybody said; a folder may hold those of several."""
-    named = [each.partition("=") for each in given]
-    for other, _, path in named:
-        if other == name:
-            return path
-    plain = [each for each in given if each.partition("=")[0] not in names]
-    loaded = [other for other in names if not other.startswith(("mini:", "onnx:"))]
-    if plain and not loaded:
-        raise MarcError("no encoder here takes weights", got=", ".join(plain))
-    if not plain or name not in loaded:
-        return None  # those not loaded bring their weights
-    if len(plain) > 1 or (len(loaded) > 1 and not Path(plain[0]).is_dir()):
-        raise MarcError(
-            f"it is not clear which weights are those of {name}",
-            got=", ".join(plain),
-            allowed=f"one folder with {name}.safetensors or {name}/ in it",
-            hint=f"--weights {name}=PATH",
-        )
-    return plain[0]
+    return FeatureStore(store).chunk if FeatureStore.exists(store) else FeatureStore.CHUNK

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from marc.pictures.views import make_views, read_recipe
 @dataclass(frozen=True)
 class ViewPlan:
     """How a predictor sees each picture: the plain one first, then augmented ones."""
+
+    RECIPE: ClassVar[str] = "VC"
+    """Of several views, unless another is named."""
 
     recipe: str = "V0"
     n_views: int = 1
@@ -51,6 +54,17 @@ class PixelSpec:
     views: tuple[Crop, ViewPlan] | None
     """The predictor's views, if there are more than the plain one."""
     upright: bool
+
+    def prepare(self, piece: _Piece) -> Prepared:
+        """Read and crop some pictures."""
+        pictures = [_one(name, location, self) for name, location in zip(*piece, strict=True)]
+        status, content, squares, views = zip(*pictures, strict=True)
+        return Prepared(
+            np.array(status, dtype=np.uint8),
+            np.stack(content),
+            {crop: np.stack([each[n] for each in squares]) for n, crop in enumerate(self.squares)},
+            None if self.views is None else np.stack(views),
+        )
 
 
 @dataclass(frozen=True)
@@ -80,23 +94,19 @@ class Prepared:
             None if first.views is None else np.concatenate([part.views for part in parts]),
         )
 
+    @staticmethod
+    def content_of(location: Location) -> NDArray[np.uint8]:
+        """Digest of an encoded picture, (16,); zeros if it is not there."""
+        try:
+            return _digest(read_bytes(location))
+        except Unreadable:
+            return _NO_CONTENT
+
 
 _NO_CONTENT = np.zeros(16, dtype=np.uint8)
 
 _Piece = tuple[tuple[str, ...], tuple[Location, ...]]
 """Some pictures: their ids and where they lie."""
-
-
-def prepare(piece: _Piece, spec: PixelSpec) -> Prepared:
-    """Read and crop some pictures."""
-    pictures = [_one(name, location, spec) for name, location in zip(*piece, strict=True)]
-    status, content, squares, views = zip(*pictures, strict=True)
-    return Prepared(
-        np.array(status, dtype=np.uint8),
-        np.stack(content),
-        {crop: np.stack([each[n] for each in squares]) for n, crop in enumerate(spec.squares)},
-        None if spec.views is None else np.stack(views),
-    )
 
 
 def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list[Any], Any]:
@@ -119,14 +129,6 @@ def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list
     crop, plan = spec.views
     views = make_views(picture, crop, plan.recipe, plan.n_views, key=name, seed=plan.seed)
     return 0, content, squares, views
-
-
-def content_of(location: Location) -> NDArray[np.uint8]:
-    """Digest of an encoded picture, (16,); zeros if it is not there."""
-    try:
-        return _digest(read_bytes(location))
-    except Unreadable:
-        return _NO_CONTENT
 
 
 def _digest(data: bytes) -> NDArray[np.uint8]:
@@ -160,11 +162,11 @@ class Workers:
     def prepare(self, work: Iterable[tuple[_Piece, PixelSpec]]) -> Iterator[Prepared]:
         """One result a piece."""
         if self._pool is None:
-            yield from (prepare(piece, spec) for piece, spec in work)
+            yield from (spec.prepare(piece) for piece, spec in work)
             return
         waiting: deque[Future[Prepared]] = deque()
         for piece, spec in work:
-            waiting.append(self._pool.submit(prepare, piece, spec))
+            waiting.append(self._pool.submit(spec.prepare, piece))
             if len(waiting) >= self._ahead:
                 yield waiting.popleft().result()
         while waiting:

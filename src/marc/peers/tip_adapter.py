@@ -18,8 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.reading import read_store
-from marc.embed.store import is_store
+from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_features, check_labels, number
 from marc.memory import Resumable
 from marc.scores import Int, kernel, unit
@@ -60,7 +59,7 @@ def _path_of(shots: str) -> Path:
 
 def _read_shots(path: Path) -> _Shots:
     """The labelled images of a feature pack, or of a feature store where `path` is one."""
-    stream = read_store(path) if is_store(path) else read_pack(path)
+    stream = FeatureStore(path).stream() if FeatureStore.exists(path) else read_pack(path)
     views, n_classes = stream.features.views, stream.n_classes
     labels = check_labels(stream.row_labels, views.shape[0], n_classes)
     if labels is None:

@@ -15,7 +15,7 @@ from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.pictures import open_images
 from marc.pictures.image_set import FileBytes, Location
-from marc.sources import SOURCES, Pictures, default_store, is_pictures
+from marc.sources import SOURCES, Pictures, is_pictures
 from marc.stream import Stream
 
 _LARGEST = 96
@@ -28,7 +28,7 @@ _RUNGS = ((_LARGEST, 80), (_LARGEST, 60), (72, 50), (48, 45), (32, 40))  # pixel
 def pictures_of(stream: Stream, source: str) -> Pictures:
     """Where the pictures of a source are found, by the source's type."""
     if is_pictures(source):
-        return _pictures_of_store(stream, str(default_store(source)))
+        return _pictures_of_store(stream, str(FeatureStore.default_path(source)))
     kind, _, name = source.partition("/")
     own = SOURCES[kind].pictures if kind in SOURCES else None
     return own(name) if own is not None else _BY_TYPE.get(kind, _no_pictures)(stream, name)

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.reading import read_store
-from marc.embed.store import FeatureStore, default_store, is_store
+from marc.embed.store import FeatureStore
 from marc.errors import MarcError, Registry, is_reference
 from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
 from marc.sources.pack import read_pack
@@ -48,7 +47,7 @@ def _open_pack(name: str, on_progress: OnProgress | None, n_views: int | None) -
 
 def _open_store(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
     del on_progress, n_views  # a store is read when it is used
-    return read_store(Path(name).expanduser())
+    return FeatureStore(Path(name).expanduser()).stream()
 
 
 def _kind(name: str, thing: Any) -> SourceKind:
@@ -133,8 +132,8 @@ def draws_views(source: str) -> bool:
 
 
 def _open_embedded(source: str) -> Stream:
-    path = default_store(source)
-    if not is_store(path):
+    path = FeatureStore.default_path(source)
+    if not FeatureStore.exists(path):
         raise MarcError(
             "these pictures are not embedded yet",
             got=f"{source}: no store in {path}",
@@ -154,7 +153,7 @@ def _open_embedded(source: str) -> Stream:
             got=f"{source}, {path}",
             hint=f"store/{path} for the old ones, or {_embed_again(source)} ... --force",
         )
-    return read_store(path)
+    return FeatureStore(path).stream()
 
 
 def _embed_again(source: str) -> str:
@@ -171,7 +170,7 @@ def _spelling(text: str, kind: str) -> str:
     for other, source in SOURCES.load_all()[0].items():
         if text in source.names():
             return f"{other}/{text}"
-    if is_store(Path(text)):
+    if FeatureStore.exists(Path(text)):
         return f"store/{text}"
     if text and Path(text).is_dir():
         return f"folder/{text}"

@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from marc.embed.store import is_store
+from marc.embed.store import FeatureStore
 from marc.encoders import encoder_card
 from marc.pictures import NAMED_SETS
 from marc.sources import load_stream
@@ -108,7 +108,7 @@ def _size_of(entry: StreamEntry, spaces: Iterable[str]) -> _Size:
         seconds = len(drawn) * (_DRAWN + looks * _EMBEDDED)
         return _Size(len(drawn), len(drawn.classes), dims, seconds)
     store = store_of(entry.source)
-    if store is not None and not is_store(store) and entry.dataset in NAMED_SETS:
+    if store is not None and not FeatureStore.exists(store) and entry.dataset in NAMED_SETS:
         published = NAMED_SETS[entry.dataset]
         dims = {space: encoder_card(space).dim for space in spaces}
         return _Size(published.images, published.classes, dims, 0.0)

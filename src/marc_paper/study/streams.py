@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from marc.embed.store import FeatureStore, is_store
+from marc.embed.store import FeatureStore
 from marc.encoders.prompts import list_prompt_sets
 from marc.errors import MarcError
 from marc.scores import Int
-from marc.sources import default_store, is_pictures, load_stream
+from marc.sources import is_pictures, load_stream
 from marc.stream import Stream
 from marc.types import OnProgress
 from marc_paper.study.plan import Plan
@@ -135,7 +135,7 @@ def _check_declared(plan: Plan, name: str) -> None:
     """Refuse a stream whose store was made with another predictor or other prompts."""
     entry = plan.streams[name]
     path = store_of(entry.source)
-    if path is None or not is_store(path):
+    if path is None or not FeatureStore.exists(path):
         return
     words = FeatureStore(path).attributes(FeatureStore.PROTOTYPES).get("made")
     if words is None:
@@ -161,7 +161,7 @@ def store_of(source: str) -> Path | None:
     kind, _, path = source.partition("/")
     if kind == "store":
         return Path(path).expanduser()
-    return default_store(source) if is_pictures(source) else None
+    return FeatureStore.default_path(source) if is_pictures(source) else None
 
 
 def _same_prompts(declared: str, stored: list[str]) -> bool:

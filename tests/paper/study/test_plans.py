@@ -5,12 +5,12 @@ import re
 import pytest
 from helpers.repository import ROOT
 
-from marc.embed.store import _STORES
+from marc.embed.store import _STORES, FeatureStore
 from marc.encoders.prompts import list_prompt_sets
 from marc.encoders.published import PREDICTORS, SPACES
 from marc.pictures import NAMED_SETS
 from marc.pictures.coop import CROSS_DOMAIN_SETS
-from marc.sources import default_store, is_pictures
+from marc.sources import is_pictures
 from marc_paper.study.plan import PLANS, Draws, Timing, _Grids, _Seeds, read_plan
 
 RECIPE = ROOT / "docs" / "replicate.md"
@@ -48,7 +48,7 @@ def test_every_stream_is_a_published_set_where_embed_puts_it(plan):
         else:
             assert name == entry.source == entry.dataset
             assert is_pictures(entry.source)
-            assert default_store(entry.source) == _STORES / name
+            assert FeatureStore.default_path(entry.source) == _STORES / name
 
 
 def test_predictors_exist(plan):

@@ -19,7 +19,7 @@ from marc.errors import MarcError
 from marc.pictures import open_images
 from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.views import make_views
-from marc.sources import default_store, is_pictures
+from marc.sources import is_pictures
 from marc.stream import Stream
 from marc_lab.embedding import RECIPE, VIEW_SEED
 from marc_lab.encoders import PREDICTOR, PREFIX
@@ -125,7 +125,7 @@ def _open_bench(
 
 def _drawing(stream: Stream, source: str) -> _Drawing:
     if is_pictures(source):
-        return _of_store(stream, default_store(source))
+        return _of_store(stream, FeatureStore.default_path(source))
     kind, _, name = source.partition("/")
     if kind == "store":
         return _of_store(stream, Path(name).expanduser())

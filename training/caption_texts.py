@@ -7,14 +7,11 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc_lab.classes import CLASSES
+from marc_lab.encoders import PROMPTS
 from marc_lab.scenery import COLOR_NAMES
 from marc_lab.world import Facts
 
 CAPTION_LENGTH = 28  # words; longer captions are cut
-PROMPTS = (
-    *("a {}", "a photo of a {}", "a picture of a {}", "an image of a {}", "one {}", "the {}"),
-    *("a drawing of a {}", "a {} on a plain background", "my {}", "a nice {}"),
-)
 
 _OPENERS = (*(p.removesuffix(" {}") for p in PROMPTS if p.endswith(" {}")), "lovely")
 _TAILS = (
