@@ -25,6 +25,7 @@ import typer
 from marc.cli import console
 from marc.cli._label_order import check_label_order
 from marc.cli._options import open_stream
+from marc.embed.plan import EncoderSpec
 from marc.embed.store import FeatureStore
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
