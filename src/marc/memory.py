@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import copy
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -275,8 +276,8 @@ class NegativeMemory:
 class Resumable:
     """A method that is a dataclass of settings and goes on from what its `_memory` holds.
 
-    A memory has `state()`: arrays by name, or those of each of its parts. A method that remembers
-    nothing has no `_memory`.
+    A memory is a dictionary of arrays, or it has `state()`: arrays by name, or those of each of its
+    parts. A method that remembers nothing has no `_memory`.
     """
 
     name: ClassVar[str]
@@ -299,9 +300,10 @@ class Resumable:
 
     def state(self) -> dict[str, Any]:
         """Settings and memories as plain data and arrays; `from_state` goes on from it."""
-        if getattr(self, "_memory", self) is None:
+        memory = getattr(self, "_memory", {})
+        if memory is None:
             raise MarcError("nothing was seen yet, so there is no state", hint="step(query) first")
-        arrays = self._memory.state() if hasattr(self, "_memory") else {}
+        arrays = copy.deepcopy(memory) if isinstance(memory, dict) else memory.state()
         return {"version": _STATE_VERSION, "config": self.config(), "arrays": _flat(arrays)}
 
     @classmethod
@@ -320,7 +322,7 @@ class Resumable:
 
     def _restored(self, state: dict[str, Any]) -> Any:
         """The memory that gave a state, in which arrays are by part again."""
-        raise NotImplementedError
+        return copy.deepcopy(state["arrays"])
 
 
 def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:
