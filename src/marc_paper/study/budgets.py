@@ -17,15 +17,6 @@ AUGMENTATION = "augmentation"
 OWN, DEPLOYED, STRONG = "own memory", "deployed memory", "strong memory"
 OWN_AT_ONE = "own memory, w = 1"
 
-ONE_DRAW = (
-    "Orders are drawn again for each seed; views are one draw, so nothing without memory varies "
-    "with the order. The paper draws views again with the seed."
-)
-OWN_WEIGHTS = (
-    "The paper does not state the weight of its own-space memory, so it stands here at w = 1 and "
-    "at the weight of the other memories."
-)
-
 
 @final
 @dataclass(frozen=True)
@@ -92,12 +83,10 @@ class Budget:
         return self.correct[arm].astype(np.int8) - self.base.astype(np.int8)
 
 
-def view_notes(streams: Iterable[str], used: Collection[str]) -> tuple[str, ...]:
-    """What is noted about views, and which streams are left out as they have one."""
+def one_view_note(streams: Iterable[str], used: Collection[str]) -> list[str]:
+    """Which streams are left out as they have one view."""
     left_out = [stream for stream in streams if stream not in used]
-    if not left_out:
-        return (ONE_DRAW,)
-    return (ONE_DRAW, f"Left out, as they have one view: {', '.join(left_out)}.")
+    return [f"Left out, as they have one view: {', '.join(left_out)}."] if left_out else []
 
 
 def shared_fraction(sets: RepairSets, arm: str) -> float:

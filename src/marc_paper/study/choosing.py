@@ -16,9 +16,6 @@ from marc_paper.study.artifacts import Estimate
 
 PURITY, PSEUDO_PURITY, ANTIHUB = "purity@10", "pseudo_purity@10", "antihub_fraction@10"
 
-NOT_SIMULTANEOUS = "Each interval is that of its own space; they do not hold for all at once."
-"""Said where intervals decide which space leads."""
-
 
 def ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:
     """G* by space at one capacity, mean over orders; of all spaces of the sweep by default."""

@@ -84,16 +84,11 @@ def _make(work: Work) -> Sequence[Figure]:
     streams = {name: _envelopes(work.sweep(name, plan.spaces.all)) for name in plan.group("main")}
     capacities = plan.grids.capacities
     return [
-        Figure(
-            name=_NAME,
-            title="Gain against capacity",
-            caption="Oracle envelope G* over the weight grid at each capacity, mean over orders; "
-            "the band is the range over orders, the ring the best capacity K*. One view. On each "
-            "stream apart, spaces are left or right by their highest mean gain: the higher half "
-            "left, the lower half right. Scales differ from panel to panel.",
-            draw=partial(_draw, capacities, streams, looks_of(plan)),
-            answers=("fig:s_capacity",),
-            data={"capacities": capacities, "gains": streams},
+        Figure.of(
+            plan,
+            _NAME,
+            partial(_draw, capacities, streams, looks_of(plan)),
+            {"capacities": capacities, "gains": streams},
         )
     ]
 

@@ -255,31 +255,22 @@ def _share(chosen: NDArray[np.bool_]) -> Estimate:
 
 def _figure(plan: Plan, bands: Mapping[str, NDArray[np.float64]], n_queries: int) -> Figure:
     capacities = plan.grids.capacities
-    return Figure(
-        name=f"{_NAME}-bands",
-        title=_TITLE,
-        caption=f"{plan.main}, first order: the {n_queries:,} images that the base prediction gets "
-        "wrong, by their strongest key, the retained one of the largest kernel weight when they "
-        "came. Bands take the first of the names below that holds. Bars: 95 % Wilson intervals of "
-        "the lowest band.",
-        draw=partial(_draw, capacities, bands, n_queries),
-        answers=_ANSWERS,
-        data={"capacities": capacities, "bands": _BANDS, "shares": bands, "images": n_queries},
+    return Figure.of(
+        plan,
+        f"{_NAME}-bands",
+        partial(_draw, capacities, bands, n_queries),
+        {"capacities": capacities, "bands": _BANDS, "shares": bands, "images": n_queries},
+        n_queries=n_queries,
     )
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name=_NAME,
-        title=_TITLE,
-        caption="Shares of the base errors whose strongest key, the retained one of the largest "
-        "kernel weight, has that stored or true label; one key can be counted in two columns. "
-        f"Repaired: right after fusion at w = {plan.grids.weight:g}; without memory none of them "
-        "is. Intervals: Wilson, 95 %.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings={"weight": plan.grids.weight, "views": 1, "seeds": plan.seeds.orders[:1]},
+    return Table.of(
+        plan,
+        _NAME,
+        _COLUMNS,
+        rows,
+        {"weight": plan.grids.weight, "views": 1, "seeds": plan.seeds.orders[:1]},
     )
 
 

@@ -318,18 +318,10 @@ def _figure(work: Work) -> Figure:
         for space, found in geometry.items()
     }
     kappa = min(_NEIGHBORS, len(rows) - 1)
-    return Figure(
-        name=_NAME,
-        title="Neighbourhoods before adaptation",
-        caption=f"(a, b) The same {len(rows)} images of {len(names)} classes of {plan.main} "
-        f"on a plane (exact t-SNE, perplexity {_allowed_perplexity(len(rows)):.3g}, begun at the "
-        f"principal components): a picture only; letters are classes, and marks in (c, d) are "
-        f"spaces. Purity@{kappa} in their titles is within these "
-        "images, in the whole space; it is not that of the full stream. (c) Purity over all "
-        "images and classes against the number of neighbours; bands are 95 % intervals. (d) "
-        f"Images that are among the {_NEIGHBORS} neighbours of no other, and the best capacity K* "
-        "(oracle: with the best weight of the grid, over orders).",
-        draw=partial(
+    return Figure.of(
+        plan,
+        _NAME,
+        partial(
             _draw,
             {space: (each.positions, each.purity) for space, each in planes.items()},
             labels[rows],
@@ -339,8 +331,7 @@ def _figure(work: Work) -> Figure:
             antihubs,
             looks_of(plan),
         ),
-        answers=(_LABEL,),
-        data={
+        {
             "rows": rows,
             "labels": labels[rows],
             "classes": names,
@@ -352,40 +343,37 @@ def _figure(work: Work) -> Figure:
             },
             "anti-hubs, K*": antihubs,
         },
+        n_images=len(rows),
+        n_classes=len(names),
+        perplexity=_allowed_perplexity(len(rows)),
+        kappa=kappa,
+        neighbors=_NEIGHBORS,
     )
 
 
 def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name="purity-curves",
-        title="Purity against the number of neighbours",
-        caption="Before adaptation, over all images, with 95 % intervals over images. "
-        "Pseudo-purity puts the predictor's answers in place of labels. Anti-hubs are neighbours "
-        "of no other image; skewness is that of how often each image is a neighbour.",
-        columns=columns(
+    return Table.of(
+        plan,
+        "purity-curves",
+        columns(
             "stream | space | neighbors | purity: percent | pseudo-purity: percent",
             "anti-hubs: percent | hub skewness: ratio",
         ),
-        rows=tuple(rows),
-        answers=(_LABEL,),
-        settings={"views": 1},
+        rows,
+        {"views": 1},
     )
 
 
 def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name="hubs",
-        title="Anti-hubs and the best capacity",
-        caption=f"Anti-hubs and skewness at {_NEIGHBORS} neighbours, before adaptation. K* is the "
-        "capacity of the highest gain with the best weight of the grid in each order, chosen with "
-        "the labels of the stream.",
-        columns=columns(
+    return Table.of(
+        plan,
+        "hubs",
+        columns(
             "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
             "K*: count oracle | no memory: percent | G* at K*: points oracle",
         ),
-        rows=tuple(rows),
-        answers=(_LABEL,),
-        settings={"views": 1, "seeds": plan.seeds.orders, "neighbors": _NEIGHBORS},
+        rows,
+        {"views": 1, "seeds": plan.seeds.orders, "neighbors": _NEIGHBORS},
     )
 
 

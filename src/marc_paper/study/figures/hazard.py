@@ -145,20 +145,13 @@ def _make(work: Work) -> Sequence[Artifact]:
         sweep = work.sweep(name, [space], views)
         curves[name] = _curve_of(sweep, space, capacity, weight)
         rows.append(_hazard_row((name, entry.group, views), sweep, space, capacity, weight))
-    protocol = f"Space {space}, K = {capacity}"
     loses = [name for name, curve in curves.items() if curve.loses]
     return [
-        Figure(
-            name=_NAME,
-            title="Gain against weight on every stream",
-            caption=f"{protocol}, {_views(plan)}. Exact fixed gain at every weight, mean "
-            "over orders; the band is the range over orders. The dotted line and the mark stand at "
-            f"w = {weight:g}: a triangle and a dashed curve where the memory loses, a disc where "
-            "it does not. Each panel has its own scale of gains, and deep falls run out of it. "
-            f"{_lost(loses, weight)}",
-            draw=partial(_draw, curves, weight),
-            answers=("fig:hazard",),
-            data={
+        Figure.of(
+            plan,
+            _NAME,
+            partial(_draw, curves, weight),
+            {
                 "streams": {
                     name: {"weights": each.weights, "gains": each.gains}
                     for name, each in curves.items()
@@ -166,17 +159,11 @@ def _make(work: Work) -> Sequence[Artifact]:
                 "weight": weight,
                 "loses": loses,
             },
+            views=_views(plan),
+            lost=_lost(loses, weight),
         ),
-        Table(
-            name=f"{_NAME}-weights",
-            title="What a fixed weight does on every stream",
-            caption=f"{protocol}, fixed: w = {weight:g}, with a paired 95 % interval over images "
-            "and the deviation over orders. No loss up to: the largest weight of the grid with no "
-            "losing weight at or below it. Best: the weight of the highest mean gain.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("fig:hazard",),
-            settings=plan.protocol("space capacity weight seeds"),
+        Table.of(
+            plan, f"{_NAME}-weights", _COLUMNS, rows, plan.protocol("space capacity weight seeds")
         ),
     ]
 

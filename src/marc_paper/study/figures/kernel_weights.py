@@ -19,6 +19,7 @@ from marc.report.style import INK, MUTED, PALETTE
 from marc.scores import Int
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import SMALL, panels
+from marc_paper.study.plan import Plan
 from marc_paper.study.queries import (
     ChosenQuery,
     Reading,
@@ -194,32 +195,25 @@ def _make(work: Work) -> Sequence[Artifact]:
     query = query_at(stream, trajectory, int(positions[-1]), (own, strong), capacity)
     about = f"The query is the last of {len(positions):,} images of {name}: {rule}."
     names = stream.features.class_names
-    table = Table(
-        name=f"{_NAME}-counts",
-        title=f"{_TITLE}, counted",
-        caption=f"{about} Active: at least {100 * _ACTIVE:g} % of the largest kernel weight. Both "
-        "spaces read the same retained items; the class of a key is its stored label.",
-        columns=_COLUMNS,
-        rows=tuple(_count_row(name, space, query, names) for space in query.readings),
-        answers=_ANSWERS,
-        settings={"capacity": capacity, "weight": weight, "views": 1, "seeds": (seed,)},
+    table = Table.of(
+        plan,
+        f"{_NAME}-counts",
+        _COLUMNS,
+        [_count_row(name, space, query, names) for space in query.readings],
+        {"capacity": capacity, "weight": weight, "views": 1, "seeds": (seed,)},
+        about=about,
+        active=100 * _ACTIVE,
     )
-    return [_figure(query, names, about), table]
+    return [_figure(plan, query, names, about), table]
 
 
-def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
+def _figure(plan: Plan, query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
     true, predicted = names[query.true], names[query.predicted]
-    return Figure(
-        name=_NAME,
-        title=_TITLE,
-        caption=f"{about} It is of class {true}, and the base prediction is {predicted}. Above: "
-        "the weight of every retained key, the strongest first; marks tell what its stored label "
-        f"is. Keys on or above the dashed line, {100 * _ACTIVE:g} % of the largest weight, are "
-        "active. Below: evidence, sums over all keys, of the "
-        f"{_N_CLASSES} classes that have the most, and always of the true and the predicted class.",
-        draw=partial(_draw, query, names),
-        answers=_ANSWERS,
-        data={
+    return Figure.of(
+        plan,
+        _NAME,
+        partial(_draw, query, names),
+        {
             "query": {"id": query.id, "row": query.row, "position": query.position},
             "true class": true,
             "base prediction": predicted,
@@ -233,6 +227,11 @@ def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
                 for space, reading in query.readings.items()
             },
         },
+        about=about,
+        true=true,
+        predicted=predicted,
+        active=100 * _ACTIVE,
+        n_classes=_N_CLASSES,
     )
 
 

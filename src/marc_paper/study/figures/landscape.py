@@ -199,25 +199,19 @@ def _make(work: Work) -> Sequence[Figure]:
 
 def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
     grids = plan.grids
-    return Figure(
-        name=f"{_NAME}-{stream}",
-        title=f"Gain over purity and weight on {stream}",
-        caption=f"(a) Gain at each weight of the grid, K = {grids.capacity}, mean over "
-        f"{len(plan.seeds.orders)} orders; a row a space, the purest at the top. Nothing is "
-        "interpolated between spaces. "
-        f"Lines enclose w = {grids.weight:g}, the dot is the best weight of the mean. "
-        "(b) Purity of each space, with its 95 % interval over images. "
-        f"(c) Gain at w = {grids.weight:g} (fixed), with a paired interval, and at the best weight "
-        "of the grid in each order (oracle), with an interval over images drawn again, the weight "
-        "chosen again each time.",
-        draw=partial(_draw, grids.weights, grids.weight, found),
-        answers=(_LABEL,) if stream == plan.main else (),
-        data={
+    return Figure.of(
+        plan,
+        f"{_NAME}-{stream}",
+        partial(_draw, grids.weights, grids.weight, found),
+        {
             "weights": grids.weights,
             "capacity": grids.capacity,
             "weight": grids.weight,
             "spaces": {space: asdict(each) for space, each in found.items()},
         },
+        like="landscape",
+        answers=(_LABEL,) if stream == plan.main else (),
+        stream=stream,
     )
 
 

@@ -208,18 +208,11 @@ def _make(work: Work) -> Sequence[Artifact]:
 
 
 def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
-    grids = plan.grids
-    return Figure(
-        name=_NAME,
-        title="Margins of the predictor and of the memory",
-        caption=f"Each image of {plan.main} by the margin of its true class in the base logits "
-        f"and in the memory's evidence, K = {grids.capacity}, first order, one view. Fusion at "
-        f"w = {grids.weight:g} (fixed) is right above the line, and may be right below it where "
-        "the two best other classes differ. Errors in the shaded region are correctable; lost "
-        "answers are right without memory and wrong with it.",
-        draw=partial(_draw, shown),
-        answers=(_LABEL,),
-        data={
+    return Figure.of(
+        plan,
+        _NAME,
+        partial(_draw, shown),
+        {
             space: {
                 "mu": each.base,
                 "delta": each.memory,
@@ -233,23 +226,17 @@ def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    grids = plan.grids
-    return Table(
-        name=_NAME,
-        title="What the memory's margin can put right",
-        caption=f"K = {grids.capacity}, w = {grids.weight:g}, first order, one view. Correctable: "
-        "errors with delta > 0 and mu + w delta > 0, which fusion always repairs. At risk: right "
-        "answers that are not above this line; only they can be lost. Gain = (repairs - "
-        "regressions) / images.",
-        columns=columns(
+    return Table.of(
+        plan,
+        _NAME,
+        columns(
             "stream | space | no memory: percent | gain: points fixed | errors: count",
             "correctable: count fixed | correctable of errors: percent fixed",
             "repairs: count fixed | right: count | at risk: count fixed",
             "regressions: count fixed | regressions of right: percent fixed",
         ),
-        rows=tuple(rows),
-        answers=(_LABEL,),
-        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
+        rows,
+        plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
     )
 
 

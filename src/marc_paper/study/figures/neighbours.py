@@ -280,19 +280,17 @@ def _make(work: Work) -> Sequence[Artifact]:
     assert labels is not None  # a study has checked
     rows = [row for query in queries for row in _rows_of(plan.main, query, labels, names)]
     pictures = _pictures(stream, plan.streams[plan.main].source, queries)
-    return [_figure(queries, labels, names, pictures, about), _table(plan, rows, about)]
+    return [_figure(plan, queries, labels, names, pictures, about), _table(plan, rows, about)]
 
 
 def _table(plan: Plan, rows: Sequence[Row], about: str) -> Table:
-    return Table(
-        name=_NAME,
-        title=_TITLE,
-        caption=f"{about} Nearest by cosine among the same retained items in both spaces. Memory "
-        "margin: evidence for the true class minus the best other, over all keys.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
+    return Table.of(
+        plan,
+        _NAME,
+        _COLUMNS,
+        rows,
+        plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
+        about=about,
     )
 
 
@@ -310,6 +308,7 @@ def _pictures(
 
 
 def _figure(
+    plan: Plan,
     queries: Sequence[ChosenQuery],
     labels: Int,
     names: Sequence[str],
@@ -317,16 +316,13 @@ def _figure(
     about: str,
 ) -> Figure:
     tiles = _tile_values(queries, labels, names)
-    return Figure(
-        name=f"{_NAME}-tiles",
-        title=_TITLE,
-        caption=f"{about} Left: the query, its true class and its base prediction. Each row: its "
-        f"{_N_NEAREST} nearest retained keys in one space, the nearest first, from the same "
-        "memory. Frames tell the true label of a key, corner marks its stored label. The number is "
-        "the cosine; the bar is the kernel weight, on one scale for all rows.",
-        draw=partial(_draw, tiles, pictures),
-        answers=_ANSWERS,
-        data={"queries": tiles},
+    return Figure.of(
+        plan,
+        f"{_NAME}-tiles",
+        partial(_draw, tiles, pictures),
+        {"queries": tiles},
+        about=about,
+        n_nearest=_N_NEAREST,
     )
 
 

@@ -168,29 +168,10 @@ def _make(work: Work) -> Sequence[Artifact]:
         pairs += _pair_rows(stream, views, oracle[stream], fixed[stream], sweep.seeds)
     settings = {"capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
     return [
-        _figure(plan, _NAME, "oracle G*", "The oracle gain G*", oracle),
-        _figure(plan, f"{_NAME}-fixed", "fixed gain", f"The fixed gain at w = {weight:g}", fixed),
-        Table(
-            name=f"{_NAME}-ranges",
-            title="Gains of every space over stream orders",
-            caption=f"K = {capacity}, fixed: w = {weight:g}; lowest and highest of "
-            f"{len(plan.seeds.orders)} orders. The accuracy has a 95 % t-interval over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("fig:s_seedspread", "sec:s_eurosat"),
-            settings=settings,
-        ),
-        Table(
-            name=f"{_NAME}-pairs",
-            title="Spaces that stream orders do not tell apart",
-            caption=f"K = {capacity}, fixed: w = {weight:g}. Orders led: seeds of the orders in "
-            "which the space gains more than the other one. Ranges are equal where all orders of "
-            "both spaces gain the same.",
-            columns=_PAIRS,
-            rows=tuple(pairs),
-            answers=("fig:s_seedspread", "sec:s_eurosat"),
-            settings=settings,
-        ),
+        _figure(plan, _NAME, "oracle G*", oracle),
+        _figure(plan, f"{_NAME}-fixed", "fixed gain", fixed),
+        Table.of(plan, f"{_NAME}-ranges", _COLUMNS, rows, settings),
+        Table.of(plan, f"{_NAME}-pairs", _PAIRS, pairs, settings),
     ]
 
 
@@ -210,27 +191,23 @@ _EXPERIMENT = Experiment(
 )
 
 
-def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, _Gains]) -> Figure:
+def _figure(plan: Plan, name: str, label: str, streams: Mapping[str, _Gains]) -> Figure:
     pair = plan.spaces.deployed, plan.spaces.strong
     found = {name: _compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
     close = [stream for stream, answer in found.items() if answer == "yes"]
     equal = [stream for stream, answer in found.items() if answer == "equal"]
-    ranked = _ranked(pair, close, equal) if len(set(pair)) > 1 else ""
-    return Figure(
-        name=name,
-        title="Spread of space rankings over stream orders",
-        caption=f"{said} at K = {plan.grids.capacity}; a mark is an order, from top "
-        "to bottom, a band their range. Each panel has its own scale of gains. "
-        f"Up to {plan.grids.few_views} views. {ranked}".rstrip(),
-        draw=partial(_draw, streams, looks_of(plan), f"{label}, points"),
-        answers=("fig:s_seedspread",),
-        data={
+    return Figure.of(
+        plan,
+        name,
+        partial(_draw, streams, looks_of(plan), f"{label}, points"),
+        {
             "seeds": plan.seeds.orders,
             "gains": streams,
             "overlap": close,
             "equal": equal,
             "pair": pair,
         },
+        ranked=_ranked(pair, close, equal) if len(set(pair)) > 1 else "",
     )
 
 

@@ -173,31 +173,30 @@ def _figure(plan: Plan, stream: str, space: str, found: _Curves) -> Figure:
     deployed = _deployed_settings(plan)
     base = next(iter(found["K"].values())).base_accuracies[0]
     around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
-    return Figure(
-        name=f"{_NAME}-{stream}-{safe_name(space)}",
-        title=f"Settings of {space} on {stream}",
-        caption=f"One setting varied at a time around {around} (ring and dotted line), one view. "
-        f"Gain over no memory ({100 * base:.2f} %), mean over {len(plan.seeds.orders)} orders; the "
-        "band is the range over orders.",
-        draw=partial(_draw, shown, deployed, looks_of(plan)[space]),
+    return Figure.of(
+        plan,
+        f"{_NAME}-{stream}-{safe_name(space)}",
+        partial(_draw, shown, deployed, looks_of(plan)[space]),
+        {"deployed": deployed, "no memory": base, "gains": shown},
+        like="sensitivity-figure",
         answers=_label_of(plan, stream, space),
-        data={"deployed": deployed, "no memory": base, "gains": shown},
+        space=space,
+        stream=stream,
+        around=around,
+        base=100 * base,
     )
 
 
 def _table(plan: Plan, rows: Sequence[Row]) -> Table:
     deployed = _deployed_settings(plan)
     around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
-    return Table(
-        name=_NAME,
-        title="One setting at a time",
-        caption=f"Each row changes one setting of {around}; one view, gain over orders.",
-        columns=columns(
-            "stream | space | setting | value | no memory: percent | gain: points fixed"
-        ),
-        rows=tuple(rows),
-        answers=tuple(_LABELS.values()),
-        settings={**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")},
+    return Table.of(
+        plan,
+        _NAME,
+        columns("stream | space | setting | value | no memory: percent | gain: points fixed"),
+        rows,
+        {**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")},
+        around=around,
     )
 
 

@@ -90,26 +90,15 @@ def _make(work: Work) -> Sequence[Table]:
         )
     settings = {"space": space, "capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
     return [
-        Table(
-            name=_NAME,
-            title="Whether geometry predicts which streams gain",
-            caption=f"Spearman's correlation over {len(streams)} streams, in the space {space}, "
-            f"K = {capacity}, fixed: w = {weight:g}. Anti-hubs and skewness depend on the number "
-            "of images, which may differ between streams. So few streams support no conclusion.",
-            columns=_CORRELATIONS,
-            rows=tuple(_correlation_rows(streams)),
-            answers=("sec:s_discarded",),
-            settings=settings,
+        Table.of(
+            plan, _NAME, _CORRELATIONS, _correlation_rows(streams), settings, n_streams=len(streams)
         ),
-        Table(
-            name=f"{_NAME}-values",
-            title="The deployed space on every stream",
-            caption=f"Space {space}, K = {capacity}, fixed: w = {weight:g}; geometry before "
-            "anything is adapted.",
-            columns=_VALUES,
-            rows=tuple(_value_row(name, found) for name, found in streams.items()),
-            answers=("sec:s_discarded",),
-            settings=settings,
+        Table.of(
+            plan,
+            f"{_NAME}-values",
+            _VALUES,
+            [_value_row(name, found) for name, found in streams.items()],
+            settings,
         ),
     ]
 

@@ -48,20 +48,13 @@ def _make(work: Work) -> Sequence[Table]:
             notes.append(_choice_note(measure, judged))
         notes += batch_notes(stream, draws.sizes, values)
     return [
-        Table(
-            name=_NAME,
-            title="How many images a choice of space needs",
-            caption=f"{draws.batches} batches of n images, drawn without replacement; the same for "
-            "every space. Spearman's correlation of a batch's measure with G* over the spaces: "
-            "mean and central 95 % of the batches. Zero regret: how often a batch chooses a space "
-            f"of the highest G*. G* is held fixed: K = {capacity}, all images, the first order.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_bootstrap_selection",),
-            settings=plan.protocol(
-                "capacity views seeds", seeds=plan.seeds.orders[:1], draws=draws.batches
-            ),
-            notes=tuple(notes),
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            plan.protocol("capacity views seeds", seeds=plan.seeds.orders[:1], draws=draws.batches),
+            notes=notes,
         )
     ]
 

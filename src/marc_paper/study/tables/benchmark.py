@@ -54,17 +54,13 @@ def _method_row(plan: Plan, card: MethodCard) -> Row:
     )
 
 
-def _method_table(plan: Plan, name: str, answers: tuple[str, ...]) -> Table:
+def _method_table(plan: Plan, name: str) -> Table:
     methods = [method for method in plan.benchmark.methods if method != "marc"]
-    return Table(
-        name=name,
-        title="What the methods use",
-        caption="Order: whether an image is answered before it is stored. Sees: what is answered "
-        "together. A method that stores first, sees more than one image, or was tuned on labels "
-        "is not matched with one that does not.",
-        columns=_METHOD_COLUMNS,
-        rows=tuple(_method_row(plan, card_of(method)) for method in (*methods, "marc")),
-        answers=answers,
+    return Table.of(
+        plan,
+        name,
+        _METHOD_COLUMNS,
+        [_method_row(plan, card_of(method)) for method in (*methods, "marc")],
     )
 
 
@@ -189,7 +185,7 @@ def _make(work: Work) -> Sequence[Table]:
         found, refusals = _answers(work, streams, lines)
         rows = _run_rows(plan, streams, lines, found) + _mean_rows(plan, streams, lines, found)
         tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
-    return [*tables, _method_table(plan, f"{_NAME}-methods", _ANSWERS)]
+    return [*tables, _method_table(plan, f"{_NAME}-methods")]
 
 
 def _answers(
@@ -252,23 +248,15 @@ def _peer(plan: Plan, streams: Sequence[str], method: str) -> _Entry:
 def _table(
     plan: Plan, name: str, capacity: int, rows: Sequence[Row], refusals: Sequence[str]
 ) -> Table:
-    return Table(
-        name=name,
-        title="Methods side by side" + (", other classes" if name != _NAME else ""),
-        caption=f"MARC: K = {capacity}, w = {plan.grids.weight:g}. Others with their own settings, "
-        f"at few views ({plan.grids.few_views}; COSMIC: {plan.grids.graph_views}; all of a stream "
-        "that has fewer) if a method takes so few, else at the most views that the stream has; at "
-        "one view if these are too few, or if it takes the plain image alone. So a mean over "
-        "streams may mix view budgets: its column views has their range. No memory: the same "
-        "method's own pipeline with the same views, prompts and order. MARC minus method: in the "
-        f"space {plan.spaces.deployed} at the same views. Intervals are paired over images after "
-        "a mean over orders; ± is the deviation over orders.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS[:2] if name == _NAME else _ANSWERS[2:],
-        settings={
+    return Table.of(
+        plan,
+        name,
+        _COLUMNS,
+        rows,
+        {
             "capacity": capacity,
             **plan.protocol("weight seeds", published=plan.benchmark.published),
         },
-        notes=tuple(refusals),
+        notes=refusals,
+        capacity=capacity,
     )

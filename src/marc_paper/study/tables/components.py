@@ -76,23 +76,17 @@ def _make(work: Work) -> Sequence[Table]:
         rows += _component_rows(plan.main, many, [_runs(work, plan.main, many)])
     settings = _settings(plan)
     return [
-        Table(
-            name=_NAME,
-            title="Optional components",
-            caption=f"{settings['space']}, K = {settings['capacity']}, "
-            f"w = {settings['weight']:g}. Components are added one after the other, each to all "
-            f"before it: the negative memory with lambda_- = {_NEGATIVE_WEIGHT:g}, adaptive fusion "
-            f"with gamma = {_GAMMA:g}; the paper prints neither. Change: accuracy minus that of "
-            "the step before, for the strict system (K_C = 0) minus that of the reduced one. "
-            "Intervals are paired over images, after a mean over orders; ± is the deviation over "
-            "orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_components_ood",),
-            settings={
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {
                 **settings,
                 **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA),
             },
+            negative_weight=_NEGATIVE_WEIGHT,
+            gamma=_GAMMA,
         )
     ]
 

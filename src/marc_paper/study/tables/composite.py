@@ -151,19 +151,12 @@ def _make(work: Work) -> Sequence[Table]:
         }
         rows += _composite_rows(named, chosen)
     return [
-        Table(
-            name=_NAME,
-            title="Purity less anti-hubs, fitted on one stream",
-            caption=f"Spearman's correlation over the spaces, with G* at K = {capacity}, mean over "
-            "orders. The composite is purity@10 minus lambda times the anti-hub fraction@10. "
-            f"Lambda is fitted on {plan.main}, with its labels. Every lambda between the two ends "
-            "ranks its spaces alike; the middle is taken, or 0 where purity alone is best. Where "
-            "spaces tie in purity, 0 is a ranking of its own. No upper end: all larger ones do. "
-            "Lowest and highest: over all lambda between the ends.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("sec:s_discarded", "eq:composite"),
-            settings={"capacity": capacity, "views": 1, "seeds": plan.seeds.orders},
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {"capacity": capacity, "views": 1, "seeds": plan.seeds.orders},
         )
     ]
 

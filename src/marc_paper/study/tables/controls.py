@@ -131,36 +131,24 @@ def _make(work: Work) -> Sequence[Table]:
         best_rows += _all_rows(stream, sweep, geometry)
     return [
         _controls_table(plan, controls),
-        Table(
-            name=f"{_NAME}-all",
-            title="Every space at its own best capacity",
-            caption="One view, the first order. K* and its weight have the highest gain of the "
-            "grids and are chosen with the labels of the stream; of equal gains the smaller K "
-            "counts. The lowest ceiling first.",
-            columns=_ALL_COLUMNS,
-            rows=tuple(best_rows),
-            answers=("tab:s_newspaces_results",),
-            settings={"views": 1, "seeds": plan.seeds.orders[:1]},
+        Table.of(
+            plan,
+            f"{_NAME}-all",
+            _ALL_COLUMNS,
+            best_rows,
+            {"views": 1, "seeds": plan.seeds.orders[:1]},
         ),
         _parallel_table(plan, _parallel_rows(work, sweeps[plan.main]), sweeps[plan.main]),
     ]
 
 
 def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    capacity, weight = plan.grids.capacity, plan.grids.weight
-    return Table(
-        name=_NAME,
-        title="The control spaces, each at its own best capacity",
-        caption="One view. K* has the highest mean over orders of the best gain over the grid of "
-        "weights; of equal gains the smaller K counts. w* is the best weight there of the mean "
-        "over orders; G* takes the best of each order. The interval of G* is over images, with "
-        f"the weight but not K* chosen again in each draw; ± is over orders. At w = {weight:g} "
-        "the weight is fixed, but K* was chosen with labels. G^tr: the weight is chosen on the "
-        f"other main streams, all at K = {capacity}. Span: strongest minus weakest.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:swap",),
-        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
+    return Table.of(
+        plan,
+        _NAME,
+        _COLUMNS,
+        rows,
+        plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
         notes=("G^tr is missing where no other main stream has other images.",)
         if any(row[-2] is None for row in rows)
         else (),
@@ -169,17 +157,12 @@ def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
 
 def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
     own, best = plan.spaces.own, sweep.oracle(plan.spaces.own).capacity
-    return Table(
-        name=f"{_NAME}-parallel",
-        title="Single and parallel memories in the predictor's own space",
-        caption="One view, mean over orders. Parallel: the evidence of the CLIP memory that "
-        f"otherwise only admits is added with weight {_CLIP_WEIGHT:g}; this is another system. "
-        "Differences are averaged over orders before the interval over images is formed; ± is the "
-        "deviation over orders.",
-        columns=_PARALLEL_COLUMNS,
-        rows=tuple(rows),
-        answers=("sec:s_swap",),
-        settings={"views": 1, "seeds": plan.seeds.orders, "clip_weight": _CLIP_WEIGHT},
+    return Table.of(
+        plan,
+        f"{_NAME}-parallel",
+        _PARALLEL_COLUMNS,
+        rows,
+        {"views": 1, "seeds": plan.seeds.orders, "clip_weight": _CLIP_WEIGHT},
         notes=(f"The best capacity K* of the single memory in {own} is {best}.",),
     )
 

@@ -146,75 +146,63 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=_NAME,
-        title="What purity and anti-hubs rank among the control spaces",
-        caption="Spearman's correlation with midranks of a measure with the ceiling G* at K* and "
-        f"with K* itself, both over all orders. {_batches_words(plan)}",
-        columns=columns(
+    return Table.of(
+        plan,
+        _NAME,
+        columns(
             "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
             "with ceiling, batches: correlation oracle",
             "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
             "images of a batch: count",
         ),
-        rows=tuple(rows),
-        answers=("tab:s_correlations",),
-        settings={"views": 1, "seeds": plan.seeds.orders, "batches": plan.draws.batches},
-        notes=tuple(notes),
+        rows,
+        {"views": 1, "seeds": plan.seeds.orders, "batches": plan.draws.batches},
+        notes=notes,
     )
 
 
 def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name=f"{_NAME}-orders",
-        title="The ranking of every space in each order",
-        caption="All spaces see the same order. Spearman's correlation of purity@10 with G* at "
-        f"K = {plan.grids.capacity}; the leader has the highest G*. Regret: what the space of the "
-        "highest purity loses.",
-        columns=columns(
+    return Table.of(
+        plan,
+        f"{_NAME}-orders",
+        columns(
             "stream | order | no memory: percent | correlation: correlation oracle | leader",
             "G* of leader: points oracle | chosen | regret: points oracle",
         ),
-        rows=tuple(rows),
-        answers=("tab:s_spaces16_seeds",),
-        settings=_settings(plan),
+        rows,
+        _settings(plan),
     )
 
 
 def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
     least, most = (f"{100 * share:g}" for share in _NEAR)
-    return Table(
-        name=f"{_NAME}-checks",
-        title="The ranking among parts of the spaces and with other predictors",
-        caption="Spearman's correlation of purity@10 with G* of the first order at "
-        f"K = {plan.grids.capacity}. Positive gain: without ties at zero. Near-matched: spaces "
-        f"that gain {least} to {most} % of the highest gain. Parts of fewer than {_FEWEST} spaces "
-        "are left out.",
-        columns=columns(
+    return Table.of(
+        plan,
+        f"{_NAME}-checks",
+        columns(
             "stream | predictor | set | spaces: count | correlation: correlation oracle",
             "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
             "highest G*: points oracle",
         ),
-        rows=tuple(rows),
-        answers=("tab:s_rho_checks",),
-        settings=_settings(plan) | {"seeds": plan.seeds.orders[:1]},
+        rows,
+        _settings(plan) | {"seeds": plan.seeds.orders[:1]},
+        least=least,
+        most=most,
+        fewest=_FEWEST,
     )
 
 
 def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=f"{_NAME}-batches",
-        title="Rank correlations over every space on calibration batches",
-        caption="Spearman's correlation with midranks of a measure with G* of the first order at "
-        f"K = {plan.grids.capacity}. {_batches_words(plan)}",
-        columns=columns(
+    return Table.of(
+        plan,
+        f"{_NAME}-batches",
+        columns(
             "stream | measure | spaces: count | all images: correlation oracle",
             "batches: correlation oracle | images of a batch: count",
         ),
-        rows=tuple(rows),
-        answers=("tab:s_rho_ci",),
-        settings=_settings(plan) | {"seeds": plan.seeds.orders[:1], "batches": plan.draws.batches},
-        notes=tuple(notes),
+        rows,
+        _settings(plan) | {"seeds": plan.seeds.orders[:1], "batches": plan.draws.batches},
+        notes=notes,
     )
 
 
@@ -241,12 +229,3 @@ def _chosen_by_purity(stream: str, gains: _Gains, geometry: Mapping[str, Geometr
 
 def _settings(plan: Plan) -> dict[str, object]:
     return {"capacity": plan.grids.capacity, "views": 1, "seeds": plan.seeds.orders}
-
-
-def _batches_words(plan: Plan) -> str:
-    return (
-        f"Batches: mean and central 95 % of {plan.draws.batches} calibration batches of the size "
-        "in the last column, the largest that was drawn, with outcomes and spaces held fixed. "
-        "Anti-hubs depend on the number of images, so their interval need not hold the value on "
-        "all images; more anti-hubs count as a lower rank."
-    )

@@ -254,31 +254,15 @@ def _make(work: Work) -> Sequence[Artifact]:
     ]
     times, reason = measure(work, systems)
     rows = _cost_rows(systems, times, answers)
-    common: dict[str, Any] = {
-        "answers": _ANSWERS,
-        "settings": _settings(work),
-        "notes": _notes(reason),
-    }
-    order = f"{plan.main}, first order."
+    common: dict[str, Any] = {"settings": _settings(work), "notes": _notes(reason)}
     return [
-        Table(
-            name=_NAME,
-            title="Accuracy and seconds an image",
-            caption=f"{order} Means over {plan.timing.sessions} sessions, one image at a time. "
-            "On the front: no other system is as fast and as accurate, and better in one.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            **common,
-        ),
-        _sessions_table(systems, times, order, common),
-        Table(
-            name=f"{_NAME}-ratios",
-            title="How many times as long",
-            caption=f"{order} Ratios of the total inside each session, with a t-interval over "
-            "sessions. Accuracy: MARC minus the other system, paired over images; both stand in "
-            f"the table {_NAME}, each with its accuracy without memory.",
-            columns=columns("comparison | ratio: ratio | accuracy of MARC over it: points fixed"),
-            rows=tuple(_ratio_rows(systems, times, answers)),
+        Table.of(plan, _NAME, _COLUMNS, rows, **common),
+        _sessions_table(plan, systems, times, common),
+        Table.of(
+            plan,
+            f"{_NAME}-ratios",
+            columns("comparison | ratio: ratio | accuracy of MARC over it: points fixed"),
+            _ratio_rows(systems, times, answers),
             **common,
         ),
         _figure(plan, systems, times, rows, reason),
@@ -295,27 +279,25 @@ _EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _
 
 
 def _sessions_table(
-    systems: Sequence[Configuration], times: Sequence[Times], order: str, common: Mapping[str, Any]
+    plan: Plan, systems: Sequence[Configuration], times: Sequence[Times], common: Mapping[str, Any]
 ) -> Table:
     n_sessions = len(times[0].memory)
-    return Table(
-        name=f"{_NAME}-sessions",
-        title="Seconds an image, session by session",
-        caption=f"{order} Totals; every session times every system. Spread: the longest minus the "
-        "shortest.",
-        columns=(
+    return Table.of(
+        plan,
+        f"{_NAME}-sessions",
+        (
             *_COLUMNS[:3],
             *(Column(f"session {number + 1}", "seconds") for number in range(n_sessions)),
             Column("spread", "seconds"),
         ),
-        rows=tuple(
+        [
             (
                 *(each.label, each.space, str(each.views)),
                 *spent.total.tolist(),
                 float(np.ptp(spent.total)),
             )
             for each, spent in zip(systems, times, strict=True)
-        ),
+        ],
         **common,
     )
 
@@ -338,14 +320,11 @@ def _figure(
         for each, spent, row in zip(systems, times, rows, strict=True)
     ]
     axis = "milliseconds an image" + (", encoding not counted" if reason else "")
-    return Figure(
-        name="pareto",
-        title="Accuracy against time",
-        caption=f"{plan.main}, first order, fixed settings. Numbers are views; lines join the view "
-        "budgets of a system, bars span the sessions. Grey: the Pareto front.",
-        draw=partial(_draw, points, _looks(plan), axis),
-        answers=_ANSWERS[:1],
-        data={"points": [asdict(point) for point in points], "axis": axis},
+    return Figure.of(
+        plan,
+        "pareto",
+        partial(_draw, points, _looks(plan), axis),
+        {"points": [asdict(point) for point in points], "axis": axis},
     )
 
 
@@ -363,17 +342,10 @@ def _settings(work: Work) -> dict[str, Any]:
     }
 
 
-def _notes(reason: str) -> tuple[str, ...]:
-    encoding = (
-        f"Encoding was not timed: {reason}. Totals are scoring and memory alone."
-        if reason
-        else f"Encoding: views are made and embedded one picture at a time, over {N_PICTURES} "
-        "pictures at most that were decoded before; a retrieval encoder sees the plain picture."
-    )
-    return (
-        "Times are of one machine and one day. They differ from session to session.",
-        "Scoring: logits of every view, their selection and entropies. Methods that score views "
-        "in their own way have it in the memory's time. Memory: features of one image in, an "
-        "answer out, memories updated.",
-        encoding,
-    )
+def _notes(reason: str) -> list[str]:
+    if reason:
+        return [f"Encoding was not timed: {reason}. Totals are scoring and memory alone."]
+    return [
+        f"Encoding: views are made and embedded one picture at a time, over {N_PICTURES} pictures "
+        "at most that were decoded before; a retrieval encoder sees the plain picture."
+    ]

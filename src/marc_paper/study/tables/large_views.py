@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
+from marc_paper.study.budgets import DEPLOYED, Arm, Budget, one_view_note
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import difference
 from marc_paper.study.work import Experiment, Work, sweep_pieces
@@ -78,24 +78,19 @@ def _make(work: Work) -> Sequence[Table]:
     if len(rows) > 1:
         rows.append(_mean_row(list(found.values())))
     return [
-        Table(
-            name=_NAME,
-            title="Two capacities at the most views",
-            caption=f"{arm.space}, w = {arm.weight:g}; K = {grids.capacity} against "
-            f"K = {grids.benchmark_capacity}. ±: standard deviation over orders. Change: the "
-            "second minus the first, with its 95 % interval, paired over images; of the mean, "
-            "streams count as independent. Ratio: the change in pooled deviations of the two.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_cd_capacity",),
-            settings={
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {
                 "space": arm.space,
                 "weight": arm.weight,
                 "capacity": grids.capacity,
                 "benchmark_capacity": grids.benchmark_capacity,
                 "seeds": plan.seeds.orders,
             },
-            notes=view_notes(plan.group("domain"), _streams(plan)),
+            notes=one_view_note(plan.group("domain"), _streams(plan)),
         )
     ]
 

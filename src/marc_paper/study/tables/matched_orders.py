@@ -96,28 +96,17 @@ def _theirs(plan: Plan, word: Word) -> dict[str, Any]:
 
 
 def _table(plan: Plan, views: int, name: str, word: Word, rows: Sequence[Row]) -> Table:
-    chosen = (
-        "its two weights chosen on the labels of the stream, which favours it"
-        if word == "oracle"
-        else "its two weights fixed"
-    )
-    settings = _ours(plan)
-    return Table(
-        name=name,
-        title=f"MARC and COSMIC over the same orders, weights of COSMIC {word}",
-        caption=f"{plan.main}, {settings['space']}, M = {views}. MARC: K = {settings['capacity']}, "
-        f"w = {settings['weight']:g}. COSMIC: {chosen}. Advantage: MARC minus COSMIC. The pooled "
-        "interval is over images, each averaged over orders first; that of the mean over orders "
-        "is a t-interval over them. Discordant: images that one system alone has right. p: "
-        "McNemar's exact test.",
-        columns=_columns(word),
-        rows=tuple(rows),
-        answers=("tab:s_ci_cosmic",),
-        settings={
+    return Table.of(
+        plan,
+        name,
+        _columns(word),
+        rows,
+        {
             "stream": plan.main,
-            **settings,
+            **_ours(plan),
             "views": views,
             "seeds": plan.seeds.orders,
             "cosmic": _theirs(plan, word),
         },
+        views=views,
     )

@@ -57,19 +57,7 @@ def _make(work: Work) -> Sequence[Table]:
         rows.append(_no_memory_row(stream, runs[plan.spaces.own].no_memory))
         rows += [_alone_row(stream, space, found) for space, found in runs.items()]
     return [
-        Table(
-            name=_NAME,
-            title="The memory scored alone",
-            caption=f"K = {plan.grids.capacity}, one view, the predictor's logits left out of the "
-            "answer; they still gave the stored labels. Mean over orders with their deviation. "
-            "The difference is paired: an image's differences are averaged over orders before "
-            "the interval over images is formed. McNemar's exact test of the first order.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_cachealone",),
-            settings=plan.protocol("capacity views seeds", use_base=False),
-            notes=("Without evidence, as for the first image, the first class is answered.",),
-        )
+        Table.of(plan, _NAME, _COLUMNS, rows, plan.protocol("capacity views seeds", use_base=False))
     ]
 
 

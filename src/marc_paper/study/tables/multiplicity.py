@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
+from marc_paper.study.plan import Plan
 from marc_paper.study.tables.paired import changes
 from marc_paper.study.work import Experiment, Work, sweep_pieces
 
@@ -129,67 +130,52 @@ def _make(work: Work) -> Sequence[Table]:
     for stream in plan.streams:  # one sweep is held at a time
         tests += _paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
     settings = plan.protocol("capacity weight views seeds")
-    tables = [_procedures(tests, settings), _streams(tests, settings)]
+    tables = [_procedures(plan, tests, settings), _streams(plan, tests, settings)]
     if any(test.includes_zero for test in tests):
-        tables.append(_undetected(tests, settings))
+        tables.append(_undetected(plan, tests, settings))
     return tables
 
 
-def _procedures(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
-    return Table(
-        name=_NAME,
-        title="All paired tests as one family",
-        caption=f"{len(tests):,} tests against no memory: every stream, space and order at "
-        f"K = {settings['capacity']}, w = {settings['weight']:g}, one view; McNemar's exact "
-        "two-sided test. Threshold: p-values up to it are rejected. Allowance: of so many "
-        "rejections the procedure lets as many be false on average.",
-        columns=columns(
+def _procedures(plan: Plan, tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
+    return Table.of(
+        plan,
+        _NAME,
+        columns(
             "procedure | level | tests: count | rejected: count | not rejected: count",
             "threshold: log10 p | allowance: number",
         ),
-        rows=tuple(_procedure_rows(tests)),
-        answers=("sec:s_ci",),
-        settings=settings,
-        notes=(
-            "Tests are not independent of each other: orders and spaces of a stream share its "
-            "images and its answers without memory, and a stream of group predictor has the "
-            "images of a main stream again.",
-        ),
+        _procedure_rows(tests),
+        settings,
+        n_tests=len(tests),
     )
 
 
-def _streams(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
-    return Table(
-        name=f"{_NAME}-streams",
-        title="Tests that find a gain, a loss or nothing",
-        caption="By the paired 95 % interval of the gain at K, w (fixed), for every space and "
-        "order of a stream.",
-        columns=columns(
+def _streams(plan: Plan, tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
+    return Table.of(
+        plan,
+        f"{_NAME}-streams",
+        columns(
             "stream | no memory: percent | tests: count | gains: count | losses: count",
             "no detectable effect: count",
         ),
-        rows=tuple(_stream_rows(tests)),
-        answers=("sec:s_ci",),
-        settings=settings,
+        _stream_rows(tests),
+        settings,
     )
 
 
-def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
+def _undetected(plan: Plan, tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
     n_found = sum(test.includes_zero for test in tests)
     rows = _undetected_rows(tests)
     more = n_found - len(rows)
-    return Table(
-        name=f"{_NAME}-undetected",
-        title="Results with no detectable effect",
-        caption="Tests whose paired 95 % interval of the gain includes zero: neither evidence of "
-        "a gain nor of a loss.",
-        columns=columns(
+    return Table.of(
+        plan,
+        f"{_NAME}-undetected",
+        columns(
             "stream | space | order | no memory: percent | gain at K, w: points fixed",
             "discordant: count | McNemar p: log10 p",
         ),
-        rows=tuple(rows),
-        answers=("sec:s_ci",),
-        settings=settings,
+        rows,
+        settings,
         notes=(f"{n_found} in all; {more} more are not listed.",) if more else (),
     )
 

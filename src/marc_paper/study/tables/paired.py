@@ -85,32 +85,25 @@ def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
     main = plan.group("main")
     others = [name for name in plan.streams if name not in main]
-    tables = [_table(work, _NAME, "Gains with their intervals", main)]
+    tables = [_table(work, _NAME, main)]
     if others:
-        tables.append(_table(work, f"{_NAME}-others", "The same on the other streams", others))
+        tables.append(_table(work, f"{_NAME}-others", others))
     return tables
 
 
-def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
+def _table(work: Work, name: str, streams: Sequence[str]) -> Table:
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
     rows: list[Row] = []
     for stream in streams:
         sweep = work.sweep(stream, plan.spaces.all)
         rows += _paired_rows(stream, sweep, capacity, weight, plan.draws, plan.seeds.draws)
-    return Table(
-        name=name,
-        title=title,
-        caption=f"K = {capacity}, one view. Fixed: w = {weight:g}. Accuracies of the first order "
-        "have Wilson's interval; its gain has the paired interval over images and McNemar's exact "
-        "two-sided test of the discordant answers. G*: the best weight of the grid, chosen with "
-        f"the labels of the stream and again in each of {plan.draws.bootstraps} draws of the "
-        "images; it leans upwards. The last column is the mean over orders with their deviation "
-        "and a t-interval over orders, which says how far another order might be.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:s_ci_spaces16",),
-        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
+    return Table.of(
+        plan,
+        name,
+        _COLUMNS,
+        rows,
+        plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
     )
 
 

@@ -57,16 +57,12 @@ def _make(work: Work) -> Sequence[Table]:
     rows.append(_policy_row("mean of the policies", lows, highs))
     spaces, capacity = plan.spaces, plan.grids.benchmark_capacity
     return [
-        Table(
-            name=_NAME,
-            title="Admission policies",
-            caption=f"{plan.main}, one view, K = {capacity}, w = {plan.grids.weight:g}. Deployed: "
-            f"{spaces.deployed}. Strong: {spaces.strong}. Gap: strong minus deployed. Intervals "
-            "are paired over images after a mean over orders; ± is the deviation over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_admission_policies",),
-            settings={
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {
                 "stream": plan.main,
                 "deployed": spaces.deployed,
                 "strong": spaces.strong,
@@ -75,7 +71,7 @@ def _make(work: Work) -> Sequence[Table]:
                 "views": 1,
                 "seeds": plan.seeds.orders,
             },
-            notes=tuple(f"{name}: {POLICIES[name].summary}." for name in POLICIES.own),
+            notes=[f"{name}: {POLICIES[name].summary}." for name in POLICIES.own],
         )
     ]
 

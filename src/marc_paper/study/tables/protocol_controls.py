@@ -74,24 +74,7 @@ def _make(work: Work) -> Sequence[Table]:
                 *(variant.accuracy, variant.against(reference)),
             )
         )
-    return [
-        Table(
-            name=_NAME,
-            title="Controls of the protocol",
-            caption=f"{plan.main}, one view, w = {plan.grids.weight:g}. Change: variant minus "
-            "reference, with an interval paired over images after a mean over orders; ± is the "
-            "deviation over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_protocol_controls",),
-            settings=plan.protocol("stream weight views seeds"),
-            notes=(
-                "At one view the entropy of the released TDA is that of the posterior.",
-                "The retrieval-aware priority is minus the entropy of softmax(b + w L). What it "
-                "stores depends on the space and on w, so it is run online.",
-            ),
-        )
-    ]
+    return [Table.of(plan, _NAME, _COLUMNS, rows, plan.protocol("stream weight views seeds"))]
 
 
 def _pieces(plan: Plan) -> list[Piece]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from marc_paper.analysis.interaction import RepairSets, repair_sets
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.budgets import (
     AUGMENTATION,
-    ONE_DRAW,
-    OWN_WEIGHTS,
     Arm,
     Budget,
     shared_fraction,
@@ -28,14 +26,6 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Work, needs_views
 
 _NAME = "repairs"
-_COSTS = (
-    "Augmentation embeds every view; a memory at one view embeds the picture once more, in its "
-    "space: compare costs, not counts alone."
-)
-_COVERAGE = (
-    "An oracle over two sources loses what both break. The paper's coverage agrees with its counts "
-    "only if the answers of the reference may be kept too, which the last column does."
-)
 
 _COLUMNS = columns(
     "source | views | space | weight | no memory: percent | accuracy: percent fixed",
@@ -157,45 +147,32 @@ def _make(work: Work) -> Sequence[Table]:
         "images": len(one.base),
         "seeds": plan.seeds.orders,
     }
-    about = (
-        f"{stream}, {len(one.base):,} images, K = {capacity}. The reference is one view without "
-        f"memory; augmentation is {many.views} views without memory. ±: standard deviation over "
-        "orders."
-    )
+    values: dict[str, Any] = {"n_images": len(one.base), "many": many.views}
     sources = _views_and_memories(one, many, arms)
     return [
-        Table(
-            name=_NAME,
-            title="Repairs and regressions",
-            caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus "
-            "that of the reference. No memory: the same views.",
-            columns=_COLUMNS,
-            rows=tuple(_source_rows(one.base, sources)),
-            answers=("tab:s_repair_regression",),
-            settings=settings,
-            notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            _source_rows(one.base, sources),
+            settings,
+            **values,
         ),
-        Table(
-            name=f"{_NAME}-shared",
-            title="What views and a memory both repair and break",
-            caption=f"{about} Memories are read at one view. Cross sets: images that one repairs "
-            "and the other breaks, summed over orders; none, as only errors can be repaired.",
-            columns=_SHARED_COLUMNS,
-            rows=tuple(_shared_row(one, many, arm) for arm in arms),
-            answers=("tab:s_repair_regression",),
-            settings=settings,
-            notes=(ONE_DRAW, OWN_WEIGHTS),
+        Table.of(
+            plan,
+            f"{_NAME}-shared",
+            _SHARED_COLUMNS,
+            [_shared_row(one, many, arm) for arm in arms],
+            settings,
+            **values,
         ),
-        Table(
-            name=f"{_NAME}-coverage",
-            title="What an oracle over views and a memory would reach",
-            caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or "
-            "the memory at one view gets right. Combination: the memory at all these views.",
-            columns=_COVERAGE_COLUMNS,
-            rows=tuple(_coverage_row(one, many, arm) for arm in arms),
-            answers=("sec:s_substitution",),
-            settings=settings,
-            notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
+        Table.of(
+            plan,
+            f"{_NAME}-coverage",
+            _COVERAGE_COLUMNS,
+            [_coverage_row(one, many, arm) for arm in arms],
+            settings,
+            **values,
         ),
     ]
 

@@ -69,20 +69,7 @@ def _make(work: Work) -> Sequence[Table]:
     for name, several in averages(plan, streams).items():
         seen = sorted({_predictor(plan, stream) for stream in several})
         rows += _predictor_rows(name, ", ".join(seen), [runs[stream] for stream in several])
-    return [
-        Table(
-            name=_NAME,
-            title="Views and memory with another predictor",
-            caption=f"{settings['space']}, K = {settings['capacity']}, "
-            f"w = {settings['weight']:g}. From views alone: without memory, against one view. "
-            "Gain: memory at the same views. Intervals are paired over images after a mean over "
-            "orders; ± is the deviation over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=_ANSWERS,
-            settings={**settings, "seeds": plan.seeds.orders},
-        )
-    ]
+    return [Table.of(plan, _NAME, _COLUMNS, rows, {**settings, "seeds": plan.seeds.orders})]
 
 
 def _pieces(plan: Plan) -> list[Piece]:

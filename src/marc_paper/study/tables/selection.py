@@ -21,7 +21,6 @@ from marc_paper.analysis.regrets import Choice, Regret, choice_of, parse_rule, s
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.choosing import (
     ANTIHUB,
-    NOT_SIMULTANEOUS,
     PSEUDO_PURITY,
     PURITY,
     ceilings,
@@ -110,18 +109,12 @@ def _make(work: Work) -> Sequence[Table]:
         for rule in _RULES
     ]
     return [
-        Table(
-            name=_NAME,
-            title="Rules that choose a space by one measurement",
-            caption=f"Judged by G* at K = {capacity}, mean over orders: one view on main streams, "
-            f"up to {plan.grids.few_views} on streams of other classes. Of skewness and anti-hubs "
-            "the lowest is chosen. A hit loses nothing. Correlations are Spearman's over the "
-            "spaces of a stream, mean over streams; skewness and anti-hubs count as better where "
-            "they are lower.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_selection",),
-            settings={
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {
                 "capacity": capacity,
                 "views": {each.stream: each.views for each in streams},
                 "seeds": plan.seeds.orders,
@@ -197,31 +190,20 @@ def _make_streams(work: Work) -> Sequence[Table]:
     }
     settings = {"capacity": capacity, "seeds": plan.seeds.orders}
     return [
-        Table(
-            name=_STREAMS,
-            title="Where purity can choose a space",
-            caption=f"G* at K = {capacity}, mean over orders. Range: highest minus lowest "
-            "purity@10. Resolved: the lead in purity is above the sum of both half-widths of the "
-            "95 % intervals, which stand for the error radii; else the spaces that are too close. "
-            f"{NOT_SIMULTANEOUS} "
-            "Ties: spaces that no weight helps. Correlation: Spearman's of purity@10 with G*; "
-            "leaving ties out conditions on the outcome. Regret: what the selected space loses in "
-            "G*.",
-            columns=_STREAM_COLUMNS,
-            rows=tuple(row for found in rows.values() for row in found),
-            answers=("tab:cd16", "tab:s_scope", "tab:s_scope8"),
-            settings=settings,
-            notes=tuple(_mean_note(named, found) for named, found in rows.items()),
+        Table.of(
+            plan,
+            _STREAMS,
+            _STREAM_COLUMNS,
+            [row for found in rows.values() for row in found],
+            settings,
+            notes=[_mean_note(named, found) for named, found in rows.items()],
         ),
-        Table(
-            name=f"{_STREAMS}-ceilings",
-            title="The ceiling of every space on every stream",
-            caption=f"G* at K = {capacity}: the best weight of the grid, chosen with the labels of "
-            "the stream. Purity with its 95 % interval, before anything is adapted.",
-            columns=_CEILINGS,
-            rows=tuple(row for each in streams for row in _ceiling_rows(each, capacity)),
-            answers=("tab:s_scope", "tab:s_scope8"),
-            settings=settings,
+        Table.of(
+            plan,
+            f"{_STREAMS}-ceilings",
+            _CEILINGS,
+            [row for each in streams for row in _ceiling_rows(each, capacity)],
+            settings,
         ),
     ]
 

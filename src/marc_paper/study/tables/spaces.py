@@ -80,30 +80,16 @@ def _make(work: Work) -> Sequence[Table]:
         summary += _summary_rows(stream, sweep, geometry, capacity)
     settings = plan.protocol("capacity weight views seeds")
     return [
-        Table(
-            name=_NAME,
-            title="The same memory in every space",
-            caption=f"K = {capacity}, one view. Purity and anti-hubs at ten neighbours, before "
-            f"anything is adapted. Fixed: w = {weight:g}. G*: the best weight of the grid, chosen "
-            "with the labels of the stream.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:spaces16",),
-            settings=settings,
-        ),
-        Table(
-            name=f"{_NAME}-ranked",
-            title="How geometry ranks the gains",
-            caption="Spearman's correlation with midranks over the spaces, of a measure taken "
-            f"before adaptation with G* at K = {capacity}. Regret: what the space of the best "
-            "measure loses in G* of the first order.",
-            columns=columns(
+        Table.of(plan, _NAME, _COLUMNS, rows, settings),
+        Table.of(
+            plan,
+            f"{_NAME}-ranked",
+            columns(
                 "stream | measure | correlation, first order: correlation oracle",
                 "correlation, all orders: correlation oracle | chosen | regret: points oracle",
             ),
-            rows=tuple(summary),
-            answers=("tab:spaces16",),
-            settings=settings,
+            summary,
+            settings,
         ),
     ]
 
@@ -115,10 +101,6 @@ _EXPERIMENT = Experiment(
 
 _TRANSFORMED = "transformed"
 _ANSWERS = ("sec:swap", "sec:capacity")
-_TRANSDUCTIVE = (
-    "Transductive: means, whitenings and projections are fitted on all unlabelled images of the "
-    "stream, the later ones included. Random projections use no statistics."
-)
 
 _RANKED = columns(
     "stream | projection | variants: count | measure",
@@ -192,33 +174,24 @@ def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) ->
 
 
 def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=_TRANSFORMED,
-        title="The same features with another geometry",
-        caption=f"K = {plan.grids.capacity}, one view, the same retained images in every row. "
-        f"Fixed: w = {plan.grids.weight:g}. G*: the best weight of the grid, chosen with the "
-        f"labels of the stream. {_TRANSDUCTIVE}",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings=plan.protocol("capacity weight views seeds"),
-        notes=tuple(notes),
+    return Table.of(
+        plan,
+        _TRANSFORMED,
+        _COLUMNS,
+        rows,
+        plan.protocol("capacity weight views seeds"),
+        notes=notes,
     )
 
 
 def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=f"{_TRANSFORMED}-ranked",
-        title="How geometry ranks projections of one space",
-        caption="Spearman's correlation with midranks of a measure with G* at "
-        f"K = {plan.grids.capacity}, over {plan.spaces.deployed} and its projections to fewer "
-        "dimensions. Regret: what the variant of the best measure loses in G* of the first "
-        f"order. {_TRANSDUCTIVE}",
-        columns=_RANKED,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings=plan.protocol("capacity weight views seeds"),
-        notes=tuple(notes),
+    return Table.of(
+        plan,
+        f"{_TRANSFORMED}-ranked",
+        _RANKED,
+        rows,
+        plan.protocol("capacity weight views seeds"),
+        notes=notes,
     )
 
 

@@ -140,41 +140,31 @@ def _families(plan: Plan) -> dict[str, tuple[str, ...]]:
 def _make(work: Work) -> Sequence[Table]:
     by_family = {name: _transfers(work, name, each) for name, each in _families(work.plan).items()}
     known = {name: found for name, found in by_family.items() if found}
-    capacity = work.plan.grids.capacity
-    settings = {"capacity": capacity, "seeds": work.plan.seeds.orders}
+    plan = work.plan
+    settings = {"capacity": plan.grids.capacity, "seeds": plan.seeds.orders}
     tables = [
-        Table(
-            name=f"{_NAME}-{_FAMILIES[family]}",
-            title=f"Weights chosen on {family}",
-            caption=f"K = {capacity}. The weight of the highest gain there, mean over streams and "
-            "orders, is applied unchanged. Cost: G* minus the held-out gain, in the same orders.",
-            columns=_CELLS,
-            rows=tuple(row for each in found for row in _cell_rows(each)),
-            answers=_ANSWERS,
-            settings=settings,
+        Table.of(
+            plan,
+            f"{_NAME}-{_FAMILIES[family]}",
+            _CELLS,
+            [row for each in found for row in _cell_rows(each)],
+            settings,
         )
         for family, found in known.items()
     ]
-    ranked = Table(
-        name=f"{_NAME}-ranked",
-        title="Ranks of spaces under weights chosen elsewhere",
-        caption=f"K = {capacity}, the control spaces, gains as means over orders. Span: the "
-        f"highest minus the lowest. Correlation: Spearman's with {PURITY}.",
-        columns=_RANKED,
-        rows=tuple(_ranked_row(each) for found in known.values() for each in found),
-        answers=_ANSWERS,
-        settings=settings,
+    ranked = Table.of(
+        plan,
+        f"{_NAME}-ranked",
+        _RANKED,
+        [_ranked_row(each) for found in known.values() for each in found],
+        settings,
     )
-    summary = Table(
-        name=f"{_NAME}-summary",
-        title="What weights chosen elsewhere cost",
-        caption=f"K = {capacity}. A cell is a control space on a stream. Correlations are "
-        f"Spearman's with {PURITY} over the spaces of a stream, mean over streams. Each cell "
-        "stands in a table of its own choice, with its accuracy without memory.",
-        columns=_SUMMARY,
-        rows=tuple(_summary_row(family, found) for family, found in known.items()),
-        answers=_ANSWERS,
-        settings=settings,
+    summary = Table.of(
+        plan,
+        f"{_NAME}-summary",
+        _SUMMARY,
+        [_summary_row(family, found) for family, found in known.items()],
+        settings,
     )
     return [*tables, ranked, summary] if known else []
 

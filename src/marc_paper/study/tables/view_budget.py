@@ -17,8 +17,6 @@ from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table, colum
 from marc_paper.study.budgets import (
     AUGMENTATION,
     DEPLOYED,
-    ONE_DRAW,
-    OWN_WEIGHTS,
     STRONG,
     Arm,
     Budget,
@@ -86,31 +84,21 @@ def _contrast_tables(
     """Gains and contrasts, and shared repairs, from the budgets of one, few and many views."""
     seeds = plan.seeds.orders
     many = budgets[-1].views
-    intervals = "Mean: ± is the standard deviation over orders, the interval a t-interval over them"
     return [
-        Table(
-            name="substitution",
-            title="Gain of the memory with one, few and many views, order by order",
-            caption=f"{plan.main}, {plan.spaces.deployed}, K = {settings['capacity']}, "
-            f"w = {plan.grids.weight:g}. Sub(1, M): gain at M views minus gain at one view. "
-            f"{intervals}; of one order: 95 %, paired over images.",
-            columns=columns("quantity | views | order | no memory: percent | value: points fixed"),
-            rows=tuple(_contrast_rows(budgets, seeds)),
-            answers=("tab:s_substitution_seeds",),
-            settings=settings,
-            notes=(ONE_DRAW,),
+        Table.of(
+            plan,
+            "substitution",
+            columns("quantity | views | order | no memory: percent | value: points fixed"),
+            _contrast_rows(budgets, seeds),
+            settings,
         ),
-        Table(
-            name="substitution-repairs",
-            title="Errors of one view that views and the memory repair, order by order",
-            caption=f"{plan.main}: augmentation is {many} views without memory, retrieval one view "
-            f"with {plan.spaces.deployed}, K = {settings['capacity']}, w = {plan.grids.weight:g}; "
-            f"both against one view without memory. {intervals}.",
-            columns=columns("quantity | order | images: count | share of augmentation: percent"),
-            rows=tuple(_repair_rows(budgets[0], budgets[-1], seeds)),
-            answers=("tab:s_substitution_seeds",),
-            settings={**settings, "images": len(budgets[0].base)},
-            notes=(ONE_DRAW,),
+        Table.of(
+            plan,
+            "substitution-repairs",
+            columns("quantity | order | images: count | share of augmentation: percent"),
+            _repair_rows(budgets[0], budgets[-1], seeds),
+            {**settings, "images": len(budgets[0].base)},
+            many=many,
         ),
     ]
 
@@ -203,38 +191,28 @@ def _make(work: Work) -> Sequence[Table]:
 
 def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Table]:
     settings, most = _settings(plan), budgets[-1].views
-    about = f"{plan.main}, K = {plan.grids.benchmark_capacity}"
-    usual = f"{about}, w = {plan.grids.weight:g} where no other weight is named."
-    error = "Intervals: 95 %, paired over images; ±: standard deviation over orders."
-    common: dict[str, Any] = {"answers": ("tab:grid",), "notes": (ONE_DRAW, OWN_WEIGHTS)}
     return [
-        Table(
-            name=_NAME,
-            title="Accuracy and gain at every view budget",
-            caption=f"{usual} Accuracies are of the first order. {error}",
-            columns=_columns_of(arms),
-            rows=tuple(_budget_rows(budgets)),
-            settings=settings,
-            **common,
+        Table.of(
+            plan,
+            _NAME,
+            _columns_of(arms),
+            _budget_rows(budgets),
+            settings,
         ),
-        Table(
-            name=f"{_NAME}-change",
-            title=f"What {most} views change against one",
-            caption=f"{usual} Values of the table {_NAME} at {most} views minus those at one; of a "
-            f"gain this is Sub(1, {most}). {error}",
-            columns=_CHANGE_COLUMNS,
-            rows=tuple(_change_rows(budgets[0], budgets[-1])),
-            settings=settings,
-            **common,
+        Table.of(
+            plan,
+            f"{_NAME}-change",
+            _CHANGE_COLUMNS,
+            _change_rows(budgets[0], budgets[-1]),
+            settings,
+            most=most,
         ),
-        Table(
-            name=f"{_NAME}-orders",
-            title="The same, means over orders",
-            caption=f"{about}. {error} Each image is averaged over orders first.",
-            columns=_ORDER_COLUMNS,
-            rows=tuple(_order_rows(budgets, arms)),
-            settings={name: value for name, value in settings.items() if name != "weight"},
-            **common,
+        Table.of(
+            plan,
+            f"{_NAME}-orders",
+            _ORDER_COLUMNS,
+            _order_rows(budgets, arms),
+            {name: value for name, value in settings.items() if name != "weight"},
         ),
     ]
 

@@ -118,32 +118,25 @@ def _make(work: Work) -> Sequence[Table]:
         "parts": n_parts,
         "seeds": plan.seeds.orders,
     }
-    about = (
-        f"{stream}, K = {capacity}, w = {weight:g}, {n_parts} equal parts of the stream. ±: "
-        "standard deviation over orders."
-    )
     return [
-        Table(
-            name=_NAME,
-            title="Accuracy along the stream",
-            caption=f"{about} One view.",
-            columns=(Column("part"), *_VALUES),
-            rows=tuple(_part_rows(budgets[1])),
-            answers=("fig:s_warmup",),
-            settings={**settings, "views": 1},
+        Table.of(
+            plan,
+            _NAME,
+            (Column("part"), *_VALUES),
+            _part_rows(budgets[1]),
+            {**settings, "views": 1},
+            n_parts=n_parts,
         ),
-        Table(
-            name=f"{_NAME}-climb",
-            title="How far accuracy climbs along the stream at every view budget",
-            caption=f"{about} Accuracy in the last part minus that in the first.",
-            columns=(
+        Table.of(
+            plan,
+            f"{_NAME}-climb",
+            (
                 Column("views"),
                 *(Column(column.name, "points", column.word) for column in _VALUES),
             ),
-            rows=tuple(_climb_rows(budgets)),
-            answers=("fig:s_warmup",),
-            settings=settings,
-            notes=("Views are one draw; the paper draws them again with the seed.",),
+            _climb_rows(budgets),
+            settings,
+            n_parts=n_parts,
         ),
     ]
 
@@ -268,19 +261,11 @@ def _make_figure(work: Work) -> Sequence[Figure]:
     looks, legend = _looks_and_legend(plan)
     names = ("accuracy", "gain", "along the stream", "climb")
     return [
-        Figure(
-            name=_CURVES,
-            title="View budget and warm-up",
-            caption=f"{stream}, K = {capacity}, weights as the legend says (fixed). (a) Accuracy "
-            "at every view budget. (b) Gain over the same views without memory. (c) Accuracy in "
-            "equal parts of the stream at one view: a memory climbs while it fills. (d) Accuracy "
-            "in the last part minus that in the first, at every view budget. Lines are means over "
-            "orders, bands the range over orders; views are one draw. Memories of the "
-            f"predictor's own space, {plan.spaces.own}, are in (a) and (b); (c) and (d) leave them "
-            "out.",
-            draw=partial(_draw, views, lines, looks, legend),
-            answers=("fig:s_substitution",),
-            data={"views": views, **dict(zip(names, lines, strict=True))},
+        Figure.of(
+            plan,
+            _CURVES,
+            partial(_draw, views, lines, looks, legend),
+            {"views": views, **dict(zip(names, lines, strict=True))},
         )
     ]
 
