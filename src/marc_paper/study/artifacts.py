@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, cast, final, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from marc.replay.sweep import Score
+from marc.replay.sweep import Score, Sweep
 from marc.stats import Interval, paired_difference, seed_interval
 from marc_paper.study.plan import Plan
 
@@ -87,6 +87,38 @@ class Estimate:
         if math.isnan(low) or math.isnan(high):
             return cls(value)
         return cls(value, low, high)
+
+    @classmethod
+    def paired_gain(cls, sweep: Sweep, score: Score) -> Estimate:
+        """The gain of a score with a paired interval over images, and its deviation over orders."""
+        correct = [
+            sweep.correct(score.space, score.capacity, weight, seed)
+            for weight, seed in zip(score.weights, sweep.seeds, strict=True)
+        ]
+        return cls.paired(correct, sweep.base_correct)
+
+    @staticmethod
+    def mean_known(values: Iterable[float]) -> float:
+        """The mean of those that are numbers; not a number where none is.
+
+        >>> Estimate.mean_known([1.0, float("nan"), 2.0])
+        1.5
+        """
+        known = [value for value in values if not math.isnan(value)]
+        return float(np.mean(known)) if known else math.nan
+
+    @classmethod
+    def over_streams(cls, pairs: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]) -> Estimate:
+        """How much more often the first of a pair is right than the second, mean over streams.
+
+        There is a pair for each stream. Of one stream this is `Estimate.paired`; several count as
+        independent. The deviation is that of the mean over streams, from order to order.
+        """
+        intervals = [paired_difference(correct, reference) for correct, reference in pairs]
+        by_order = [a.mean(axis=1) - b.mean(axis=1) for a, b in pairs]
+        mean = cls.over_orders(np.mean(by_order, axis=0).tolist())
+        half = math.hypot(*(each.high - each.estimate for each in intervals)) / len(pairs)
+        return cls(mean.value, mean.value - half, mean.value + half, mean.sd)
 
 
 Cell = str | int | float | Estimate | None

@@ -22,9 +22,9 @@ from marc.report.style import INK, LINE, PALETTE
 from marc.scores import Int
 from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import panels
+from marc_paper.study.drawing import Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import first_order, none_chosen, two_space_pieces
+from marc_paper.study.queries import FirstOrder
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "dominant-keys"
@@ -113,7 +113,7 @@ def _draw(
     capacities: Sequence[int], bands: Mapping[str, NDArray[np.float64]], n_queries: int
 ) -> Any:
     """A panel a space: bands over the capacity; bars are intervals of the first band."""
-    figure, [row] = panels(1, len(bands), height=2.6, sharey=True)
+    figure, [row] = Page.panels(1, len(bands), height=2.6, sharey=True)
     # half a step more on both sides, so that the bars stand inside
     x = np.array([capacities[0] / 1.3, *capacities, 1.3 * capacities[-1]])
     for axes, (space, shares) in zip(row, bands.items(), strict=True):
@@ -217,11 +217,11 @@ def _of_block(keys: NDArray[np.float32], alive: History, queries: Int, start: in
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
     sweep = work.sweep(plan.main, _spaces(plan))
-    stream, trajectory = first_order(work)
+    stream, trajectory = FirstOrder.of(work)
     # the first image of a stream finds an empty memory, whose strongest key is none
     queries = np.setdiff1d(np.flatnonzero(~sweep.base_correct), stream.order[:1])
     if not len(queries):
-        return [none_chosen(_NAME, _TITLE, plan.main, "base prediction wrong", _ANSWERS)]
+        return [FirstOrder.none_chosen(_NAME, _TITLE, plan.main, "base prediction wrong", _ANSWERS)]
     history = History.trace(trajectory, plan.grids.capacities, stream.n_classes)
     features, labels = stream.features, stream.row_labels
     assert labels is not None  # a study has checked
@@ -278,4 +278,4 @@ def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-_EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces)
+_EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, FirstOrder.pieces)

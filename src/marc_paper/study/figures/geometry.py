@@ -25,9 +25,9 @@ from marc.scores import Int
 from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, WIDTH, legend_below, looks_of
+from marc_paper.study.drawing import Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _ROW, _PLANE = 0.175, 2.6  # inches
 _LETTER = 4.2  # points
@@ -50,7 +50,7 @@ def _draw(
     from matplotlib.figure import Figure as Canvas
 
     lower = max(2.3, 0.6 + _ROW * len(antihubs))
-    figure = Canvas(figsize=(WIDTH, _PLANE + lower + 0.5))
+    figure = Canvas(figsize=(Page.WIDTH, _PLANE + lower + 0.5))
     grid = figure.subplots(2, 2, squeeze=False, gridspec_kw={"height_ratios": (_PLANE, lower)})
     for place, axes in enumerate(grid[0]):
         axes.set(xticks=[], yticks=[])
@@ -61,7 +61,7 @@ def _draw(
     _curves(grid[1, 0], purities, looks)
     _antihubs(grid[1, 1], antihubs, looks)
     _class_legend(figure, class_names)
-    legend_below(figure, looks, marker=True)
+    Page.legend_below(figure, looks, marker=True)
     return figure
 
 
@@ -164,9 +164,9 @@ def _antihubs(
             textcoords="offset points",
             ha="right",
             va="center",
-            fontsize=SMALL + 0.5,
+            fontsize=Page.SMALL + 0.5,
         )
-    axes.set_yticks(range(len(ranked)), ranked, fontsize=SMALL)
+    axes.set_yticks(range(len(ranked)), ranked, fontsize=Page.SMALL)
     axes.set_ylim(len(ranked) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1.2 * max(most, 1.0))
@@ -188,7 +188,7 @@ def _class_legend(figure: Any, class_names: Mapping[int, str]) -> None:
         [_short_name(class_names[label]) for label in found],
         loc="outside upper center",
         ncols=4,
-        fontsize=SMALL + 0.5,
+        fontsize=Page.SMALL + 0.5,
         handletextpad=0.2,
     )
 
@@ -383,5 +383,5 @@ def _missing(plan: Plan) -> str:
 
 
 _EXPERIMENT = Experiment(
-    _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, main_pieces, _missing
+    _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, Piece.main, _missing
 )

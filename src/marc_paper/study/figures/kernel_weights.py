@@ -18,19 +18,9 @@ from numpy.typing import NDArray
 from marc.report.style import INK, MUTED, PALETTE
 from marc.scores import Int
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, panels
+from marc_paper.study.drawing import Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import (
-    ChosenQuery,
-    Reading,
-    first_order,
-    in_stream,
-    needs_two_spaces,
-    none_chosen,
-    query_at,
-    short,
-    two_space_pieces,
-)
+from marc_paper.study.queries import ChosenQuery, FirstOrder, Reading
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "kernel-weights"
@@ -90,7 +80,7 @@ def _leading_classes(evidence: NDArray[np.float64], true: int, predicted: int) -
 def _draw(query: ChosenQuery, names: Sequence[str]) -> Any:
     """Above the weights of all keys by rank, below the evidence that they add up to."""
     readings = query.readings
-    figure, grid = panels(2, len(readings), height=1.9, height_ratios=(2.2, 1), sharex="row")
+    figure, grid = Page.panels(2, len(readings), height=1.9, height_ratios=(2.2, 1), sharex="row")
     lowest = min(reading.weights.min() for reading in readings.values())
     highest = max(reading.weights.max() for reading in readings.values())
     for (above, below), (space, reading) in zip(grid.T, readings.items(), strict=True):
@@ -145,9 +135,11 @@ def _evidence(axes: Any, reading: Reading, query: ChosenQuery, names: Sequence[s
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
-            fontsize=SMALL,
+            fontsize=Page.SMALL,
         )
-    axes.set_yticks(range(len(leading)), [short(names[each], 14) for each in leading], fontsize=7.5)
+    axes.set_yticks(
+        range(len(leading)), [Page.short(names[each], 14) for each in leading], fontsize=7.5
+    )
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.14)
@@ -188,13 +180,13 @@ def _make(work: Work) -> Sequence[Artifact]:
         f"base prediction wrong, fused wrong in {own} and right in {strong}, "
         f"K = {capacity}, w = {weight:g}, order {seed}"
     )
-    stream, trajectory = first_order(work)
-    positions = in_stream(named, stream.order)
+    order = FirstOrder.of(work)
+    positions = order.positions(named)
     if not len(positions):
-        return [none_chosen(f"{_NAME}-counts", _TITLE, name, rule, _ANSWERS)]
-    query = query_at(stream, trajectory, int(positions[-1]), (own, strong), capacity)
+        return [FirstOrder.none_chosen(f"{_NAME}-counts", _TITLE, name, rule, _ANSWERS)]
+    query = order.query_at(int(positions[-1]), (own, strong), capacity)
     about = f"The query is the last of {len(positions):,} images of {name}: {rule}."
-    names = stream.features.class_names
+    names = order.stream.features.class_names
     table = Table.of(
         plan,
         f"{_NAME}-counts",
@@ -236,5 +228,5 @@ def _figure(plan: Plan, query: ChosenQuery, names: Sequence[str], about: str) ->
 
 
 _EXPERIMENT = Experiment(
-    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
+    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces
 )

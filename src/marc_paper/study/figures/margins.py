@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from marc.method import MARC
 from marc.report.style import INK, MUTED, PALETTE
-from marc_paper.analysis.interaction import margins, repair_sets
+from marc_paper.analysis.interaction import Margins, RepairSets
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
-from marc_paper.study.drawing import panels
+from marc_paper.study.drawing import Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "margins"
 _LABEL = "fig:s_margin"
@@ -57,7 +57,7 @@ class _SpaceMargins:
     @property
     def counts(self) -> dict[str, int]:
         """Images of each kind; the gain is (repairs - regressions) / images."""
-        changes = repair_sets(self.base_correct, {"memory": self.correct})
+        changes = RepairSets.of(self.base_correct, {"memory": self.correct})
         return {
             "images": len(self.base),
             "errors": int((~self.base_correct).sum()),
@@ -86,7 +86,7 @@ def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
     place = np.argsort(stream.order)
     found = {}
     for space in sweep.spaces:
-        each = margins(MARC(space, capacity), stream)
+        each = Margins.of(MARC(space, capacity), stream)
         found[space] = _SpaceMargins(
             base=each.base[place],
             memory=each.memory[place],
@@ -116,7 +116,7 @@ def _share(part: int, whole: int) -> float | None:
 
 def _draw(spaces: Mapping[str, _SpaceMargins]) -> Any:
     """A panel a space on the same axes: right answers, errors, and the line of the weight."""
-    figure, [row] = panels(1, len(spaces), height=3.3, sharex=True, sharey=True)
+    figure, [row] = Page.panels(1, len(spaces), height=3.3, sharex=True, sharey=True)
     for axes, (space, found) in zip(row, spaces.items(), strict=True):
         _points(axes, found)
         axes.set_title(_title(space, found.counts), fontsize=8)
@@ -245,5 +245,5 @@ _EXPERIMENT = Experiment(
     "Margins of predictor and memory, figure",
     (_LABEL,),
     _make,
-    pieces=lambda plan: sweep_pieces([plan.main], _asked_spaces(plan)),
+    pieces=lambda plan: Piece.sweeps([plan.main], _asked_spaces(plan)),
 )

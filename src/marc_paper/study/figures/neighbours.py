@@ -23,21 +23,11 @@ from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc.report.thumbnails import pictures_of
 from marc.scores import Int
 from marc.stream import Stream
-from marc_paper.analysis.interaction import margins, true_margin
+from marc_paper.analysis.interaction import Margins
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, WIDTH
+from marc_paper.study.drawing import Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import (
-    ChosenQuery,
-    Reading,
-    first_order,
-    in_stream,
-    needs_two_spaces,
-    none_chosen,
-    query_at,
-    short,
-    two_space_pieces,
-)
+from marc_paper.study.queries import ChosenQuery, FirstOrder, Reading
 from marc_paper.study.work import Experiment, Work
 
 _Pictures = Mapping[int, NDArray[np.uint8]]
@@ -88,11 +78,11 @@ def _draw(queries: Sequence[Mapping[str, Any]], pictures: _Pictures) -> Any:
         _query(axes, query, top, pictures)
         for space, keys in query["spaces"].items():
             axes.text(
-                *(_LEFT - 0.13, top - _TILE / 2, short(space, 11)),
+                *(_LEFT - 0.13, top - _TILE / 2, Page.short(space, 11)),
                 rotation=90,
                 ha="center",
                 va="center",
-                fontsize=SMALL,
+                fontsize=Page.SMALL,
             )
             for place in range(len(keys["rows"])):
                 at = _Rect(_LEFT + place * _STEP, top - _TILE, _TILE, _TILE)
@@ -110,9 +100,9 @@ def _board(height: float) -> tuple[Any, Any]:
 
     # the style lays figures out; layout="none" would be forgotten after the first save
     engine = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True)
-    figure = Figure(figsize=(WIDTH, height), layout=engine)
+    figure = Figure(figsize=(Page.WIDTH, height), layout=engine)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, WIDTH), ylim=(0, height))
+    axes.set(xlim=(0, Page.WIDTH), ylim=(0, height))
     axes.set_axis_off()
     return figure, axes
 
@@ -125,8 +115,8 @@ def _query(axes: Any, query: Mapping[str, Any], top: float, pictures: _Pictures)
     for line, (name, value) in enumerate(words.items()):
         y = at.bottom - 0.04 - 0.26 * line
         look: dict[str, Any] = {"ha": "left", "va": "top"}
-        axes.text(at.left, y, f"{name}:", fontsize=SMALL, color=MUTED, **look)
-        written = axes.text(at.left, y - 0.12, short(value, 16), fontsize=7.5, **look)
+        axes.text(at.left, y, f"{name}:", fontsize=Page.SMALL, color=MUTED, **look)
+        written = axes.text(at.left, y - 0.12, Page.short(value, 16), fontsize=7.5, **look)
         _clip(axes, written, _Rect(at.left, 0, _LEFT - 0.3, top))
 
 
@@ -142,7 +132,7 @@ def _key(
         *(at.middle[0], at.bottom - 0.035, f"{keys['cosines'][place]:.2f}"),
         ha="center",
         va="top",
-        fontsize=SMALL,
+        fontsize=Page.SMALL,
     )
     _bar(axes, at, keys["weights"][place] / largest)
 
@@ -157,7 +147,7 @@ def _picture(axes: Any, at: _Rect, picture: NDArray[np.uint8] | None, words: str
         return
     axes.fill_between([at.left, at.right], at.bottom, at.top, color=LINE, linewidth=0)
     lines = textwrap.wrap(words, int(at.width / _LETTER))[: int(at.height / 0.25)]
-    written = axes.text(*at.middle, "\n".join(lines), ha="center", va="center", fontsize=SMALL)
+    written = axes.text(*at.middle, "\n".join(lines), ha="center", va="center", fontsize=Page.SMALL)
     _clip(axes, written, at)
 
 
@@ -229,7 +219,7 @@ def _rows_of(stream: str, query: ChosenQuery, labels: Int, names: Sequence[str])
                 int((near.stored == query.true).sum()),
                 int((near.stored == query.predicted).sum()),
                 *(float(near.cosines[0]), float(near.cosines[-1])),
-                float(true_margin(evidence, np.array([query.true]))[0]),
+                float(Margins.true(evidence, np.array([query.true]))[0]),
             )
         )
     return rows
@@ -241,7 +231,7 @@ def _named_by_rule(work: Work, stream: Stream) -> NDArray[np.bool_]:
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
     sweep = work.sweep(plan.main, (own, strong))
     right = sweep.correct(strong, capacity, plan.grids.weight, plan.seeds.orders[0])
-    memory = {space: margins(MARC(space, capacity), stream).memory for space in (own, strong)}
+    memory = {space: Margins.of(MARC(space, capacity), stream).memory for space in (own, strong)}
     named = ~sweep.base_correct & right
     named[stream.order] &= (memory[own] < 0) & (memory[strong] > 0)
     return named
@@ -262,17 +252,18 @@ def _spread_evenly(positions: Int, count: int) -> Int:
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
-    stream, trajectory = first_order(work)
-    positions = in_stream(_named_by_rule(work, stream), stream.order)
+    order = FirstOrder.of(work)
+    stream = order.stream
+    positions = order.positions(_named_by_rule(work, stream))
     rule = (
         f"base prediction wrong, memory margin below 0 in {own} and above 0 in {strong}, "
         f"fused right in {strong}, "
         f"K = {capacity}, w = {plan.grids.weight:g}, order {plan.seeds.orders[0]}"
     )
     if not len(positions):
-        return [none_chosen(_NAME, _TITLE, plan.main, rule, _ANSWERS)]
+        return [FirstOrder.none_chosen(_NAME, _TITLE, plan.main, rule, _ANSWERS)]
     queries = [
-        query_at(stream, trajectory, int(position), (own, strong), capacity)
+        order.query_at(int(position), (own, strong), capacity)
         for position in _spread_evenly(positions, _N_QUERIES)
     ]
     about = f"Evenly spaced in stream order among {len(positions):,} images of {plan.main}: {rule}."
@@ -363,5 +354,5 @@ def _nearest(
 
 
 _EXPERIMENT = Experiment(
-    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
+    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces
 )

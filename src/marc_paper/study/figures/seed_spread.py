@@ -18,9 +18,9 @@ from marc.replay.sweep import Score, Sweep
 from marc.report.style import MUTED, Look
 from marc.stats import seed_interval
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, looks_of, panels
+from marc_paper.study.drawing import Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "seed-spread"
 _HALF_WIDTH = 0.5
@@ -109,7 +109,7 @@ def _draw(streams: Mapping[str, _Gains], looks: Mapping[str, Look], label: str) 
     columns = min(len(streams), min((3, 2), key=lambda each: -len(streams) % each))
     n_spaces = len(next(iter(streams.values())))
     n_rows = -(-len(streams) // columns)
-    figure, grid = panels(n_rows, columns, height=0.75 + 0.21 * n_spaces, sharey=True)
+    figure, grid = Page.panels(n_rows, columns, height=0.75 + 0.21 * n_spaces, sharey=True)
     for axes in list(grid.flat)[len(streams) :]:
         axes.set_visible(False)
     for place, (axes, (stream, gains)) in enumerate(zip(grid.flat, streams.items(), strict=False)):
@@ -120,7 +120,7 @@ def _draw(streams: Mapping[str, _Gains], looks: Mapping[str, Look], label: str) 
         axes.set_yticks(range(n_spaces), list(gains))
         axes.set_ylim(n_spaces - 0.4, -0.6)
         axes.set_title(stream, fontsize=8)
-        axes.tick_params(labelsize=SMALL)
+        axes.tick_params(labelsize=Page.SMALL)
         if place + columns >= len(streams):
             axes.set_xlabel(label)
     return figure
@@ -186,7 +186,7 @@ _EXPERIMENT = Experiment(
     "Whether stream orders agree on the ranking of spaces, figure",
     ("fig:s_seedspread", "sec:s_eurosat"),
     _make,
-    pieces=lambda plan: sweep_pieces(plan.group("domain"), _spaces(plan), plan.usual_views),
+    pieces=lambda plan: Piece.sweeps(plan.group("domain"), _spaces(plan), plan.usual_views),
     missing=_missing,
 )
 

@@ -20,9 +20,9 @@ from marc.method import MARC
 from marc.replay.sweep import Score
 from marc.report.style import INK, Look
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import capacity_axis, looks_of, panels, weight_axis, zero_line
+from marc_paper.study.drawing import Axis, Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "sensitivity"
 _USUAL = {"beta": MARC.beta, "alpha": MARC.alpha}
@@ -102,7 +102,7 @@ def _draw(
     look: Look,
 ) -> Any:
     """Four panels with one axis of gains: `shown` holds the gains of all orders by value."""
-    figure, [row] = panels(1, 4, height=2.1, sharey=True)
+    figure, [row] = Page.panels(1, 4, height=2.1, sharey=True)
     for axes, (name, by_value) in zip(row, shown.items(), strict=True):
         values, found = list(by_value), 100 * np.stack(list(by_value.values()))
         _AXES[name](axes, values)
@@ -125,13 +125,13 @@ def _mark(axes: Any, value: float, gain: float) -> None:
 
 
 def _capacities(axes: Any, values: Sequence[float]) -> None:
-    capacity_axis(axes, [int(value) for value in values])
+    Axis.capacity(axes, [int(value) for value in values])
 
 
 def _betas(axes: Any, values: Sequence[float]) -> None:
     axes.set_xlabel("sharpness beta")
     axes.set_xticks(values, [f"{value:g}" for value in values])
-    zero_line(axes)
+    Axis.zero_line(axes)
 
 
 def _alphas(axes: Any, values: Sequence[float]) -> None:
@@ -139,10 +139,10 @@ def _alphas(axes: Any, values: Sequence[float]) -> None:
     axes.set_xlabel("scale alpha")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
-    zero_line(axes)
+    Axis.zero_line(axes)
 
 
-_AXES = {"K": _capacities, "w": weight_axis, "beta": _betas, "alpha": _alphas}
+_AXES = {"K": _capacities, "w": Axis.weight, "beta": _betas, "alpha": _alphas}
 
 
 def _make(work: Work) -> Sequence[Artifact]:
@@ -210,7 +210,7 @@ def _pieces(plan: Plan) -> list[Piece]:
         piece
         for stream, spaces in _subjects(plan).items()
         for settings in distinct.values()
-        for piece in sweep_pieces([stream], spaces, **settings)
+        for piece in Piece.sweeps([stream], spaces, **settings)
     ]
 
 

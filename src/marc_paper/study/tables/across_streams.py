@@ -16,7 +16,7 @@ from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "across-streams"
 _FEWEST = 3
@@ -114,7 +114,7 @@ _EXPERIMENT = Experiment(
     "Whether geometry predicts which streams gain",
     ("sec:s_discarded",),
     _make,
-    pieces=lambda plan: sweep_pieces(
+    pieces=lambda plan: Piece.sweeps(
         _streams(plan), [plan.spaces.deployed], plan.usual_views, also=("geometry",)
     ),
     missing=_missing,

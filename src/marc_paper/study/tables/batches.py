@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc.report.text import percent
-from marc_paper.analysis.regrets import BatchRegret
+from marc_paper.analysis.regrets import BatchRegret, Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.choosing import first_ceilings
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "batches"
-_MEASURES = (PURITY, PSEUDO_PURITY)
+_MEASURES = (Rule.PURITY, Rule.PSEUDO_PURITY)
 _ALL = "all"
 """In the column n: every image of the stream."""
 
@@ -46,7 +46,7 @@ def _make(work: Work) -> Sequence[Table]:
             judged = values.judged(measure, gains, stream)
             rows += _batch_rows(stream, measure, judged)
             notes.append(_choice_note(measure, judged))
-        notes += batch_notes(stream, draws.sizes, values)
+        notes += values.notes(stream, draws.sizes)
     return [
         Table.of(
             plan,
@@ -64,7 +64,7 @@ _EXPERIMENT = Experiment(
     "How many images a choice of space needs",
     ("tab:s_bootstrap_selection",),
     _make,
-    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all, also=("batches",)),
+    pieces=lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all, also=("batches",)),
 )
 
 

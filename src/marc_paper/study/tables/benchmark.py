@@ -14,20 +14,11 @@ from typing import Any, final
 
 from marc.errors import MarcError
 from marc.peers.cards import MethodCard
+from marc.peers.registry import METHODS
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Mean,
-    Runs,
-    averages,
-    card_of,
-    difference,
-    marc_settings,
-    peer_settings,
-    span,
-    views_of,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs, span
+from marc_paper.study.work import Experiment, Piece, Work
 
 _METHOD_COLUMNS = columns(
     "method | order | sees | views | second encoder | settings here | tuned by its authors"
@@ -39,7 +30,7 @@ _ORDER = {True: "answers, then stores", False: "stores, then answers", None: "st
 def _method_row(plan: Plan, card: MethodCard) -> Row:
     if card.name == "marc":
         settings = "the paper's, the same for all streams"
-    elif "published" in peer_settings(plan, card.name):
+    elif "published" in plan.peer_settings(card.name):
         settings = f"published for {plan.benchmark.published}"
     else:
         settings = "its defaults"
@@ -60,7 +51,7 @@ def _method_table(plan: Plan, name: str) -> Table:
         plan,
         name,
         _METHOD_COLUMNS,
-        [_method_row(plan, card_of(method)) for method in (*methods, "marc")],
+        [_method_row(plan, METHODS[method]) for method in (*methods, "marc")],
     )
 
 
@@ -108,7 +99,7 @@ def _entries(plan: Plan, streams: Sequence[str]) -> list[_Entry]:
         asked.append((spaces.strong, plan.most_views))
     for space, count in asked:
         views = {stream: count(stream) for stream in streams}
-        entry = _Entry("marc", views, marc_settings(plan, space, capacity), space)
+        entry = _Entry("marc", views, plan.marc_settings(space, capacity), space)
         if entry not in found:
             found.append(entry)
     return found
@@ -140,7 +131,7 @@ def _mean_rows(
 ) -> list[Row]:
     """Averages over streams, of entries that answered all of them."""
     rows: list[Row] = []
-    for name, several in averages(plan, streams).items():
+    for name, several in plan.averages(streams).items():
         for place, entry in enumerate(lines):
             if any((place, stream) not in found for stream in several):
                 continue
@@ -171,7 +162,7 @@ def _advantage(
             and entry.views[stream] == lines[place].views[stream]
         )
         pairs.append((found[ours, stream].correct, found[place, stream].correct))
-    return difference(pairs)
+    return Estimate.over_streams(pairs)
 
 
 def _make(work: Work) -> Sequence[Table]:
@@ -221,7 +212,7 @@ def _answers(
 
 def _pieces(plan: Plan) -> list[Piece]:
     entries = [each for groups in _TABLES.values() for each in _entries(plan, plan.group(*groups))]
-    return run_pieces(
+    return Piece.runs(
         plan.seeds.orders,
         (
             (stream, entry.method, views, entry.settings)
@@ -240,8 +231,8 @@ def _one_view(stream: str) -> int:
 
 
 def _peer(plan: Plan, streams: Sequence[str], method: str) -> _Entry:
-    settings = peer_settings(plan, method)
-    views = {stream: views_of(plan, stream, method) for stream in streams}
+    settings = plan.peer_settings(method)
+    views = {stream: plan.method_views(stream, method) for stream in streams}
     return _Entry(method, views, settings, settings.get("space", ""))
 
 

@@ -13,13 +13,8 @@ from typing import Any
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Mean,
-    Runs,
-    averages,
-    marc_settings,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "components"
 _REDUCED, _STRICT = "reduced system", "strict one memory"
@@ -69,7 +64,7 @@ def _make(work: Work) -> Sequence[Table]:
     streams = plan.group("main", "shift")
     runs = {stream: _runs(work, stream, 1) for stream in streams}
     rows = [row for stream in streams for row in _component_rows(stream, 1, [runs[stream]])]
-    for name, several in averages(plan, streams).items():
+    for name, several in plan.averages(streams).items():
         rows += _component_rows(name, 1, [runs[stream] for stream in several])
     many = plan.most_views(plan.main)
     if many > 1:
@@ -96,7 +91,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     asked.append((plan.main, plan.most_views(plan.main)))
     usual = _settings(plan)
     steps = [{**usual, **step} for step in _STEPS.values()]
-    return run_pieces(
+    return Piece.runs(
         plan.seeds.orders, ((stream, "marc", m, step) for stream, m in asked for step in steps)
     )
 
@@ -107,7 +102,7 @@ _EXPERIMENT = Experiment(
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+    return plan.marc_settings(plan.spaces.deployed, plan.grids.benchmark_capacity)
 
 
 def _runs(work: Work, stream: str, views: int) -> dict[str, Runs]:

@@ -22,8 +22,7 @@ from marc.stats import spearman
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import ceilings
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.selection import candidate_sets
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "composite"
 _KAPPA = 10
@@ -144,7 +143,7 @@ def _make(work: Work) -> Sequence[Table]:
         for name in plan.group("main")
     }
     rows = []
-    for named, spaces in candidate_sets(plan).items():
+    for named, spaces in plan.candidate_sets().items():
         chosen = {
             name: _Geometries.of(geometry, {space: gains[space] for space in spaces})
             for name, (gains, geometry) in streams.items()
@@ -172,7 +171,7 @@ _EXPERIMENT = Experiment(
     "Purity less anti-hubs, fitted on one stream",
     ("sec:s_discarded", "eq:composite"),
     _make,
-    main_pieces,
+    Piece.main,
     _missing,
 )
 

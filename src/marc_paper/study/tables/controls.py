@@ -22,7 +22,7 @@ from marc_paper.study.choosing import sources_of
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import envelope_interval
-from marc_paper.study.work import Experiment, Piece, Work, main_pieces, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "controls"
 _SPAN = "span"
@@ -169,7 +169,7 @@ def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
 
 def _pieces(plan: Plan) -> list[Piece]:
     runs = ((plan.main, "marc", 1, each) for each in _parallel_settings(plan))
-    return main_pieces(plan) + run_pieces(plan.seeds.orders, runs)
+    return Piece.main(plan) + Piece.runs(plan.seeds.orders, runs)
 
 
 def _parallel_settings(plan: Plan) -> list[dict[str, Any]]:

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.analysis.regrets import BatchValues, Choice, choice_of, score
+from marc_paper.analysis.regrets import BatchValues, Choice, Rule
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
-from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
+from marc_paper.study.choosing import ceilings, first_ceilings
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "correlations"
 _NEAR = (0.2, 0.6)
@@ -39,7 +39,7 @@ def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
             *_judged_cells(batches, rule, capacities, stream),
             batches.sizes[-1],
         )
-        for rule in (PURITY, ANTIHUB)
+        for rule in (Rule.PURITY, Rule.ANTIHUB)
     ]
 
 
@@ -50,7 +50,7 @@ def _interval_rows(stream: str, gains: _Gains, batches: BatchValues) -> list[Row
             *_judged_cells(batches, rule, gains, stream),
             batches.sizes[-1],
         )
-        for rule in (PURITY, ANTIHUB)
+        for rule in (Rule.PURITY, Rule.ANTIHUB)
     ]
 
 
@@ -136,7 +136,7 @@ def _make(work: Work) -> Sequence[Table]:
         rows["all"] += _interval_rows(stream, first_ceilings(sweep, capacity), batches)
         controls = work.batches(stream, plan.spaces.controls)
         rows["controls"] += _control_rows(stream, sweep, controls)
-        notes += batch_notes(stream, plan.draws.sizes, batches)
+        notes += batches.notes(stream, plan.draws.sizes)
     return [
         _controls(plan, rows["controls"], notes),
         _orders(plan, rows["orders"]),
@@ -209,8 +209,8 @@ def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
 def _pieces(plan: Plan) -> list[Piece]:
     main, others, spaces = plan.group("main"), plan.group("predictor"), plan.spaces.all
     return [
-        *sweep_pieces(main, spaces, also=("geometry", "batches")),
-        *sweep_pieces(others, spaces, also=("geometry",)),
+        *Piece.sweeps(main, spaces, also=("geometry", "batches")),
+        *Piece.sweeps(others, spaces, also=("geometry",)),
     ]
 
 
@@ -224,7 +224,9 @@ _EXPERIMENT = Experiment(
 
 
 def _chosen_by_purity(stream: str, gains: _Gains, geometry: Mapping[str, Geometry]) -> Choice:
-    return choice_of(stream, {space: score(geometry, space, PURITY) for space in gains}, gains)
+    return Choice.of(
+        stream, {space: Rule.score(geometry, space, Rule.PURITY) for space in gains}, gains
+    )
 
 
 def _settings(plan: Plan) -> dict[str, object]:

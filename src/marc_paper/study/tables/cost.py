@@ -19,19 +19,10 @@ from marc.report.style import INK, MUTED, Look
 from marc.stats import ratio_interval
 from marc.types import Answers
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import legend_below, looks_of, panels
+from marc_paper.study.drawing import Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.timing import (
-    DEPLOYED,
-    N_PICTURES,
-    STRONG,
-    Configuration,
-    Times,
-    beginning,
-    configurations,
-    measure,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.timing import Configuration, Part, Times
+from marc_paper.study.work import Experiment, Piece, Work
 
 _BELOW = ("TDA", "MARC, deployed")
 """Systems whose numbers rather stand below their points, so that others have room above."""
@@ -62,7 +53,7 @@ class _Point:
 
 def _draw(points: Sequence[_Point], looks: Mapping[str, Look], axis: str) -> Any:
     """Lines join the view budgets of a system, bars span the sessions, grey is the front."""
-    figure, grid = panels(1, 1, height=3.4)
+    figure, grid = Page.panels(1, 1, height=3.4)
     axes = grid[0, 0]
     _time_axis(axes, [bound for each in points for bound in (each.low, each.high)])
     front = sorted((each.seconds, 100 * each.accuracy) for each in points if each.is_front)
@@ -89,7 +80,7 @@ def _draw(points: Sequence[_Point], looks: Mapping[str, Look], axis: str) -> Any
     axes.margins(y=0.14)
     axes.set_xlabel(axis)
     axes.set_ylabel("accuracy, percent")
-    legend_below(figure, looks, marker=True)
+    Page.legend_below(figure, looks, marker=True)
     _numbers(figure, axes, points)
     return figure
 
@@ -232,9 +223,9 @@ def _ratio_rows(
     place = {(each.label, each.views): number for number, each in enumerate(systems)}
     many = max(views for label, views in place if label == "no memory")
     graph = next(views for label, views in place if label == "COSMIC")
-    asked = [("COSMIC over MARC, same views", ("COSMIC", graph), (DEPLOYED, graph))]
+    asked = [("COSMIC over MARC, same views", ("COSMIC", graph), (Configuration.DEPLOYED, graph))]
     if many > 1:
-        for label in (DEPLOYED, STRONG):
+        for label in (Configuration.DEPLOYED, Configuration.STRONG):
             name = f"many views without memory over {label}, one view"
             asked.append((name, ("no memory", many), (label, 1)))
     rows: list[Row] = []
@@ -247,12 +238,12 @@ def _ratio_rows(
 
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
-    systems = configurations(plan)
+    systems = Configuration.all_of(plan)
     seed = plan.seeds.orders[0]
     answers = [
         work.run(plan.main, each.method, seed, each.views, **each.settings) for each in systems
     ]
-    times, reason = measure(work, systems)
+    times, reason = Times.measure(work, systems)
     rows = _cost_rows(systems, times, answers)
     common: dict[str, Any] = {"settings": _settings(work), "notes": _notes(reason)}
     return [
@@ -271,8 +262,10 @@ def _make(work: Work) -> Sequence[Artifact]:
 
 def _pieces(plan: Plan) -> list[Piece]:
     # times are shared with nobody
-    runs = ((plan.main, each.method, each.views, each.settings) for each in configurations(plan))
-    return run_pieces(plan.seeds.orders[:1], runs)
+    runs = (
+        (plan.main, each.method, each.views, each.settings) for each in Configuration.all_of(plan)
+    )
+    return Piece.runs(plan.seeds.orders[:1], runs)
 
 
 _EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
@@ -330,7 +323,7 @@ def _figure(
 
 def _settings(work: Work) -> dict[str, Any]:
     plan = work.plan
-    part = beginning(work.stream(plan.main), plan.timing)
+    part = Part.beginning(work.stream(plan.main), plan.timing)
     return {
         "stream": plan.main,
         "capacity": plan.grids.benchmark_capacity,
@@ -346,6 +339,7 @@ def _notes(reason: str) -> list[str]:
     if reason:
         return [f"Encoding was not timed: {reason}. Totals are scoring and memory alone."]
     return [
-        f"Encoding: views are made and embedded one picture at a time, over {N_PICTURES} pictures "
-        "at most that were decoded before; a retrieval encoder sees the plain picture."
+        "Encoding: views are made and embedded one picture at a time, over "
+        f"{Times.N_PICTURES} pictures at most that were decoded before; a retrieval encoder sees "
+        "the plain picture."
     ]

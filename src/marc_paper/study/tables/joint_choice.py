@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import lead_text, paired_gain, purities, sources_of
+from marc_paper.study.choosing import lead_text, purities, sources_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "joint-choice"
 _ALL, _WITHOUT_OWN = "all", "without the predictor's own"
@@ -56,7 +56,7 @@ def _choice_row(
         score.accuracies[0],
         Estimate.over_orders(score.accuracies),
         score.accuracies[0] - score.base_accuracies[0],
-        paired_gain(sweep, score),
+        Estimate.paired_gain(sweep, score),
         f"{oracle.space}, K = {oracle.capacity}",
         first.accuracy,
         Estimate.over_orders(oracle.accuracies),
@@ -104,6 +104,6 @@ _EXPERIMENT = Experiment(
     "Space, capacity and weight chosen without labels",
     ("tab:s_joint_selection",),
     _make,
-    main_pieces,
+    Piece.main,
     _missing,
 )

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, Arm, Budget, one_view_note
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import difference
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "large-views"
 
@@ -41,7 +40,7 @@ def _dispersion_ratio(change: float, *deviations: float | None) -> float | None:
 
 
 def _capacity_row(stream: str, sides: _Capacities) -> Row:
-    first, second = (each.correct[DEPLOYED] for each in sides)
+    first, second = (each.correct[Arm.DEPLOYED] for each in sides)
     cells = [Estimate.over_orders(each.mean(axis=1).tolist()) for each in (first, second)]
     change = Estimate.paired(second, first)
     ratio = _dispersion_ratio(change.value, *(each.sd for each in cells))
@@ -54,14 +53,16 @@ def _mean_row(streams: Sequence[_Capacities]) -> Row:
     cells = [
         Estimate.over_orders(
             np.mean(
-                [each[side].correct[DEPLOYED].mean(axis=1) for each in streams], axis=0
+                [each[side].correct[Arm.DEPLOYED].mean(axis=1) for each in streams], axis=0
             ).tolist()
         )
         for side in (0, 1)
     ]
-    pairs = [(second.correct[DEPLOYED], first.correct[DEPLOYED]) for first, second in streams]
+    pairs = [
+        (second.correct[Arm.DEPLOYED], first.correct[Arm.DEPLOYED]) for first, second in streams
+    ]
     base = float(np.mean([first.base.mean() for first, _ in streams]))
-    return ("mean", None, base, *cells, difference(pairs), None)
+    return ("mean", None, base, *cells, Estimate.over_streams(pairs), None)
 
 
 def _make(work: Work) -> Sequence[Table]:
@@ -90,7 +91,7 @@ def _make(work: Work) -> Sequence[Table]:
                 "benchmark_capacity": grids.benchmark_capacity,
                 "seeds": plan.seeds.orders,
             },
-            notes=one_view_note(plan.group("domain"), _streams(plan)),
+            notes=Budget.one_view_note(plan.group("domain"), _streams(plan)),
         )
     ]
 
@@ -106,7 +107,7 @@ _EXPERIMENT = Experiment(
     "Two capacities at the most views",
     ("tab:s_cd_capacity",),
     _make,
-    pieces=lambda plan: sweep_pieces(_streams(plan), [plan.spaces.deployed], plan.most_views),
+    pieces=lambda plan: Piece.sweeps(_streams(plan), [plan.spaces.deployed], plan.most_views),
     missing=_missing,
 )
 

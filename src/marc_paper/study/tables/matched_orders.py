@@ -14,9 +14,9 @@ from marc.stats import mcnemar_log10
 from marc.types import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, marc_settings, peer_settings
+from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "matched-orders"
 _WORDS: dict[Word, str] = {"fixed": _NAME, "oracle": f"{_NAME}-oracle"}
@@ -78,7 +78,7 @@ def _make(work: Work) -> Sequence[Table]:
 def _pieces(plan: Plan) -> list[Piece]:
     views = plan.graph_views(plan.main)
     theirs = [(plan.main, "cosmic", views, _theirs(plan, word)) for word in _WORDS]
-    return run_pieces(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
+    return Piece.runs(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
 
 
 _EXPERIMENT = Experiment(
@@ -87,12 +87,12 @@ _EXPERIMENT = Experiment(
 
 
 def _ours(plan: Plan) -> dict[str, Any]:
-    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+    return plan.marc_settings(plan.spaces.deployed, plan.grids.benchmark_capacity)
 
 
 def _theirs(plan: Plan, word: Word) -> dict[str, Any]:
     oracle = {"oracle": True} if word == "oracle" else {}
-    return {**peer_settings(plan, "cosmic"), **oracle}
+    return {**plan.peer_settings("cosmic"), **oracle}
 
 
 def _table(plan: Plan, views: int, name: str, word: Word, rows: Sequence[Row]) -> Table:

@@ -16,7 +16,7 @@ from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "memory-alone"
 _NO_MEMORY = "no memory"
@@ -64,7 +64,7 @@ def _make(work: Work) -> Sequence[Table]:
 def _pieces(plan: Plan) -> list[Piece]:
     asked = [_settings(plan, space) for space in _spaces_of(plan)]
     streams = plan.group("main")
-    return run_pieces(
+    return Piece.runs(
         plan.seeds.orders, ((stream, "marc", 1, each) for stream in streams for each in asked)
     )
 

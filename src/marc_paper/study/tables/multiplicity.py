@@ -20,7 +20,7 @@ from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "multiplicity"
 _LISTED = 60
@@ -185,7 +185,7 @@ _EXPERIMENT = Experiment(
     "All paired tests as one family",
     ("sec:s_ci",),
     _make,
-    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
+    pieces=lambda plan: Piece.sweeps(plan.streams, plan.spaces.all),
 )
 
 

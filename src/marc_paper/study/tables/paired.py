@@ -17,7 +17,7 @@ from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Draws
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "paired"
 
@@ -112,5 +112,5 @@ _EXPERIMENT = Experiment(
     "Paired intervals and tests of every space",
     ("tab:s_ci_spaces16",),
     _make,
-    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
+    pieces=lambda plan: Piece.sweeps(plan.streams, plan.spaces.all),
 )

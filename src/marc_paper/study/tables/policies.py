@@ -12,8 +12,8 @@ from typing import Any
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Mean, Runs, marc_settings
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "policies"
 _USUAL = "entropy"
@@ -78,14 +78,14 @@ def _make(work: Work) -> Sequence[Table]:
 
 def _settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
     """The settings of a policy; the usual one is left out, as everywhere in the study."""
-    usual = marc_settings(plan, space, plan.grids.benchmark_capacity)
+    usual = plan.marc_settings(space, plan.grids.benchmark_capacity)
     return usual if policy == _USUAL else {**usual, "policy": policy}
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     spaces = dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
     asked = [_settings_of(plan, space, policy) for policy in POLICIES.own for space in spaces]
-    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
+    return Piece.runs(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
 
 
 _EXPERIMENT = Experiment(

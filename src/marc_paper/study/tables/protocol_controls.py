@@ -13,8 +13,8 @@ from typing import Any, final
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, marc_settings
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Runs
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "protocol-controls"
 
@@ -38,7 +38,7 @@ class _Control:
 
     def settings(self, plan: Plan, *, changed: bool) -> dict[str, Any]:
         """The settings of either side; the default is left out, as everywhere in the study."""
-        usual = marc_settings(plan, self.space, self.capacity)
+        usual = plan.marc_settings(self.space, self.capacity)
         return {**usual, self.setting: self.variant} if changed else usual
 
 
@@ -81,7 +81,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     sides = [
         each.settings(plan, changed=side) for each in _controls(plan) for side in (False, True)
     ]
-    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
+    return Piece.runs(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
 
 
 _EXPERIMENT = Experiment(

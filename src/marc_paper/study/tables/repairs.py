@@ -14,16 +14,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.analysis.interaction import RepairSets, repair_sets
+from marc_paper.analysis.interaction import RepairSets
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import (
-    AUGMENTATION,
-    Arm,
-    Budget,
-    shared_fraction,
-)
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, needs_views
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "repairs"
 
@@ -59,12 +54,18 @@ class _Source:
 
 def _views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[_Source]:
     """Views alone, each memory alone, and each memory with the views."""
-    alone = _Source(AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
+    alone = _Source(Budget.AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
     return [
         alone,
         *(_Source(arm.name, 1, arm, one.base, one.correct[arm.name]) for arm in arms),
         *(
-            _Source(f"{AUGMENTATION} and {a.name}", many.views, a, many.base, many.correct[a.name])
+            _Source(
+                f"{Budget.AUGMENTATION} and {a.name}",
+                many.views,
+                a,
+                many.base,
+                many.correct[a.name],
+            )
             for a in arms
         ),
     ]
@@ -74,7 +75,7 @@ def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> li
     base = float(reference.mean())
     rows: list[Row] = [("reference", "1", None, None, base, base, 0, 0, 0.0)]
     for source in sources:
-        sets = [repair_sets(reference, {source.name: each}) for each in source.correct]
+        sets = [RepairSets.of(reference, {source.name: each}) for each in source.correct]
         arm = source.arm
         rows.append(
             (
@@ -95,19 +96,23 @@ def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> li
 def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What many views and one memory at one view repair and break together."""
     sets = one.repairs(many, arm.name)
-    shared = [each.shared_repairs(AUGMENTATION, arm.name) for each in sets]
+    shared = [each.shared_repairs(Budget.AUGMENTATION, arm.name) for each in sets]
     only = {
         source: [
             int(each.repairs[source].sum()) - both for each, both in zip(sets, shared, strict=True)
         ]
-        for source in (AUGMENTATION, arm.name)
+        for source in (Budget.AUGMENTATION, arm.name)
     }
     return (
         *(arm.name, arm.space, f"{arm.weight:g}", Estimate.over_orders(shared)),
-        Estimate.over_orders(only[AUGMENTATION]),
+        Estimate.over_orders(only[Budget.AUGMENTATION]),
         Estimate.over_orders(only[arm.name]),
-        Estimate.over_orders([shared_fraction(each, arm.name) for each in sets]),
-        Estimate.over_orders([each.shared_regressions(AUGMENTATION, arm.name) for each in sets]),
+        Estimate.over_orders(
+            [each.shared_fraction(Budget.AUGMENTATION, arm.name) for each in sets]
+        ),
+        Estimate.over_orders(
+            [each.shared_regressions(Budget.AUGMENTATION, arm.name) for each in sets]
+        ),
         sum(_crossed(each, arm.name) for each in sets),
     )
 
@@ -116,14 +121,16 @@ def _crossed(sets: RepairSets, arm: str) -> int:
     """Images that one source repairs and the other breaks: none, by definition."""
     return sum(
         int((sets.repairs[first] & sets.regressions[second]).sum())
-        for first, second in ((AUGMENTATION, arm), (arm, AUGMENTATION))
+        for first, second in ((Budget.AUGMENTATION, arm), (arm, Budget.AUGMENTATION))
     )
 
 
 def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What an oracle over both sources reaches, and what their combination does."""
     kept = [
-        repair_sets(one.base, {"reference": one.base, AUGMENTATION: many.base, arm.name: correct})
+        RepairSets.of(
+            one.base, {"reference": one.base, Budget.AUGMENTATION: many.base, arm.name: correct}
+        )
         for correct in one.correct[arm.name]
     ]
     return (
@@ -187,5 +194,5 @@ _EXPERIMENT = Experiment(
     ("tab:s_repair_regression", "sec:s_substitution"),
     _make,
     pieces=lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
-    missing=needs_views,
+    missing=Plan.needs_views,
 )

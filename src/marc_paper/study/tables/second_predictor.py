@@ -11,15 +11,8 @@ from typing import Any
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Mean,
-    Runs,
-    averages,
-    difference,
-    marc_settings,
-    span,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs, span
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "second-predictor"
 _ANSWERS = ("tab:ood", "sec:s_substitution")
@@ -41,12 +34,14 @@ def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> l
         first = [each[1].base_correct for each in streams]
         alone: Estimate | None = None
         if place:
-            alone = difference([(a.base_correct, b) for a, b in zip(runs, first, strict=True)])
+            alone = Estimate.over_streams(
+                [(a.base_correct, b) for a, b in zip(runs, first, strict=True)]
+            )
         rows.append(
             (
                 *(name, predictor, span([views for views, _ in here])),
                 *(Mean(runs).no_memory, alone, Mean(runs).accuracy, Mean(runs).gain),
-                difference([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
+                Estimate.over_streams([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
             )
         )
     return rows
@@ -66,7 +61,7 @@ def _make(work: Work) -> Sequence[Table]:
     rows: list[Row] = []
     for stream in streams:
         rows += _predictor_rows(stream, _predictor(plan, stream), [runs[stream]])
-    for name, several in averages(plan, streams).items():
+    for name, several in plan.averages(streams).items():
         seen = sorted({_predictor(plan, stream) for stream in several})
         rows += _predictor_rows(name, ", ".join(seen), [runs[stream] for stream in several])
     return [Table.of(plan, _NAME, _COLUMNS, rows, {**settings, "seeds": plan.seeds.orders})]
@@ -75,7 +70,7 @@ def _make(work: Work) -> Sequence[Table]:
 def _pieces(plan: Plan) -> list[Piece]:
     asked = [(each, views) for each in plan.group("predictor") for views in _budgets(plan, each)]
     settings = _settings(plan)
-    return run_pieces(plan.seeds.orders, ((each, "marc", m, settings) for each, m in asked))
+    return Piece.runs(plan.seeds.orders, ((each, "marc", m, settings) for each, m in asked))
 
 
 def _missing(plan: Plan) -> str:
@@ -96,4 +91,4 @@ def _predictor(plan: Plan, stream: str) -> str:
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+    return plan.marc_settings(plan.spaces.deployed, plan.grids.benchmark_capacity)

@@ -17,24 +17,15 @@ from typing import final
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.analysis.regrets import Choice, Regret, choice_of, parse_rule, score
+from marc_paper.analysis.regrets import Choice, Regret, Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import (
-    ANTIHUB,
-    PSEUDO_PURITY,
-    PURITY,
-    ceilings,
-    first_ceilings,
-    lead_text,
-    mean_known,
-    purities,
-)
+from marc_paper.study.choosing import ceilings, first_ceilings, lead_text, purities
 from marc_paper.study.formats import cell_text
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "selection-rules"
-_RULES = ("purity@5", PURITY, PSEUDO_PURITY, "hub_skewness@10", ANTIHUB)
+_RULES = ("purity@5", Rule.PURITY, Rule.PSEUDO_PURITY, "hub_skewness@10", Rule.ANTIHUB)
 
 _COLUMNS = columns(
     "candidates | rule | labels | hits: count oracle | streams: count",
@@ -55,12 +46,12 @@ class _Compared:
 
     def scores(self, rule: str, spaces: Sequence[str]) -> dict[str, float]:
         """A rule's value of some spaces, higher is better."""
-        return {space: score(self.geometry, space, rule) for space in spaces}
+        return {space: Rule.score(self.geometry, space, rule) for space in spaces}
 
     def choice(self, rule: str, spaces: Sequence[str], capacity: int) -> Choice:
         """What a rule chooses among some spaces, judged by G*, mean over orders."""
         gains = ceilings(self.sweep, capacity, spaces)
-        return choice_of(self.stream, self.scores(rule, spaces), gains)
+        return Choice.of(self.stream, self.scores(rule, spaces), gains)
 
 
 def _compared(work: Work) -> list[_Compared]:
@@ -74,13 +65,6 @@ def _compared(work: Work) -> list[_Compared]:
     return found
 
 
-def candidate_sets(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """All spaces, and the few that are compared in every detail, where these are fewer."""
-    spaces = plan.spaces
-    few = {} if set(spaces.controls) == set(spaces.all) else {"controls": spaces.controls}
-    return {"all": spaces.all, **few}
-
-
 def _rule_row(
     named: str, spaces: Sequence[str], rule: str, streams: Sequence[_Compared], capacity: int
 ) -> Row:
@@ -89,14 +73,14 @@ def _rule_row(
     alike = [
         spearman(list(each.scores(rule, spaces).values()), list(pure.values()))
         for each in streams
-        for pure in [each.scores(PURITY, spaces)]
+        for pure in [each.scores(Rule.PURITY, spaces)]
     ]
     return (
-        *(named, rule, "yes" if parse_rule(rule)[0] == "purity" else "no"),
+        *(named, rule, "yes" if Rule.parse(rule)[0] == "purity" else "no"),
         *(found.hits, len(streams), found.mean, found.worst),
         worst.stream if worst.regret > 0 else None,
-        mean_known(choice.rank_correlation for choice in found.choices),
-        mean_known(alike),
+        Estimate.mean_known(choice.rank_correlation for choice in found.choices),
+        Estimate.mean_known(alike),
     )
 
 
@@ -105,7 +89,7 @@ def _make(work: Work) -> Sequence[Table]:
     streams, capacity = _compared(work), plan.grids.capacity
     rows = [
         _rule_row(named, spaces, rule, streams, capacity)
-        for named, spaces in candidate_sets(plan).items()
+        for named, spaces in plan.candidate_sets().items()
         for rule in _RULES
     ]
     return [
@@ -125,7 +109,7 @@ def _make(work: Work) -> Sequence[Table]:
 
 def _pieces(plan: Plan) -> list[Piece]:
     streams = plan.group("main", "domain")
-    return sweep_pieces(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
+    return Piece.sweeps(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
 
 
 _EXPERIMENT = Experiment(_NAME, "Rules that choose a space", ("tab:s_selection",), _make, _pieces)
@@ -146,11 +130,11 @@ _CEILINGS = columns(
 
 
 def _stream_row(found: _Compared, named: str, spaces: Sequence[str], capacity: int) -> Row:
-    purity = found.scores(PURITY, spaces)
+    purity = found.scores(Rule.PURITY, spaces)
     gains = ceilings(found.sweep, capacity, spaces)
     first = first_ceilings(found.sweep, capacity, spaces)
-    chosen = found.choice(PURITY, spaces, capacity)
-    pseudo = found.choice(PSEUDO_PURITY, spaces, capacity)
+    chosen = found.choice(Rule.PURITY, spaces, capacity)
+    pseudo = found.choice(Rule.PSEUDO_PURITY, spaces, capacity)
     values, outcome = list(purity.values()), list(gains.values())
     intervals = purities({space: found.geometry[space] for space in spaces}, "purity", 10)
     return (
@@ -183,7 +167,7 @@ def _ceiling_rows(found: _Compared, capacity: int) -> list[Row]:
 def _make_streams(work: Work) -> Sequence[Table]:
     plan = work.plan
     streams, capacity = _compared(work), plan.grids.capacity
-    sets = candidate_sets(plan)
+    sets = plan.candidate_sets()
     rows = {
         named: [_stream_row(each, named, spaces, capacity) for each in streams]
         for named, spaces in sets.items()
@@ -225,6 +209,6 @@ def _mean_note(named: str, rows: Sequence[Row]) -> str:
     for word, wanted in (("resolved", True), ("not resolved", False)):
         found = [row[value] for row in rows if (row[resolved] == "yes") == wanted]
         if found:
-            mean = mean_known(float(each) for each in found)  # type: ignore[arg-type]
+            mean = Estimate.mean_known(float(each) for each in found)  # type: ignore[arg-type]
             parts.append(f"{cell_text(mean, 'correlation')} over {len(found)} {word}")
     return f"Mean correlation, candidates {named}: {'; '.join(parts)}."

@@ -20,11 +20,11 @@ from dataclasses import replace
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.analysis.regrets import choice_of, score
+from marc_paper.analysis.regrets import Choice, Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import ANTIHUB, PURITY, ceilings, first_ceilings
+from marc_paper.study.choosing import ceilings, first_ceilings
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, main_pieces, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "spaces"
 
@@ -58,10 +58,10 @@ def _summary_rows(
 ) -> list[Row]:
     """How purity and anti-hubs rank the gains, and what choosing by them loses."""
     rows: list[Row] = []
-    for rule in (PURITY, ANTIHUB):
-        scores = {space: score(geometry, space, rule) for space in sweep.spaces}
+    for rule in (Rule.PURITY, Rule.ANTIHUB):
+        scores = {space: Rule.score(geometry, space, rule) for space in sweep.spaces}
         by_order = [ceilings(sweep.of_orders([seed]), capacity) for seed in sweep.seeds]
-        first = choice_of(stream, scores, by_order[0])
+        first = Choice.of(stream, scores, by_order[0])
         correlations = [spearman(list(scores.values()), list(g.values())) for g in by_order]
         mean = Estimate.over_orders(correlations)
         rows.append((stream, rule, first.rank_correlation, mean, first.chosen, first.regret))
@@ -95,7 +95,7 @@ def _make(work: Work) -> Sequence[Table]:
 
 
 _EXPERIMENT = Experiment(
-    _NAME, "Every space with the same memory", ("tab:spaces16",), _make, main_pieces
+    _NAME, "Every space with the same memory", ("tab:spaces16",), _make, Piece.main
 )
 
 
@@ -197,7 +197,7 @@ def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Tabl
 
 def _transformed_pieces(plan: Plan) -> list[Piece]:
     variants = _variants(plan, plan.grids.dims)
-    return sweep_pieces(plan.group("main"), variants, also=("geometry",))
+    return Piece.sweeps(plan.group("main"), variants, also=("geometry",))
 
 
 TRANSFORMED = Experiment(

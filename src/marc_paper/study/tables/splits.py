@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, Arm, Budget, one_view_note
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Piece, Work
 
@@ -33,11 +33,11 @@ def _split_row(names: Sequence[str], one: Budget, few: Budget) -> Row:
             for each in (one, few)
             for cell in (
                 float(each.base.mean()),
-                Estimate.over_orders(each.correct[DEPLOYED].mean(axis=1).tolist()),
+                Estimate.over_orders(each.correct[Arm.DEPLOYED].mean(axis=1).tolist()),
             )
         ),
-        *(Estimate.paired(each.correct[DEPLOYED], each.base) for each in (one, few)),
-        Estimate.paired(few.gains(DEPLOYED), one.gains(DEPLOYED)),
+        *(Estimate.paired(each.correct[Arm.DEPLOYED], each.base) for each in (one, few)),
+        Estimate.paired(few.gains(Arm.DEPLOYED), one.gains(Arm.DEPLOYED)),
     )
 
 
@@ -59,7 +59,7 @@ def _make(work: Work) -> Sequence[Table]:
         first.append(_split_row(names, *map(_first_order, budgets)))
         every.append(_split_row(names, *budgets))
     common = {**plan.protocol("space weight"), "few_views": plan.grids.few_views}
-    notes = one_view_note(plan.group(*_GROUPS), _streams(plan))
+    notes = Budget.one_view_note(plan.group(*_GROUPS), _streams(plan))
     orders = plan.seeds.orders
     return [
         Table.of(plan, name, _COLUMNS, rows, {**common, "seeds": seeds}, notes=notes)

@@ -16,11 +16,11 @@ import numpy as np
 
 from marc.replay.sweep import Score, Sweep
 from marc.stats import spearman
-from marc_paper.analysis.regrets import score
+from marc_paper.analysis.regrets import Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import PURITY, mean_known, sources_of
+from marc_paper.study.choosing import sources_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "transfer"
 _ANSWERS = ("tab:s_transfer", "sec:s_transfer")
@@ -119,8 +119,8 @@ def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
         *(costs[dearest], names[dearest]),
         *(gains[lowest], names[lowest]),
         len(found),
-        mean_known(each.correlation(each.oracle) for each in found),
-        mean_known(held_out),
+        Estimate.mean_known(each.correlation(each.oracle) for each in found),
+        Estimate.mean_known(held_out),
         sum(value > 0 for value in held_out),
     )
 
@@ -171,7 +171,7 @@ def _make(work: Work) -> Sequence[Table]:
 
 def _pieces(plan: Plan) -> list[Piece]:
     streams = dict.fromkeys(stream for each in _families(plan).values() for stream in each)
-    return sweep_pieces(streams, plan.spaces.controls, plan.usual_views, also=("geometry",))
+    return Piece.sweeps(streams, plan.spaces.controls, plan.usual_views, also=("geometry",))
 
 
 def _missing(plan: Plan) -> str:
@@ -192,7 +192,7 @@ def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfe
     found = []
     for stream in streams:
         geometry = work.geometry(stream, spaces)
-        purity = {space: score(geometry, space, PURITY) for space in spaces}
+        purity = {space: Rule.score(geometry, space, Rule.PURITY) for space in spaces}
         others = sources_of(sweeps, stream)
         groups = {other: [other] for other in others} if family == _PAIRS else {family: others}
         for chosen_on, names in groups.items():

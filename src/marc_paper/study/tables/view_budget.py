@@ -14,29 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table, columns
-from marc_paper.study.budgets import (
-    AUGMENTATION,
-    DEPLOYED,
-    STRONG,
-    Arm,
-    Budget,
-    shared_fraction,
-)
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, needs_views
+from marc_paper.study.work import Experiment, Work
 
 
 def _contrast_rows(budgets: Sequence[Budget], seeds: Sequence[int]) -> list[Row]:
     """Gain and Sub(1, M) of the deployed memory, order by order, then their mean."""
-    one = budgets[0].gains(DEPLOYED)
+    one = budgets[0].gains(Arm.DEPLOYED)
     rows: list[Row] = []
     for budget in budgets:
-        gains = budget.gains(DEPLOYED)
+        gains = budget.gains(Arm.DEPLOYED)
         base = float(budget.base.mean())
         rows += _by_order(("gain", str(budget.views)), seeds, base, gains, np.zeros_like(gains))
     for budget in budgets[1:]:
         names = ("Sub(1, M)", str(budget.views))
-        rows += _by_order(names, seeds, None, budget.gains(DEPLOYED), one)
+        rows += _by_order(names, seeds, None, budget.gains(Arm.DEPLOYED), one)
     return rows
 
 
@@ -59,11 +52,11 @@ def _by_order(
 
 def _repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
     """Errors that many views repair, that the deployed memory repairs, and both, by order."""
-    sets = one.repairs(many, DEPLOYED)
-    augmented = int(sets[0].repairs[AUGMENTATION].sum())
-    found = [int(each.repairs[DEPLOYED].sum()) for each in sets]
-    shared = [each.shared_repairs(AUGMENTATION, DEPLOYED) for each in sets]
-    shares = [shared_fraction(each, DEPLOYED) for each in sets]
+    sets = one.repairs(many, Arm.DEPLOYED)
+    augmented = int(sets[0].repairs[Budget.AUGMENTATION].sum())
+    found = [int(each.repairs[Arm.DEPLOYED].sum()) for each in sets]
+    shared = [each.shared_repairs(Budget.AUGMENTATION, Arm.DEPLOYED) for each in sets]
+    shares = [each.shared_fraction(Budget.AUGMENTATION, Arm.DEPLOYED) for each in sets]
     counts: dict[str, list[Cell]] = {
         "augmentation repairs": [*([augmented] * len(seeds)), augmented],
         "retrieval repairs": [*found, Estimate.across_orders(found)],
@@ -104,7 +97,7 @@ def _contrast_tables(
 
 
 _NAME = "view-budget"
-_GAINS = {"deployed": DEPLOYED, "strong": STRONG}
+_GAINS = {"deployed": Arm.DEPLOYED, "strong": Arm.STRONG}
 """Memories whose gains have columns."""
 
 _CHANGE_COLUMNS = columns("quantity | first order: points fixed | all orders: points fixed")
@@ -238,5 +231,5 @@ _EXPERIMENT = Experiment(
     ("tab:grid", "tab:s_substitution_seeds"),
     _make,
     pieces=lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
-    missing=needs_views,
+    missing=Plan.needs_views,
 )
