@@ -9,15 +9,7 @@ from math import comb
 
 from marc.stats import spearman
 from marc_paper.analysis.regrets import Choice
-from marc_paper.arithmetic.checks import (
-    Check,
-    Reach,
-    Section,
-    claim,
-    differences,
-    in_rows,
-    number,
-)
+from marc_paper.arithmetic.checks import Check, Reach, Section, claim, differences, in_rows, number
 from marc_paper.arithmetic.ranks import FIVE, SIX, eight_gains, judged
 from marc_paper.printed import PRINTED, STATEMENTS, Printed, stated, table
 

@@ -165,7 +165,7 @@ class _Values(dict[str, Any]):
     """What fills a caption; what is not here is a phrase that several captions share."""
 
     def __missing__(self, name: str) -> str:
-        return self.fill(_captions()["phrases"][name])
+        return self.fill(captions()["phrases"][name])
 
     def fill(self, text: str) -> str:
         """The text in one line."""
@@ -173,7 +173,8 @@ class _Values(dict[str, Any]):
 
 
 @cache
-def _captions() -> Mapping[str, Any]:
+def captions() -> Mapping[str, Any]:
+    """The words of experiments, tables and figures, and the phrases that they share."""
     return tomllib.loads(Path(__file__).with_name("captions.toml").read_text("utf-8"))
 
 
@@ -181,7 +182,7 @@ def _words(kind: str, name: str, plan: Plan, values: Mapping[str, Any]) -> dict[
     """Title, caption, labels and notes of an artifact."""
     known = {**vars(plan), "main": plan.main, "n_orders": len(plan.seeds.orders), **values}
     fill = _Values(known).fill
-    entry = _captions()[kind][name]
+    entry = captions()[kind][name]
     return {
         "title": fill(entry["title"]),
         "caption": fill(entry["caption"]),

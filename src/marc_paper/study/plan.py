@@ -31,7 +31,6 @@ _GROUPS = {
     "predictor": "images of a main stream, seen by another predictor",
 }
 
-
 _FEWEST_VIEWS = {"tda": 10, "boostadapter": 10, "dmn-zs": 10, "dota": 10, "etta": 10, "zero": 4}
 """Fewest views, beside one, of methods that refuse a share of the views which is none of them."""
 
@@ -274,17 +273,14 @@ class Plan:
 
     def candidate_sets(self) -> dict[str, tuple[str, ...]]:
         """All spaces, and the few that are compared in every detail, where these are fewer."""
-        spaces = self.spaces
-        few = {} if set(spaces.controls) == set(spaces.all) else {"controls": spaces.controls}
-        return {"all": spaces.all, **few}
+        few, every = self.spaces.controls, self.spaces.all
+        return {"all": every} if set(few) == set(every) else {"all": every, "controls": few}
 
     def describe(self) -> dict[str, dict[str, str]]:
         """What the plan says of each stream, for whoever compares a table with another."""
         return {
             name: {
-                "source": entry.source,
-                "group": entry.group,
-                "dataset": entry.dataset,
+                **{"source": entry.source, "group": entry.group, "dataset": entry.dataset},
                 "predictor": entry.predictor or self.predictor,
                 "prompts": entry.prompts or self.prompts,
             }
@@ -317,12 +313,11 @@ def _build(kind: type, where: str, given: Mapping[str, Any]) -> Any:
     ]
     if missing:
         raise MarcError(f"{where} lacks {', '.join(missing)}", allowed=", ".join(fields))
-    return kind(
-        **{
-            name: _value(f"{where}: {name}", str(fields[name].type), value)
-            for name, value in given.items()
-        }
-    )
+    values = {
+        name: _value(f"{where}: {name}", str(fields[name].type), value)
+        for name, value in given.items()
+    }
+    return kind(**values)
 
 
 def _value(name: str, kind: str, value: Any) -> Any:
@@ -381,11 +376,9 @@ def _check_grids(grids: _Grids) -> None:
         values = getattr(grids, name)
         if list(values) != sorted(set(values)) or values[0] <= 0:
             raise MarcError(f"grids.{name} must be ascending numbers above 0", got=list(values))
-    for name, value, allowed in (
-        ("capacity", grids.capacity, grids.capacities),
-        ("benchmark_capacity", grids.benchmark_capacity, grids.capacities),
-        ("weight", grids.weight, grids.weights),
-    ):
+    of_grid = {"capacity": grids.capacities, "benchmark_capacity": grids.capacities}
+    for name, allowed in {**of_grid, "weight": grids.weights}.items():
+        value = getattr(grids, name)
         if value not in allowed:
             raise MarcError(f"grids.{name} must be on its grid", got=value, allowed=allowed)
     for name in ("few_views", "graph_views"):

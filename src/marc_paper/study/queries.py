@@ -18,7 +18,7 @@ from marc.replay.replay import admit
 from marc.scores import Int, kernel
 from marc.stream import Stream
 from marc.types import Trajectory
-from marc_paper.study.artifacts import Table, columns
+from marc_paper.study.artifacts import Table, captions, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Piece, Work
 
@@ -132,15 +132,14 @@ class FirstOrder(NamedTuple):
         return said if own == strong else ""
 
     @staticmethod
-    def none_chosen(
-        name: str, title: str, stream: str, rule: str, answers: tuple[str, ...]
-    ) -> Table:
+    def none_chosen(plan: Plan, name: str, figure: str, rule: str) -> Table:
         """What is given instead of a figure where no image satisfies its rule."""
+        words = captions()["figures"][figure]
         return Table(
             name=name,
-            title=title,
+            title=words["title"],
             caption="No figure: what it would show is chosen by a rule that no image satisfies.",
             columns=columns("stream | rule | images: count"),
-            rows=((stream, rule, 0),),
-            answers=answers,
+            rows=((plan.main, rule, 0),),
+            answers=tuple(words["answers"]),
         )

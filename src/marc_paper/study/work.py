@@ -28,7 +28,7 @@ from marc.stats import Interval
 from marc.stream import Stream
 from marc.types import Answers, OnProgress
 from marc_paper.analysis.regrets import BatchValues, Rule
-from marc_paper.study.artifacts import Artifact
+from marc_paper.study.artifacts import Artifact, captions
 from marc_paper.study.plan import Plan
 from marc_paper.study.streams import OpenStreams
 
@@ -341,6 +341,18 @@ class Experiment:
     pieces: Callable[[Plan], Sequence[Piece]]
     missing: Callable[[Plan], str] = lambda plan: ""
     """Why this plan cannot answer it; empty if it can."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        make: Callable[[Work], Sequence[Artifact]],
+        pieces: Callable[[Plan], Sequence[Piece]],
+        missing: Callable[[Plan], str] = lambda plan: "",
+    ) -> Experiment:
+        """The experiment of this name in `captions.toml`."""
+        words = captions()["experiments"][name]
+        return cls(name, words["title"], tuple(words["answers"]), make, pieces, missing)
 
 
 def _answers_to(answers: Answers) -> Arrays:

@@ -93,6 +93,8 @@ def test_one_space_cannot_be_compared_with_itself():
 
 
 def test_a_rule_that_names_nothing_is_told():
-    table = FirstOrder.none_chosen("name", "Title", "first", "base prediction wrong", ("fig:x",))
+    rule = "base prediction wrong"
+    table = FirstOrder.none_chosen(tiny_plan(), "name", "kernel-weights", rule)
+    assert (table.name, table.answers) == ("name", ("fig:s_kernel",))
     assert table.rows == (("first", "base prediction wrong", 0),)
     assert "no image" in table.caption

@@ -12,8 +12,8 @@ from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.types import PromptEmbeddings
 from marc_paper.study.artifacts import Estimate
-from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import _FEWEST_VIEWS, Mean, Runs
+from marc_paper.study.plan import _FEWEST_VIEWS, Plan
+from marc_paper.study.tables.over_orders import Mean, Runs
 
 
 def _half(differences):

@@ -93,10 +93,6 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Gain against capacity, figure",
-    ("fig:s_capacity",),
-    _make,
-    pieces=lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all)
 )

@@ -28,8 +28,6 @@ from marc_paper.study.queries import FirstOrder
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "dominant-keys"
-_TITLE = "The strongest key of base errors"
-_ANSWERS = ("fig:s_flow",)
 
 _BANDS = (
     "stored as the true class",
@@ -221,7 +219,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     # the first image of a stream finds an empty memory, whose strongest key is none
     queries = np.setdiff1d(np.flatnonzero(~sweep.base_correct), stream.order[:1])
     if not len(queries):
-        return [FirstOrder.none_chosen(_NAME, _TITLE, plan.main, "base prediction wrong", _ANSWERS)]
+        return [FirstOrder.none_chosen(plan, _NAME, f"{_NAME}-bands", "base prediction wrong")]
     history = History.trace(trajectory, plan.grids.capacities, stream.n_classes)
     features, labels = stream.features, stream.row_labels
     assert labels is not None  # a study has checked
@@ -236,7 +234,8 @@ def _make(work: Work) -> Sequence[Artifact]:
         repaired = _repaired(sweep, space, plan)[:, queries]
         rows += _rows_of(plan.main, space, votes, cosines, repaired, plan.grids.capacities)
         bands[space] = votes.bands
-    return [_figure(plan, bands, len(queries)), _table(plan, rows)]
+    settings = plan.protocol("weight views seeds", seeds=plan.seeds.orders[:1])
+    return [_figure(plan, bands, len(queries)), Table.of(plan, _NAME, _COLUMNS, rows, settings)]
 
 
 def _repaired(sweep: Sweep, space: str, plan: Plan) -> NDArray[np.bool_]:
@@ -264,18 +263,8 @@ def _figure(plan: Plan, bands: Mapping[str, NDArray[np.float64]], n_queries: int
     )
 
 
-def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        _NAME,
-        _COLUMNS,
-        rows,
-        {"weight": plan.grids.weight, "views": 1, "seeds": plan.seeds.orders[:1]},
-    )
-
-
 def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-_EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, FirstOrder.pieces)
+_EXPERIMENT = Experiment.of(_NAME, _make, FirstOrder.pieces)

@@ -200,8 +200,15 @@ def _short_name(name: str) -> str:
 
 
 _NAME = "geometry"
-_LABEL = "fig:s_geometry"
 _NEIGHBORS = 10
+_CURVES = columns(
+    "stream | space | neighbors | purity: percent | pseudo-purity: percent",
+    "anti-hubs: percent | hub skewness: ratio",
+)
+_HUBS = columns(
+    "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
+    "K*: count oracle | no memory: percent | G* at K*: points oracle",
+)
 _N_CLASSES, _N_IMAGES = 8, 800
 _PERPLEXITY = 30.0
 _NEEDS = "its planes are the t-SNE of scikit-learn, which is not installed"
@@ -296,7 +303,11 @@ def _make(work: Work) -> Sequence[Artifact]:
         sweep = work.sweep(stream, plan.spaces.all)
         curves += _curve_rows(stream, geometry)
         hubs += _hub_rows(stream, sweep, geometry)
-    return [_figure(work), _curve_table(plan, curves), _hub_table(plan, hubs)]
+    return [
+        _figure(work),
+        Table.of(plan, "purity-curves", _CURVES, curves, {"views": 1}),
+        Table.of(plan, "hubs", _HUBS, hubs, plan.protocol("views seeds", neighbors=_NEIGHBORS)),
+    ]
 
 
 def _figure(work: Work) -> Figure:
@@ -351,37 +362,9 @@ def _figure(work: Work) -> Figure:
     )
 
 
-def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        "purity-curves",
-        columns(
-            "stream | space | neighbors | purity: percent | pseudo-purity: percent",
-            "anti-hubs: percent | hub skewness: ratio",
-        ),
-        rows,
-        {"views": 1},
-    )
-
-
-def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        "hubs",
-        columns(
-            "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
-            "K*: count oracle | no memory: percent | G* at K*: points oracle",
-        ),
-        rows,
-        {"views": 1, "seeds": plan.seeds.orders, "neighbors": _NEIGHBORS},
-    )
-
-
 def _missing(plan: Plan) -> str:
     del plan
     return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, Piece.main, _missing
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main, _missing)

@@ -167,12 +167,8 @@ def _make(work: Work) -> Sequence[Artifact]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Gain against weight on every stream, figure",
-    ("fig:hazard",),
-    _make,
-    pieces=lambda plan: Piece.sweeps(plan.streams, [plan.spaces.deployed], plan.usual_views),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps(plan.streams, [plan.spaces.deployed], plan.usual_views)
 )
 
 

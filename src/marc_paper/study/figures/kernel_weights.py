@@ -24,8 +24,6 @@ from marc_paper.study.queries import ChosenQuery, FirstOrder, Reading
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "kernel-weights"
-_TITLE = "Kernel weights of one query"
-_ANSWERS = ("fig:s_kernel",)
 _ACTIVE = 0.1
 """A key is active from this share of the largest weight on."""
 _N_CLASSES = 3
@@ -183,7 +181,7 @@ def _make(work: Work) -> Sequence[Artifact]:
     order = FirstOrder.of(work)
     positions = order.positions(named)
     if not len(positions):
-        return [FirstOrder.none_chosen(f"{_NAME}-counts", _TITLE, name, rule, _ANSWERS)]
+        return [FirstOrder.none_chosen(plan, f"{_NAME}-counts", _NAME, rule)]
     query = order.query_at(int(positions[-1]), (own, strong), capacity)
     about = f"The query is the last of {len(positions):,} images of {name}: {rule}."
     names = order.stream.features.class_names
@@ -227,6 +225,4 @@ def _figure(plan: Plan, query: ChosenQuery, names: Sequence[str], about: str) ->
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces)

@@ -27,7 +27,6 @@ from marc_paper.study.tables.paired import envelope_interval
 from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "landscape"
-_LABEL = "fig:s_landscape"
 _NEIGHBORS = 10
 _TITLES = ("(a) gain at each weight", f"(b) purity@{_NEIGHBORS}", "(c) gain at two weights")
 _COLORS = "PuOr"  # two hues that the colour-blind tell apart, white between them
@@ -210,12 +209,12 @@ def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
             "spaces": {space: asdict(each) for space, each in found.items()},
         },
         like="landscape",
-        answers=(_LABEL,) if stream == plan.main else (),
+        answers=None if stream == plan.main else (),
         stream=stream,
     )
 
 
-_EXPERIMENT = Experiment(_NAME, "Gain over purity and weight, figure", (_LABEL,), _make, Piece.main)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main)
 
 
 def _known(purity: Interval | None) -> Interval:

@@ -26,7 +26,13 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "margins"
-_LABEL = "fig:s_margin"
+
+_COLUMNS = columns(
+    "stream | space | no memory: percent | gain: points fixed | errors: count",
+    "correctable: count fixed | correctable of errors: percent fixed",
+    "repairs: count fixed | right: count | at risk: count fixed",
+    "regressions: count fixed | regressions of right: percent fixed",
+)
 
 _RIGHT, _WRONG = PALETTE[0], PALETTE[1]
 
@@ -204,7 +210,8 @@ def _make(work: Work) -> Sequence[Artifact]:
     found = _space_margins(work)
     shown = {space: found[space] for space in _shown_spaces(plan)}
     rows = [_row_of(plan.main, space, each) for space, each in found.items()]
-    return [_figure(plan, shown), _table(plan, rows)]
+    settings = plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1])
+    return [_figure(plan, shown), Table.of(plan, _NAME, _COLUMNS, rows, settings)]
 
 
 def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
@@ -225,25 +232,6 @@ def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
     )
 
 
-def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        _NAME,
-        columns(
-            "stream | space | no memory: percent | gain: points fixed | errors: count",
-            "correctable: count fixed | correctable of errors: percent fixed",
-            "repairs: count fixed | right: count | at risk: count fixed",
-            "regressions: count fixed | regressions of right: percent fixed",
-        ),
-        rows,
-        plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
-    )
-
-
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Margins of predictor and memory, figure",
-    (_LABEL,),
-    _make,
-    pieces=lambda plan: Piece.sweeps([plan.main], _asked_spaces(plan)),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps([plan.main], _asked_spaces(plan))
 )

@@ -26,7 +26,6 @@ from marc.stream import Stream
 from marc_paper.analysis.interaction import Margins
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import Page
-from marc_paper.study.plan import Plan
 from marc_paper.study.queries import ChosenQuery, FirstOrder, Reading
 from marc_paper.study.work import Experiment, Work
 
@@ -192,8 +191,6 @@ def _legend(figure: Any, largest: float) -> None:
 
 
 _NAME = "neighbours"
-_TITLE = "Nearest retained keys of repaired queries"
-_ANSWERS = ("fig:s_qualitative",)
 _N_QUERIES = 4
 _N_NEAREST = 10
 
@@ -261,7 +258,7 @@ def _make(work: Work) -> Sequence[Artifact]:
         f"K = {capacity}, w = {plan.grids.weight:g}, order {plan.seeds.orders[0]}"
     )
     if not len(positions):
-        return [FirstOrder.none_chosen(_NAME, _TITLE, plan.main, rule, _ANSWERS)]
+        return [FirstOrder.none_chosen(plan, _NAME, f"{_NAME}-tiles", rule)]
     queries = [
         order.query_at(int(position), (own, strong), capacity)
         for position in _spread_evenly(positions, _N_QUERIES)
@@ -271,18 +268,19 @@ def _make(work: Work) -> Sequence[Artifact]:
     assert labels is not None  # a study has checked
     rows = [row for query in queries for row in _rows_of(plan.main, query, labels, names)]
     pictures = _pictures(stream, plan.streams[plan.main].source, queries)
-    return [_figure(plan, queries, labels, names, pictures, about), _table(plan, rows, about)]
-
-
-def _table(plan: Plan, rows: Sequence[Row], about: str) -> Table:
-    return Table.of(
-        plan,
-        _NAME,
-        _COLUMNS,
-        rows,
-        plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
-        about=about,
-    )
+    tiles = _tile_values(queries, labels, names)
+    settings = plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1])
+    return [
+        Figure.of(
+            plan,
+            f"{_NAME}-tiles",
+            partial(_draw, tiles, pictures),
+            {"queries": tiles},
+            about=about,
+            n_nearest=_N_NEAREST,
+        ),
+        Table.of(plan, _NAME, _COLUMNS, rows, settings, about=about),
+    ]
 
 
 def _pictures(
@@ -296,25 +294,6 @@ def _pictures(
             rows |= set(reading.first(_N_NEAREST).items.tolist())
     found = {row: of_row(row) for row in sorted(rows)}
     return {row: picture for row, picture in found.items() if picture is not None}
-
-
-def _figure(
-    plan: Plan,
-    queries: Sequence[ChosenQuery],
-    labels: Int,
-    names: Sequence[str],
-    pictures: Mapping[int, NDArray[np.uint8]],
-    about: str,
-) -> Figure:
-    tiles = _tile_values(queries, labels, names)
-    return Figure.of(
-        plan,
-        f"{_NAME}-tiles",
-        partial(_draw, tiles, pictures),
-        {"queries": tiles},
-        about=about,
-        n_nearest=_N_NEAREST,
-    )
 
 
 def _tile_values(
@@ -353,6 +332,4 @@ def _nearest(
     }
 
 
-_EXPERIMENT = Experiment(
-    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces)

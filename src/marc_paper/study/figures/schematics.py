@@ -21,6 +21,4 @@ def _make(work: Work) -> Sequence[Figure]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    "schematics", "How it works", ("fig:mismatch", "fig:pipeline"), _make, pieces=lambda plan: []
-)
+_EXPERIMENT = Experiment.of("schematics", _make, lambda plan: [])

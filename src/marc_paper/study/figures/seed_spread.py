@@ -181,13 +181,11 @@ def _missing(plan: Plan) -> str:
     return "" if len(plan.seeds.orders) > 1 else "one order has no spread"
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Whether stream orders agree on the ranking of spaces, figure",
-    ("fig:s_seedspread", "sec:s_eurosat"),
     _make,
-    pieces=lambda plan: Piece.sweeps(plan.group("domain"), _spaces(plan), plan.usual_views),
-    missing=_missing,
+    lambda plan: Piece.sweeps(plan.group("domain"), _spaces(plan), plan.usual_views),
+    _missing,
 )
 
 

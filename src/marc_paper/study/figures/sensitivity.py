@@ -35,6 +35,8 @@ _LABELS = {
     ("shift", 1, "deployed"): "fig:s_sens_kb",
 }
 
+_COLUMNS = columns("stream | space | setting | value | no memory: percent | gain: points fixed")
+
 _Curves = Mapping[str, Mapping[float, Score]]
 """By setting: the score at each of its values, the others as deployed."""
 
@@ -153,12 +155,17 @@ def _make(work: Work) -> Sequence[Artifact]:
         for space, found in _curves(work, stream, spaces).items():
             rows += _rows_of(stream, space, found)
             figures.append(_figure(plan, stream, space, found))
-    return [*figures, _table(plan, rows)]
+    settings = {**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")}
+    return [*figures, Table.of(plan, _NAME, _COLUMNS, rows, settings, around=_around(plan))]
 
 
 def _deployed_settings(plan: Plan) -> dict[str, float]:
     """Where the other settings stand while one is varied."""
     return {"K": plan.grids.capacity, "w": plan.grids.weight, **_USUAL}
+
+
+def _around(plan: Plan) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in _deployed_settings(plan).items())
 
 
 def _label_of(plan: Plan, stream: str, space: str) -> tuple[str, ...]:
@@ -172,7 +179,6 @@ def _figure(plan: Plan, stream: str, space: str, found: _Curves) -> Figure:
     shown = {name: dict(zip(scores, _gains(scores), strict=True)) for name, scores in found.items()}
     deployed = _deployed_settings(plan)
     base = next(iter(found["K"].values())).base_accuracies[0]
-    around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
     return Figure.of(
         plan,
         f"{_NAME}-{stream}-{safe_name(space)}",
@@ -182,21 +188,8 @@ def _figure(plan: Plan, stream: str, space: str, found: _Curves) -> Figure:
         answers=_label_of(plan, stream, space),
         space=space,
         stream=stream,
-        around=around,
+        around=_around(plan),
         base=100 * base,
-    )
-
-
-def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    deployed = _deployed_settings(plan)
-    around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
-    return Table.of(
-        plan,
-        _NAME,
-        columns("stream | space | setting | value | no memory: percent | gain: points fixed"),
-        rows,
-        {**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")},
-        around=around,
     )
 
 
@@ -214,6 +207,4 @@ def _pieces(plan: Plan) -> list[Piece]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "One setting at a time, figures", tuple(_LABELS.values()), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

@@ -88,18 +88,13 @@ def _make(work: Work) -> Sequence[Table]:
             sweep.fixed(space, capacity, weight),
             sweep.oracle(space, capacity),
         )
-    settings = {"space": space, "capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
+    settings = plan.protocol("space capacity weight seeds")
+    values = [_value_row(name, found) for name, found in streams.items()]
     return [
         Table.of(
             plan, _NAME, _CORRELATIONS, _correlation_rows(streams), settings, n_streams=len(streams)
         ),
-        Table.of(
-            plan,
-            f"{_NAME}-values",
-            _VALUES,
-            [_value_row(name, found) for name, found in streams.items()],
-            settings,
-        ),
+        Table.of(plan, f"{_NAME}-values", _VALUES, values, settings),
     ]
 
 
@@ -109,15 +104,13 @@ def _missing(plan: Plan) -> str:
     return f"streams are ranked, and there are fewer than {_FEWEST} of main, shift and domain"
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Whether geometry predicts which streams gain",
-    ("sec:s_discarded",),
     _make,
-    pieces=lambda plan: Piece.sweeps(
+    lambda plan: Piece.sweeps(
         _streams(plan), [plan.spaces.deployed], plan.usual_views, also=("geometry",)
     ),
-    missing=_missing,
+    _missing,
 )
 
 

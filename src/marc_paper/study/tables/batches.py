@@ -59,12 +59,8 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "How many images a choice of space needs",
-    ("tab:s_bootstrap_selection",),
-    _make,
-    pieces=lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all, also=("batches",)),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all, also=("batches",))
 )
 
 

@@ -45,18 +45,7 @@ def _method_row(plan: Plan, card: MethodCard) -> Row:
     )
 
 
-def _method_table(plan: Plan, name: str) -> Table:
-    methods = [method for method in plan.benchmark.methods if method != "marc"]
-    return Table.of(
-        plan,
-        name,
-        _METHOD_COLUMNS,
-        [_method_row(plan, METHODS[method]) for method in (*methods, "marc")],
-    )
-
-
 _NAME = "benchmark"
-_ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
 _TABLES = {_NAME: ("main", "shift"), f"{_NAME}-domains": ("domain", "extra")}
 """Groups of streams by table."""
 
@@ -93,7 +82,7 @@ def _entries(plan: Plan, streams: Sequence[str]) -> list[_Entry]:
     is_domain = bool(streams) and plan.streams[streams[0]].group in ("domain", "extra")
     capacity = grids.capacity if is_domain else grids.benchmark_capacity
     graph = [plan.graph_views] if "cosmic" in methods else []
-    counts = [_one_view, plan.few_views, *graph, plan.most_views]
+    counts = [lambda stream: 1, plan.few_views, *graph, plan.most_views]
     asked = [(spaces.deployed, count) for count in counts]
     if not is_domain and spaces.strong != spaces.deployed:
         asked.append((spaces.strong, plan.most_views))
@@ -175,8 +164,12 @@ def _make(work: Work) -> Sequence[Table]:
         lines = _entries(plan, streams)
         found, refusals = _answers(work, streams, lines)
         rows = _run_rows(plan, streams, lines, found) + _mean_rows(plan, streams, lines, found)
-        tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
-    return [*tables, _method_table(plan, f"{_NAME}-methods")]
+        capacity = {"capacity": lines[-1].settings["capacity"]}
+        settings = capacity | plan.protocol("weight seeds", published=plan.benchmark.published)
+        tables.append(Table.of(plan, name, _COLUMNS, rows, settings, notes=refusals, **capacity))
+    methods = [METHODS[name] for name in plan.benchmark.methods if name != "marc"]
+    uses = [_method_row(plan, card) for card in (*methods, METHODS["marc"])]
+    return [*tables, Table.of(plan, f"{_NAME}-methods", _METHOD_COLUMNS, uses)]
 
 
 def _answers(
@@ -222,32 +215,10 @@ def _pieces(plan: Plan) -> list[Piece]:
     )
 
 
-_EXPERIMENT = Experiment(_NAME, "Methods side by side", _ANSWERS, _make, _pieces)
-
-
-def _one_view(stream: str) -> int:
-    del stream
-    return 1
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _peer(plan: Plan, streams: Sequence[str], method: str) -> _Entry:
     settings = plan.peer_settings(method)
     views = {stream: plan.method_views(stream, method) for stream in streams}
     return _Entry(method, views, settings, settings.get("space", ""))
-
-
-def _table(
-    plan: Plan, name: str, capacity: int, rows: Sequence[Row], refusals: Sequence[str]
-) -> Table:
-    return Table.of(
-        plan,
-        name,
-        _COLUMNS,
-        rows,
-        {
-            "capacity": capacity,
-            **plan.protocol("weight seeds", published=plan.benchmark.published),
-        },
-        notes=refusals,
-        capacity=capacity,
-    )

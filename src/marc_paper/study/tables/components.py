@@ -76,10 +76,7 @@ def _make(work: Work) -> Sequence[Table]:
             _NAME,
             _COLUMNS,
             rows,
-            {
-                **settings,
-                **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA),
-            },
+            {**settings, **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA)},
             negative_weight=_NEGATIVE_WEIGHT,
             gamma=_GAMMA,
         )
@@ -96,9 +93,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Optional components, one after the other", ("tab:s_components_ood",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:

@@ -166,14 +166,7 @@ def _missing(plan: Plan) -> str:
     return "a fit is tried on another stream of group main, and there is none"
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Purity less anti-hubs, fitted on one stream",
-    ("sec:s_discarded", "eq:composite"),
-    _make,
-    Piece.main,
-    _missing,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main, _missing)
 
 
 def _inside(low: float, high: float) -> float:

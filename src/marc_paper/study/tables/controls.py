@@ -129,42 +129,23 @@ def _make(work: Work) -> Sequence[Table]:
         geometry = work.geometry(stream, plan.spaces.all)
         controls += _control_rows(stream, sweeps, geometry, plan)
         best_rows += _all_rows(stream, sweep, geometry)
+    settings = plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps)
+    lacks = ["G^tr is missing where no other main stream has other images."]
+    notes = lacks if any(row[-2] is None for row in controls) else []
+    first = plan.protocol("views seeds", seeds=plan.seeds.orders[:1])
+    sweep = sweeps[plan.main]
     return [
-        _controls_table(plan, controls),
+        Table.of(plan, _NAME, _COLUMNS, controls, settings, notes=notes),
+        Table.of(plan, f"{_NAME}-all", _ALL_COLUMNS, best_rows, first),
         Table.of(
             plan,
-            f"{_NAME}-all",
-            _ALL_COLUMNS,
-            best_rows,
-            {"views": 1, "seeds": plan.seeds.orders[:1]},
+            f"{_NAME}-parallel",
+            _PARALLEL_COLUMNS,
+            _parallel_rows(work, sweep),
+            plan.protocol("views seeds", clip_weight=_CLIP_WEIGHT),
+            best=sweep.oracle(plan.spaces.own).capacity,
         ),
-        _parallel_table(plan, _parallel_rows(work, sweeps[plan.main]), sweeps[plan.main]),
     ]
-
-
-def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        _NAME,
-        _COLUMNS,
-        rows,
-        plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
-        notes=("G^tr is missing where no other main stream has other images.",)
-        if any(row[-2] is None for row in rows)
-        else (),
-    )
-
-
-def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
-    own, best = plan.spaces.own, sweep.oracle(plan.spaces.own).capacity
-    return Table.of(
-        plan,
-        f"{_NAME}-parallel",
-        _PARALLEL_COLUMNS,
-        rows,
-        {"views": 1, "seeds": plan.seeds.orders, "clip_weight": _CLIP_WEIGHT},
-        notes=(f"The best capacity K* of the single memory in {own} is {best}.",),
-    )
 
 
 def _pieces(plan: Plan) -> list[Piece]:
@@ -192,10 +173,4 @@ def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
     return Estimate.within(measures.purity), measures.antihub_fraction
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "The control spaces at their best capacity",
-    ("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
-    _make,
-    _pieces,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

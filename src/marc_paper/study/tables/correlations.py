@@ -10,6 +10,7 @@ batches of every space on main streams.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
@@ -24,6 +25,26 @@ _NEAR = (0.2, 0.6)
 """Near-matched spaces gain at least and at most these shares of the highest gain."""
 _FEWEST = 3
 """Spaces without which a part of them is not ranked."""
+
+_CONTROLS = columns(
+    "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
+    "with ceiling, batches: correlation oracle",
+    "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
+    "images of a batch: count",
+)
+_ORDERS = columns(
+    "stream | order | no memory: percent | correlation: correlation oracle | leader",
+    "G* of leader: points oracle | chosen | regret: points oracle",
+)
+_CHECKS = columns(
+    "stream | predictor | set | spaces: count | correlation: correlation oracle",
+    "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
+    "highest G*: points oracle",
+)
+_INTERVALS = columns(
+    "stream | measure | spaces: count | all images: correlation oracle",
+    "batches: correlation oracle | images of a batch: count",
+)
 
 _Gains = dict[str, float]
 
@@ -137,73 +158,18 @@ def _make(work: Work) -> Sequence[Table]:
         controls = work.batches(stream, plan.spaces.controls)
         rows["controls"] += _control_rows(stream, sweep, controls)
         notes += batches.notes(stream, plan.draws.sizes)
-    return [
-        _controls(plan, rows["controls"], notes),
-        _orders(plan, rows["orders"]),
-        _checks(plan, rows["checks"]),
-        _intervals(plan, rows["all"], notes),
-    ]
-
-
-def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table.of(
-        plan,
-        _NAME,
-        columns(
-            "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
-            "with ceiling, batches: correlation oracle",
-            "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
-            "images of a batch: count",
-        ),
-        rows,
-        {"views": 1, "seeds": plan.seeds.orders, "batches": plan.draws.batches},
-        notes=notes,
-    )
-
-
-def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        f"{_NAME}-orders",
-        columns(
-            "stream | order | no memory: percent | correlation: correlation oracle | leader",
-            "G* of leader: points oracle | chosen | regret: points oracle",
-        ),
-        rows,
-        _settings(plan),
-    )
-
-
-def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
+    every = plan.protocol("capacity views seeds")
+    first = every | {"seeds": plan.seeds.orders[:1]}
+    drawn = {"batches": plan.draws.batches}
+    of_controls = plan.protocol("views seeds") | drawn
     least, most = (f"{100 * share:g}" for share in _NEAR)
-    return Table.of(
-        plan,
-        f"{_NAME}-checks",
-        columns(
-            "stream | predictor | set | spaces: count | correlation: correlation oracle",
-            "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
-            "highest G*: points oracle",
-        ),
-        rows,
-        _settings(plan) | {"seeds": plan.seeds.orders[:1]},
-        least=least,
-        most=most,
-        fewest=_FEWEST,
-    )
-
-
-def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table.of(
-        plan,
-        f"{_NAME}-batches",
-        columns(
-            "stream | measure | spaces: count | all images: correlation oracle",
-            "batches: correlation oracle | images of a batch: count",
-        ),
-        rows,
-        _settings(plan) | {"seeds": plan.seeds.orders[:1], "batches": plan.draws.batches},
-        notes=notes,
-    )
+    near: dict[str, Any] = {"least": least, "most": most, "fewest": _FEWEST}
+    return [
+        Table.of(plan, _NAME, _CONTROLS, rows["controls"], of_controls, notes=notes),
+        Table.of(plan, f"{_NAME}-orders", _ORDERS, rows["orders"], every),
+        Table.of(plan, f"{_NAME}-checks", _CHECKS, rows["checks"], first, **near),
+        Table.of(plan, f"{_NAME}-batches", _INTERVALS, rows["all"], first | drawn, notes=notes),
+    ]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
@@ -214,20 +180,10 @@ def _pieces(plan: Plan) -> list[Piece]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "How geometry ranks spaces, and how sure that is",
-    ("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
-    _make,
-    _pieces,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _chosen_by_purity(stream: str, gains: _Gains, geometry: Mapping[str, Geometry]) -> Choice:
     return Choice.of(
         stream, {space: Rule.score(geometry, space, Rule.PURITY) for space in gains}, gains
     )
-
-
-def _settings(plan: Plan) -> dict[str, object]:
-    return {"capacity": plan.grids.capacity, "views": 1, "seeds": plan.seeds.orders}

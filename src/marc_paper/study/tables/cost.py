@@ -174,7 +174,6 @@ def _looks(plan: Plan) -> dict[str, Look]:
 
 
 _NAME = "cost"
-_ANSWERS = ("tab:pareto", "tab:s_timing")
 
 _COLUMNS = columns(
     "configuration | space | views | encoding: seconds | scoring: seconds | memory: seconds",
@@ -268,7 +267,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return Piece.runs(plan.seeds.orders[:1], runs)
 
 
-_EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _sessions_table(

@@ -99,11 +99,4 @@ def _missing(plan: Plan) -> str:
     return "settings are chosen on another stream of group main, and there is none"
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Space, capacity and weight chosen without labels",
-    ("tab:s_joint_selection",),
-    _make,
-    Piece.main,
-    _missing,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main, _missing)

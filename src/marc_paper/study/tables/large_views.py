@@ -78,22 +78,10 @@ def _make(work: Work) -> Sequence[Table]:
     rows = [_capacity_row(stream, sides) for stream, sides in found.items()]
     if len(rows) > 1:
         rows.append(_mean_row(list(found.values())))
-    return [
-        Table.of(
-            plan,
-            _NAME,
-            _COLUMNS,
-            rows,
-            {
-                "space": arm.space,
-                "weight": arm.weight,
-                "capacity": grids.capacity,
-                "benchmark_capacity": grids.benchmark_capacity,
-                "seeds": plan.seeds.orders,
-            },
-            notes=Budget.one_view_note(plan.group("domain"), _streams(plan)),
-        )
-    ]
+    settings = plan.protocol("space weight capacity", benchmark_capacity=grids.benchmark_capacity)
+    notes = Budget.one_view_note(plan.group("domain"), _streams(plan))
+    settings |= plan.protocol("seeds")
+    return [Table.of(plan, _NAME, _COLUMNS, rows, settings, notes=notes)]
 
 
 def _missing(plan: Plan) -> str:
@@ -102,13 +90,11 @@ def _missing(plan: Plan) -> str:
     return "" if _streams(plan) else "no stream of group domain has several views"
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Two capacities at the most views",
-    ("tab:s_cd_capacity",),
     _make,
-    pieces=lambda plan: Piece.sweeps(_streams(plan), [plan.spaces.deployed], plan.most_views),
-    missing=_missing,
+    lambda plan: Piece.sweeps(_streams(plan), [plan.spaces.deployed], plan.most_views),
+    _missing,
 )
 
 

@@ -71,7 +71,10 @@ def _make(work: Work) -> Sequence[Table]:
         theirs = Runs.of(work, plan.main, "cosmic", views, **_theirs(plan, word))
         pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
         rows = [_order_row(str(seed), a, b) for seed, a, b in pairs]
-        tables.append(_table(plan, views, name, word, [*rows, *_pooled_rows(ours, theirs)]))
+        settings = {"stream": plan.main, **_ours(plan), "views": views, "seeds": plan.seeds.orders}
+        settings["cosmic"] = _theirs(plan, word)
+        rows += _pooled_rows(ours, theirs)
+        tables.append(Table.of(plan, name, _columns(word), rows, settings, views=views))
     return tables
 
 
@@ -81,9 +84,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return Piece.runs(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "MARC and COSMIC over the same orders", ("tab:s_ci_cosmic",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _ours(plan: Plan) -> dict[str, Any]:
@@ -93,20 +94,3 @@ def _ours(plan: Plan) -> dict[str, Any]:
 def _theirs(plan: Plan, word: Word) -> dict[str, Any]:
     oracle = {"oracle": True} if word == "oracle" else {}
     return {**plan.peer_settings("cosmic"), **oracle}
-
-
-def _table(plan: Plan, views: int, name: str, word: Word, rows: Sequence[Row]) -> Table:
-    return Table.of(
-        plan,
-        name,
-        _columns(word),
-        rows,
-        {
-            "stream": plan.main,
-            **_ours(plan),
-            "views": views,
-            "seeds": plan.seeds.orders,
-            "cosmic": _theirs(plan, word),
-        },
-        views=views,
-    )

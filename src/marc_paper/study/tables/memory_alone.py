@@ -74,6 +74,4 @@ def _settings(plan: Plan, space: str) -> dict[str, Any]:
     return {"space": space, "capacity": plan.grids.capacity, "weight": 1.0, "use_base": False}
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "The memory without the predictor's scores", ("tab:s_cachealone",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

@@ -107,10 +107,4 @@ def _table(work: Work, name: str, streams: Sequence[str]) -> Table:
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Paired intervals and tests of every space",
-    ("tab:s_ci_spaces16",),
-    _make,
-    pieces=lambda plan: Piece.sweeps(plan.streams, plan.spaces.all),
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, lambda plan: Piece.sweeps(plan.streams, plan.spaces.all))

@@ -56,24 +56,12 @@ def _make(work: Work) -> Sequence[Table]:
     lows, highs = zip(*runs.values(), strict=True)
     rows.append(_policy_row("mean of the policies", lows, highs))
     spaces, capacity = plan.spaces, plan.grids.benchmark_capacity
-    return [
-        Table.of(
-            plan,
-            _NAME,
-            _COLUMNS,
-            rows,
-            {
-                "stream": plan.main,
-                "deployed": spaces.deployed,
-                "strong": spaces.strong,
-                "capacity": capacity,
-                "weight": plan.grids.weight,
-                "views": 1,
-                "seeds": plan.seeds.orders,
-            },
-            notes=[f"{name}: {POLICIES[name].summary}." for name in POLICIES.own],
-        )
-    ]
+    settings = {
+        **{"stream": plan.main, "deployed": spaces.deployed, "strong": spaces.strong},
+        **{"capacity": capacity, **plan.protocol("weight views seeds")},
+    }
+    notes = [f"{name}: {POLICIES[name].summary}." for name in POLICIES.own]
+    return [Table.of(plan, _NAME, _COLUMNS, rows, settings, notes=notes)]
 
 
 def _settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
@@ -88,6 +76,4 @@ def _pieces(plan: Plan) -> list[Piece]:
     return Piece.runs(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Every admission policy in two spaces", ("tab:s_admission_policies",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

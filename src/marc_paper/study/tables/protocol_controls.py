@@ -84,6 +84,4 @@ def _pieces(plan: Plan) -> list[Piece]:
     return Piece.runs(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Controls of the protocol", ("tab:s_protocol_controls",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

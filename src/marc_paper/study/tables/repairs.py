@@ -156,31 +156,12 @@ def _make(work: Work) -> Sequence[Table]:
     }
     values: dict[str, Any] = {"n_images": len(one.base), "many": many.views}
     sources = _views_and_memories(one, many, arms)
+    shared = [_shared_row(one, many, arm) for arm in arms]
+    coverage = [_coverage_row(one, many, arm) for arm in arms]
     return [
-        Table.of(
-            plan,
-            _NAME,
-            _COLUMNS,
-            _source_rows(one.base, sources),
-            settings,
-            **values,
-        ),
-        Table.of(
-            plan,
-            f"{_NAME}-shared",
-            _SHARED_COLUMNS,
-            [_shared_row(one, many, arm) for arm in arms],
-            settings,
-            **values,
-        ),
-        Table.of(
-            plan,
-            f"{_NAME}-coverage",
-            _COVERAGE_COLUMNS,
-            [_coverage_row(one, many, arm) for arm in arms],
-            settings,
-            **values,
-        ),
+        Table.of(plan, _NAME, _COLUMNS, _source_rows(one.base, sources), settings, **values),
+        Table.of(plan, f"{_NAME}-shared", _SHARED_COLUMNS, shared, settings, **values),
+        Table.of(plan, f"{_NAME}-coverage", _COVERAGE_COLUMNS, coverage, settings, **values),
     ]
 
 
@@ -188,11 +169,9 @@ def _ends(plan: Plan) -> tuple[int, int]:
     return 1, plan.most_views(plan.main)
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Repairs and regressions of views and memories",
-    ("tab:s_repair_regression", "sec:s_substitution"),
     _make,
-    pieces=lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
-    missing=Plan.needs_views,
+    lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
+    Plan.needs_views,
 )

@@ -15,7 +15,6 @@ from marc_paper.study.tables.over_orders import Mean, Runs, span
 from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "second-predictor"
-_ANSWERS = ("tab:ood", "sec:s_substitution")
 
 _COLUMNS = columns(
     "stream | predictor | views | no memory: percent | from views alone: points fixed",
@@ -77,9 +76,7 @@ def _missing(plan: Plan) -> str:
     return "" if plan.group("predictor") else "there is no stream of group predictor"
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Views and memory with another predictor", _ANSWERS, _make, _pieces, _missing
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces, _missing)
 
 
 def _budgets(plan: Plan, stream: str) -> tuple[int, ...]:

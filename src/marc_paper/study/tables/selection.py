@@ -112,7 +112,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return Piece.sweeps(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
 
 
-_EXPERIMENT = Experiment(_NAME, "Rules that choose a space", ("tab:s_selection",), _make, _pieces)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 _STREAMS = "selection-streams"
@@ -192,13 +192,7 @@ def _make_streams(work: Work) -> Sequence[Table]:
     ]
 
 
-STREAMS = Experiment(
-    _STREAMS,
-    "Where purity can choose a space",
-    ("tab:cd16", "tab:s_scope", "tab:s_scope8"),
-    _make_streams,
-    _pieces,
-)
+STREAMS = Experiment.of(_STREAMS, _make_streams, _pieces)
 
 
 def _mean_note(named: str, rows: Sequence[Row]) -> str:

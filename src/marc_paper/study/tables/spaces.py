@@ -28,6 +28,10 @@ from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "spaces"
 
+_SUMMARY = columns(
+    "stream | measure | correlation, first order: correlation oracle",
+    "correlation, all orders: correlation oracle | chosen | regret: points oracle",
+)
 _COLUMNS = columns(
     "stream | space | purity@10: percent | anti-hubs@10: percent | no memory: percent",
     "gain at K, w: points fixed | G*, first order: points oracle",
@@ -81,26 +85,14 @@ def _make(work: Work) -> Sequence[Table]:
     settings = plan.protocol("capacity weight views seeds")
     return [
         Table.of(plan, _NAME, _COLUMNS, rows, settings),
-        Table.of(
-            plan,
-            f"{_NAME}-ranked",
-            columns(
-                "stream | measure | correlation, first order: correlation oracle",
-                "correlation, all orders: correlation oracle | chosen | regret: points oracle",
-            ),
-            summary,
-            settings,
-        ),
+        Table.of(plan, f"{_NAME}-ranked", _SUMMARY, summary, settings),
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Every space with the same memory", ("tab:spaces16",), _make, Piece.main
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main)
 
 
 _TRANSFORMED = "transformed"
-_ANSWERS = ("sec:swap", "sec:capacity")
 
 _RANKED = columns(
     "stream | projection | variants: count | measure",
@@ -162,8 +154,12 @@ def _make_transformed(work: Work) -> Sequence[Table]:
             sets = _projections(deployed, dims)
             ranked += _ranked_rows(stream, sweep, geometry, sets, capacity)
         notes += _dims_note(stream, deployed, dim, plan.grids.dims[len(dims) :])
-    tables = [_variants_table(plan, rows, notes)]
-    return [*tables, _ranked_table(plan, ranked, notes)] if ranked else tables
+    settings = plan.protocol("capacity weight views seeds")
+    tables = [Table.of(plan, _TRANSFORMED, _COLUMNS, rows, settings, notes=notes)]
+    if ranked:
+        name = f"{_TRANSFORMED}-ranked"
+        tables.append(Table.of(plan, name, _RANKED, ranked, settings, notes=notes))
+    return tables
 
 
 def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) -> list[str]:
@@ -173,37 +169,9 @@ def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) ->
     return [f"{stream}: {deployed} has {dim} dimensions, so it is not projected to {named}."]
 
 
-def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table.of(
-        plan,
-        _TRANSFORMED,
-        _COLUMNS,
-        rows,
-        plan.protocol("capacity weight views seeds"),
-        notes=notes,
-    )
-
-
-def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table.of(
-        plan,
-        f"{_TRANSFORMED}-ranked",
-        _RANKED,
-        rows,
-        plan.protocol("capacity weight views seeds"),
-        notes=notes,
-    )
-
-
 def _transformed_pieces(plan: Plan) -> list[Piece]:
     variants = _variants(plan, plan.grids.dims)
     return Piece.sweeps(plan.group("main"), variants, also=("geometry",))
 
 
-TRANSFORMED = Experiment(
-    _TRANSFORMED,
-    "Centred, whitened and projected spaces",
-    _ANSWERS,
-    _make_transformed,
-    _transformed_pieces,
-)
+TRANSFORMED = Experiment.of(_TRANSFORMED, _make_transformed, _transformed_pieces)

@@ -63,10 +63,7 @@ def _make(work: Work) -> Sequence[Table]:
     orders = plan.seeds.orders
     return [
         Table.of(plan, name, _COLUMNS, rows, {**common, "seeds": seeds}, notes=notes)
-        for name, rows, seeds in (
-            (_NAME, first, orders[:1]),
-            (f"{_NAME}-orders", every, orders),
-        )
+        for name, rows, seeds in ((_NAME, first, orders[:1]), (f"{_NAME}-orders", every, orders))
     ]
 
 
@@ -82,14 +79,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return [piece for each, views in asked.items() for piece in Budget.pieces(each, views, arms)]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "The gain with one view and with few on every stream",
-    ("tab:s_ood_sub",),
-    _make,
-    _pieces,
-    _missing,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces, _missing)
 
 
 def _streams(plan: Plan) -> list[str]:

@@ -23,7 +23,6 @@ from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "transfer"
-_ANSWERS = ("tab:s_transfer", "sec:s_transfer")
 _PAIRS, _DOMAINS = "one other main stream", "other domain streams"
 _SHIFTS = "other main and shift streams"
 _FAMILIES = {_PAIRS: "pairs", _DOMAINS: "domain", _SHIFTS: "shift"}
@@ -180,9 +179,7 @@ def _missing(plan: Plan) -> str:
     return "weights are chosen on another stream of the groups main, shift or domain: there is none"
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Weights chosen on other streams", _ANSWERS, _make, _pieces, _missing
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces, _missing)
 
 
 def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfer]:

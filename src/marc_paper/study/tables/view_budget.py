@@ -185,13 +185,7 @@ def _make(work: Work) -> Sequence[Table]:
 def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Table]:
     settings, most = _settings(plan), budgets[-1].views
     return [
-        Table.of(
-            plan,
-            _NAME,
-            _columns_of(arms),
-            _budget_rows(budgets),
-            settings,
-        ),
+        Table.of(plan, _NAME, _columns_of(arms), _budget_rows(budgets), settings),
         Table.of(
             plan,
             f"{_NAME}-change",
@@ -225,11 +219,9 @@ def _settings(plan: Plan) -> dict[str, object]:
     }
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "The gain of a memory at every view budget",
-    ("tab:grid", "tab:s_substitution_seeds"),
     _make,
-    pieces=lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
-    missing=Plan.needs_views,
+    lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
+    Plan.needs_views,
 )

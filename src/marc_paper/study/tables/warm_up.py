@@ -130,10 +130,7 @@ def _make(work: Work) -> Sequence[Table]:
         Table.of(
             plan,
             f"{_NAME}-climb",
-            (
-                Column("views"),
-                *(Column(column.name, "points", column.word) for column in _VALUES),
-            ),
+            (Column("views"), *(Column(column.name, "points", column.word) for column in _VALUES)),
             _climb_rows(budgets),
             settings,
             n_parts=n_parts,
@@ -141,12 +138,8 @@ def _make(work: Work) -> Sequence[Table]:
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Accuracy while the memory fills",
-    ("fig:s_warmup",),
-    _make,
-    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), _arms(plan)),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), _arms(plan))
 )
 
 
@@ -270,11 +263,9 @@ def _make_figure(work: Work) -> Sequence[Figure]:
     ]
 
 
-_FIGURE = Experiment(
+_FIGURE = Experiment.of(
     _CURVES,
-    "View budget and warm-up, figure",
-    ("fig:s_substitution",),
     _make_figure,
-    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), Arm.all_of(plan)),
-    missing=Plan.needs_views,
+    lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), Arm.all_of(plan)),
+    Plan.needs_views,
 )
