@@ -16,7 +16,7 @@ from marc.method import MARC
 from marc.replay.replay import replay
 from marc.stream import Stream
 from marc.types import WEIGHTS
-from marc_paper.analysis.interaction import stability
+from marc_paper.analysis.interaction import Stability
 
 
 def probabilities(logits):
@@ -153,4 +153,4 @@ def test_sums_of_another_grid_are_refused():
 
 def test_a_stability_bound_needs_a_weight():
     with pytest.raises(MarcError, match="one weight"):
-        stability(MARC("good", weight="auto"), make_stream(), "bad")
+        Stability.of(MARC("good", weight="auto"), make_stream(), "bad")

@@ -16,7 +16,7 @@ from marc.spaces.selection import Measured, Selection, SelectionJob, plan_select
 from marc.stats import Interval, paired_difference
 from marc.stream import Stream
 from marc_lab.world import SHIFTS
-from marc_paper.analysis.regrets import Choice, Regret, choice_of, score
+from marc_paper.analysis.regrets import Choice, Regret, Rule
 
 CAPACITY, WEIGHT = 16, 10.0
 SEEDS = (0, 1, 2)
@@ -72,9 +72,9 @@ class Measurements:
 
     def choice(self, spaces: Sequence[str], kind: str, rule: str) -> Choice:
         """What a rule chooses among some of the spaces, and what that loses."""
-        scores = {space: score(self.geometry, space, rule) for space in spaces}
+        scores = {space: Rule.score(self.geometry, space, rule) for space in spaces}
         gains = {space: self.cells[space].gain(kind).estimate for space in spaces}
-        return choice_of(self.name, scores, gains)
+        return Choice.of(self.name, scores, gains)
 
 
 def difference(right: Right, reference: Right) -> Interval:

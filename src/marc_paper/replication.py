@@ -36,7 +36,7 @@ from marc.encoders.published import PREDICTORS
 from marc.errors import integer, one_of
 from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc_paper.markdown import table
-from marc_paper.study.plan import PLANS, Plan, read_plan
+from marc_paper.study.plan import Plan
 
 _WIDTH, _HEIGHT, _N_DISTINCT = 500, 375, 64  # of the JPEG files, and how many differ
 _DOWNLOADS = {
@@ -299,7 +299,7 @@ def _main() -> None:
     options = parser.parse_args()
     integer("files", options.files, 2)  # one of each class; a predictor needs two
     logging.disable(logging.WARNING)  # open_clip's, of weights that are random on purpose
-    plan = read_plan(PLANS / "paper.toml")
+    plan = Plan.read(Plan.SHIPPED / "paper.toml")
     known = _encoders_of(plan)
     names = [one_of("encoder of the plan", name, known) for name in options.encoders] or known
     with tempfile.TemporaryDirectory() as folder:

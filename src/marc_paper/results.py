@@ -14,7 +14,7 @@ from typing import Any
 from marc_paper.markdown import table
 from marc_paper.study.artifacts import Estimate
 from marc_paper.study.experiments import EXPERIMENTS
-from marc_paper.study.folder import StoredStudy, read_study
+from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import cell_text
 
 _TABLES = (
@@ -59,4 +59,4 @@ def _page(study: StoredStudy) -> str:
 
 if __name__ == "__main__":
     names = [experiment.name for experiment in EXPERIMENTS]
-    print(_page(read_study(Path(sys.argv[1]), names)), end="")
+    print(_page(StoredStudy.read(Path(sys.argv[1]), names)), end="")

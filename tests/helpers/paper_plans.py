@@ -4,7 +4,7 @@ import numpy as np
 
 from helpers.paper_names import ADDED, CROSS_DOMAIN, FAMILY, FIVE, RN50, SIXTEEN
 from marc.stream import Stream
-from marc_paper.study.plan import plan_from
+from marc_paper.study.plan import Plan
 from marc_paper.verify.verify import _prompts_of
 
 N_IMAGES, N_CLASSES, DIM = 70, 4, 8
@@ -32,7 +32,7 @@ def paper_plan(domains=CROSS_DOMAIN):
         group = "extra" if name in ADDED else "domain"
         streams[name] = entry(name, group, "clip-b16-text")
     streams |= {f"{name}-2": entry(name, "predictor", f"{RN50}-text") for name in FAMILY}
-    return plan_from(
+    return Plan.of(
         {
             "title": "The names of the paper",
             "predictor": "clip-b16-text",

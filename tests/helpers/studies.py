@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from marc.stream import Stream
-from marc_paper.study.plan import plan_from
+from marc_paper.study.plan import Plan
 from marc_paper.study.work import Work, _Held
 
 SPACES = ["noise", "own", "weak", "good", "best", "tilted"]
@@ -48,7 +48,7 @@ def tiny_plan(**changes):
     data = {name: dict(v) if isinstance(v, dict) else v for name, v in PLAN.items()}
     for name, change in changes.items():
         data[name] = {**data.get(name, {}), **change} if isinstance(change, dict) else change
-    return plan_from(data)
+    return Plan.of(data)
 
 
 def tiny_stream(name, seed, n_images=90, n_views=8, n_classes=5, dim=8):

@@ -10,7 +10,7 @@ from marc.stats import paired_interval, spearman
 from marc_paper.arithmetic import checks as judging
 from marc_paper.arithmetic import document, intervals
 from marc_paper.arithmetic.benchmarks import _SPLIT_SIZES
-from marc_paper.arithmetic.checks import Verdict, image_counts, reach
+from marc_paper.arithmetic.checks import Reach, Verdict
 from marc_paper.printed import table
 from marc_paper.printed.numbers import Printed, parse_table
 
@@ -84,17 +84,17 @@ def test_a_printed_number_knows_how_it_was_rounded():
     assert printed("1,074").value == 1074
     assert printed("+2.07").low == Fraction("2.065")
     assert printed("9.5e-06").unit == Fraction("1e-7")
-    assert image_counts(printed("18.19"), 7500) == [1364]
-    assert image_counts(printed("20.06"), 7500) == []  # 1504 and 1505 of 7,500 are 20.05 and 20.07
+    assert printed("18.19").image_counts(7500) == [1364]
+    assert printed("20.06").image_counts(7500) == []  # 1504 and 1505 of 7,500 are 20.05 and 20.07
 
 
 def test_rounded_inputs_reach_as_far_as_their_ends_allow():
-    oracle, accuracy = (reach(Printed(text)) for text in ("70.45", "68.39"))
+    oracle, accuracy = (Reach.of(Printed(text)) for text in ("70.45", "68.39"))
     lost = oracle - accuracy
     assert (lost.low, lost.high) == (Fraction("2.05"), Fraction("2.07"))
     verdicts = [judging.number("", "", "", said, lost).verdict for said in ("2.06", "2.07", "2.08")]
     assert verdicts == [Verdict.SAME, Verdict.ROUNDED, Verdict.DIFFERENT]
-    ratio = reach(Printed("1.0")) / reach(Printed("2.0"))
+    ratio = Reach.of(Printed("1.0")) / Reach.of(Printed("2.0"))
     assert ratio.low < Fraction(1, 2) < ratio.high
 
 
@@ -144,8 +144,6 @@ def test_remark_on_ties_of_anti_hubs():
 
 def test_remark_on_values_of_one_run():
     for stream, n_images in _SPLIT_SIZES.items():
-        assert image_counts(table("five_elsewhere").at(stream, "DINOv2-B"), n_images)
+        assert table("five_elsewhere").at(stream, "DINOv2-B").image_counts(n_images)
         for views in (4, 64):
-            assert image_counts(
-                table("cross_domain").at(f"ensemble, M = {views}", stream), n_images
-            )
+            assert table("cross_domain").at(f"ensemble, M = {views}", stream).image_counts(n_images)

@@ -10,16 +10,18 @@ from scipy.stats import spearmanr
 import marc
 from marc.errors import MarcError
 from marc.spaces.geometry import measure
-from marc_paper.analysis.regrets import RULES, BatchValues, batch_regret, batch_values, regret
+from marc_paper.analysis.regrets import BatchRegret, BatchValues, Regret, Rule
 
-RULES_AT = [f"{name}@{kappa}" for name in RULES for kappa in (3, 5)]
+RULES_AT = [f"{name}@{kappa}" for name in Rule.SIGNS for kappa in (3, 5)]
 
 
 def test_batches_are_judged_as_in_the_slow_way():
     stream = make_stream(n_images=80)
     spaces = ["good", "bad", "good+center", "predictor"]
     gains = dict(zip(spaces, [0.2, 0.0, 0.2, 0.1], strict=True))
-    found = batch_regret(stream, gains, RULES_AT, sizes=(20, 60, 500), n_replicates=12, seed=5)
+    found = BatchRegret.by_rule(
+        stream, gains, RULES_AT, sizes=(20, 60, 500), n_replicates=12, seed=5
+    )
     assert list(found) == RULES_AT
     kinds = {"purity": stream.row_labels, "pseudo_purity": stream.features.base.label}
     for rule, judged in found.items():
@@ -35,7 +37,7 @@ def test_batches_are_judged_as_in_the_slow_way():
                     keys = stream.features.keys(space)[chosen]
                     labels = [kinds[name][chosen]] if name in kinds else []
                     value = getattr(marc.spaces.geometry, name)(keys, *labels, int(kappa))
-                    scores.append(RULES[name] * value)
+                    scores.append(Rule.SIGNS[name] * value)
                 hits.append(gains[spaces[int(np.argmax(scores))]] == 0.2)
                 if len(set(scores)) > 1:  # else there is none
                     correlations.append(spearmanr(scores, list(gains.values())).statistic)
@@ -50,13 +52,13 @@ def test_batches_of_a_swept_stream_are_judged_by_its_oracle_gains():
     geometry = {space: measure(stream, space, n_replicates=0) for space in stream.spaces}
     options = {"sizes": (40,), "n_replicates": 10}
     rules = ["pseudo_purity@10", "purity@5"]
-    found = batch_regret(stream, sweep, rules, **options)
+    found = BatchRegret.by_rule(stream, sweep, rules, **options)
     gains = {space: sweep.oracle(space).gain for space in sweep.spaces}
-    assert found == batch_regret(stream, gains, rules, **options)
-    expected = regret([sweep], [geometry], "purity@5").choices[0]
+    assert found == BatchRegret.by_rule(stream, gains, rules, **options)
+    expected = Regret.of([sweep], [geometry], "purity@5").choices[0]
     assert found["purity@5"].choice == replace(expected, stream=stream.name)
     with pytest.raises(MarcError, match="on the images of the stream"):
-        batch_regret(make_stream(seed=5, n_images=120), sweep, **options)
+        BatchRegret.by_rule(make_stream(seed=5, n_images=120), sweep, **options)
     # the same batches as those of a selection
     selection = marc.select(stream, n_replicates=10, sizes=(40,))
     judged = found["pseudo_purity@10"]
@@ -79,26 +81,28 @@ def test_batches_of_a_swept_stream_are_judged_by_its_oracle_gains():
 def test_what_cannot_be_judged_is_refused(settings, message):
     usual = {"gains": {"good": 0.1, "bad": 0.0}, "sizes": (30,), "n_replicates": 5}
     with pytest.raises(MarcError, match=message):
-        batch_regret(make_stream(), **(usual | settings))
+        BatchRegret.by_rule(make_stream(), **(usual | settings))
 
 
 def test_purity_of_batches_needs_labels():
     stream = replace(make_stream(), row_labels=None)
     with pytest.raises(MarcError, match="purity needs labels"):
-        batch_regret(stream, {"good": 0.1, "bad": 0.0}, sizes=(30,), n_replicates=3)
+        BatchRegret.by_rule(stream, {"good": 0.1, "bad": 0.0}, sizes=(30,), n_replicates=3)
     rules = ["pseudo_purity@10", "antihub_fraction@10"]
-    found = batch_regret(stream, {"good": 0.1, "bad": 0.0}, rules, sizes=(30,), n_replicates=3)
+    found = BatchRegret.by_rule(
+        stream, {"good": 0.1, "bad": 0.0}, rules, sizes=(30,), n_replicates=3
+    )
     assert list(found) == rules
 
 
 def test_spaces_may_be_measured_one_by_one_and_judged_by_several_outcomes():
     stream, options = make_stream(n_images=80), {"sizes": (20, 60), "n_replicates": 6}
     rules = ("purity@5", "antihub_fraction@5")
-    kept = [batch_values(stream, [space], rules, **options) for space in ("good", "bad")]
+    kept = [BatchValues.measure(stream, [space], rules, **options) for space in ("good", "bad")]
     parts = [BatchValues.from_arrays(part.as_arrays(), part.spaces, part.rules) for part in kept]
     joined = BatchValues.joined(parts)
     for outcome in ({"good": 0.2, "bad": 0.1}, {"good": 1.0, "bad": 8.0}):
-        together = batch_regret(stream, outcome, rules, **options)
+        together = BatchRegret.by_rule(stream, outcome, rules, **options)
         for rule in rules:
             assert joined.judged(rule, outcome, stream.name) == together[rule]
     with pytest.raises(MarcError, match="rule that was measured"):

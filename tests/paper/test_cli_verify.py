@@ -16,8 +16,8 @@ from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StudyFolder
 from marc_paper.study.formats import files_of
-from marc_paper.study.make import describe, study
-from marc_paper.study.plan import PLANS, plan_from, read_plan
+from marc_paper.study.make import study
+from marc_paper.study.plan import Plan
 from marc_paper.study.tables import spaces
 from marc_paper.verify.expected import EXPECTED
 from marc_paper.verify.verify import _experiment_of
@@ -40,7 +40,7 @@ def write(path, plan, tables):
     with folder.begin({}):
         for table in tables:
             name = _experiment_of(table.name, EXPERIMENTS)
-            about = {"experiment": name, "streams": describe(plan)}
+            about = {"experiment": name, "streams": plan.describe()}
             folder.finish(name, files_of(table, about), [], {"seconds": 0.0})
     return path
 
@@ -102,7 +102,7 @@ def test_json_has_every_compared_value(printed):
 
 
 def test_a_study_of_the_lab_has_nothing_to_compare(tmp_path):
-    path = write(tmp_path / "study", read_plan(PLANS / "lab-quick.toml"), [])
+    path = write(tmp_path / "study", Plan.read(Plan.SHIPPED / "lab-quick.toml"), [])
     result = call(path)
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1].startswith("nothing could be compared")
@@ -154,7 +154,7 @@ def test_a_real_study_is_compared_and_differs(tmp_path):
     for seed, name in enumerate(plan["streams"]):
         write_pack(named_stream(name, seed).with_views(1), tmp_path / f"{name}.npz")
         plan["streams"][name]["source"] = f"arrays/{tmp_path / name}.npz"
-    made = plan_from(json.loads(json.dumps(plan)))
+    made = Plan.of(json.loads(json.dumps(plan)))
     folder = StudyFolder.open(tmp_path / "study", made.as_data())
     study(made, folder, [spaces._EXPERIMENT], EXPERIMENTS)
     result = call(tmp_path / "study")

@@ -6,7 +6,7 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.method import MARC
 from marc.stream import Stream
-from marc_paper.analysis.interaction import margins, repair_sets, substitution, warm_up
+from marc_paper.analysis.interaction import Margins, RepairSets, WarmUp, substitution
 
 STREAM = make_stream(0, n_images=200, n_views=8).shuffled(0)
 FEW, MANY = (run(MARC("good", capacity=4), STREAM.with_views(m)) for m in (1, 8))
@@ -24,7 +24,7 @@ def test_substitution_needs_one_order():
 
 
 def test_repair_sets_account_for_every_change():
-    sets = repair_sets(FEW.base_correct, {"views": MANY.base_correct, "memory": FEW.correct})
+    sets = RepairSets.of(FEW.base_correct, {"views": MANY.base_correct, "memory": FEW.correct})
     views_change = MANY.base_accuracy - FEW.base_accuracy
     assert sets.accuracy_change("views") == pytest.approx(views_change)
     assert sets.accuracy_change("memory") == pytest.approx(FEW.gain)
@@ -40,21 +40,21 @@ def test_repair_sets_account_for_every_change():
 
 def test_repair_sets_refuse_other_images():
     with pytest.raises(MarcError, match="'short' is not over the images"):
-        repair_sets(np.ones(3), {"short": np.ones(2)})
+        RepairSets.of(np.ones(3), {"short": np.ones(2)})
 
 
 def test_warm_up_parts_average_to_the_whole():
-    parts = warm_up(FEW, 10)
+    parts = WarmUp.of(FEW, 10)
     assert parts.gain.shape == (10,)
     assert parts.gain.mean() == pytest.approx(FEW.gain)
     assert parts.accuracy[0] == FEW.correct[:20].mean()
     with pytest.raises(MarcError, match="more parts than images"):
-        warm_up(FEW, 201)
+        WarmUp.of(FEW, 201)
 
 
 def test_margins_equal_those_of_the_steps_and_imply_right_answers():
     method = MARC("good", capacity=4)
-    found = margins(method, STREAM)
+    found = Margins.of(method, STREAM)
     for t, step in enumerate(iter_steps(MARC("good", capacity=4), STREAM)):
         label = STREAM.labels[t]
         for margin, scores in (
@@ -69,4 +69,4 @@ def test_margins_equal_those_of_the_steps_and_imply_right_answers():
 def test_margins_need_labels():
     unlabelled = Stream.from_arrays(STREAM.features.views, STREAM.features.predictor.prototypes)
     with pytest.raises(MarcError, match="need labels"):
-        margins(MARC("predictor"), unlabelled)
+        Margins.of(MARC("predictor"), unlabelled)

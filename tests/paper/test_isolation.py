@@ -5,7 +5,7 @@ from helpers.making import make_stream
 
 from marc.loop import iter_steps, run
 from marc.method import MARC
-from marc_paper.analysis.interaction import stability
+from marc_paper.analysis.interaction import Stability
 
 
 @pytest.mark.parametrize(("weight", "capacity"), [(0.0, 4), (0.01, 2), (0.1, 16), (10.0, 3)])
@@ -13,7 +13,7 @@ def test_a_certain_answer_is_the_same_in_both_spaces_and_the_reference_agrees(we
     stream = make_stream(0, n_images=120, n_classes=4).shuffled(1)
     features = stream.features
     method = MARC("good", capacity=capacity, weight=weight)
-    result = stability(method, stream, "bad")
+    result = Stability.of(method, stream, "bad")
     here = run(method, stream)
     there = run(MARC("bad", capacity=capacity, weight=weight), stream)
     certain = result.certain
@@ -63,6 +63,6 @@ def test_the_bound_holds_for_evidence_of_every_class():
 
 def test_a_space_cannot_differ_from_itself():
     stream = make_stream(3, n_images=60)
-    result = stability(MARC("good"), stream, "good")
+    result = Stability.of(MARC("good"), stream, "good")
     assert result.certain.all()
     assert not result.bound.any()

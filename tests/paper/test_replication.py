@@ -11,7 +11,7 @@ from marc.embed.workers import ViewPlan, Workers
 from marc.pictures import NAMED_SETS
 from marc_paper import replication
 from marc_paper.replication import _Measured
-from marc_paper.study.plan import PLANS, plan_from, read_plan
+from marc_paper.study.plan import Plan
 
 SPACES = ["clip-b16", "dinov2-s", "resnet50"]
 RATES = {
@@ -24,7 +24,7 @@ RATES = {
 def small_plan():
     """Three streams of two sets; the second predictor has no rate."""
     more = {"group": "main", "views": 64, "dataset": "dtd"}
-    return plan_from(
+    return Plan.of(
         {
             "title": "Small",
             "predictor": "clip-b16-text",
@@ -97,7 +97,7 @@ def test_views_are_shown_by_image():
 
 
 def test_every_set_of_the_papers_plan_has_a_download():
-    plan = read_plan(PLANS / "paper.toml")
+    plan = Plan.read(Plan.SHIPPED / "paper.toml")
     assert {entry.dataset for entry in plan.streams.values()} == set(replication._DOWNLOADS)
     names = replication._encoders_of(plan)
     assert names[:2] == ["clip-b16-text", "clip-rn50-text"]

@@ -16,7 +16,7 @@ from marc.cli.report import report
 from marc.results.sweep import load_sweep
 from marc.sources.pack import read_pack
 from marc.stats import paired_difference
-from marc_paper.analysis.interaction import warm_up
+from marc_paper.analysis.interaction import WarmUp
 
 
 @pytest.fixture(scope="session")
@@ -198,7 +198,7 @@ def test_the_table_of_classes_is_the_accuracy_by_class(pages, results):
 def test_the_warm_up_is_that_of_the_library(pages, results):
     stream = read_pack(results["run"].parent / "small.npz")
     runs = [marc.replay(marc.MARC("both", 4, 7.0), stream.shuffled(seed)) for seed in (0, 1)]
-    parts = np.mean([warm_up(run).accuracy for run in runs], axis=0)
+    parts = np.mean([WarmUp.of(run).accuracy for run in runs], axis=0)
     page = pages["run"].path.read_text("utf-8")
     section = page[page.index('<section id="warm-up"') :]
     cells = re.findall(r"<td>([^<]*)</td>", section[: section.index("</section>")])

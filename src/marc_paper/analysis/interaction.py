@@ -58,23 +58,28 @@ class RepairSets:
         right, wrong = self.repairs[source], self.regressions[source]
         return (int(right.sum()) - int(wrong.sum())) / len(right)
 
+    @classmethod
+    def of(cls, reference: ArrayLike, sources: Mapping[str, ArrayLike]) -> RepairSets:
+        """Account for every change against a reference; all arrays are 0/1 over the same images."""
+        before = np.asarray(reference, dtype=bool)
+        after = {name: np.asarray(correct, dtype=bool) for name, correct in sources.items()}
+        for name, correct in after.items():
+            if correct.shape != before.shape:
+                raise MarcError(
+                    f"{name!r} is not over the images of the reference",
+                    got=correct.shape,
+                    allowed=before.shape,
+                )
+        return RepairSets(
+            repairs={name: correct & ~before for name, correct in after.items()},
+            regressions={name: ~correct & before for name, correct in after.items()},
+            coverage=float(np.any(list(after.values()), axis=0).mean()),
+        )
 
-def repair_sets(reference: ArrayLike, sources: Mapping[str, ArrayLike]) -> RepairSets:
-    """Account for every change against a reference; all arrays are 0/1 over the same images."""
-    before = np.asarray(reference, dtype=bool)
-    after = {name: np.asarray(correct, dtype=bool) for name, correct in sources.items()}
-    for name, correct in after.items():
-        if correct.shape != before.shape:
-            raise MarcError(
-                f"{name!r} is not over the images of the reference",
-                got=correct.shape,
-                allowed=before.shape,
-            )
-    return RepairSets(
-        repairs={name: correct & ~before for name, correct in after.items()},
-        regressions={name: ~correct & before for name, correct in after.items()},
-        coverage=float(np.any(list(after.values()), axis=0).mean()),
-    )
+    def shared_fraction(self, first: str, second: str) -> float:
+        """Fraction of what the first source repairs that the second does too; nan where none."""
+        repaired = int(self.repairs[first].sum())
+        return self.shared_repairs(first, second) / repaired if repaired else float("nan")
 
 
 @dataclass(frozen=True)
@@ -89,16 +94,16 @@ class WarmUp:
         """Gain in each part."""
         return self.accuracy - self.base_accuracy
 
+    @classmethod
+    def of(cls, run: Run, n_parts: int = 10) -> WarmUp:
+        """Cut the stream into equal parts, deciles by default."""
+        if integer("n_parts", n_parts, 1) > len(run.order):
+            raise MarcError("more parts than images", got=n_parts, allowed=f"1 to {len(run.order)}")
 
-def warm_up(run: Run, n_parts: int = 10) -> WarmUp:
-    """Cut the stream into equal parts, deciles by default."""
-    if integer("n_parts", n_parts, 1) > len(run.order):
-        raise MarcError("more parts than images", got=n_parts, allowed=f"1 to {len(run.order)}")
+        def parts(correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+            return np.array([part.mean() for part in np.array_split(correct, n_parts)])
 
-    def parts(correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.array([part.mean() for part in np.array_split(correct, n_parts)])
-
-    return WarmUp(parts(run.correct), parts(run.base_correct))
+        return WarmUp(parts(run.correct), parts(run.base_correct))
 
 
 @dataclass(frozen=True)
@@ -110,33 +115,35 @@ class Margins:
     memory: NDArray[np.float64]
     """delta_t: the same of the evidence."""
 
+    @classmethod
+    def of(cls, method: MARC, stream: Stream) -> Margins:
+        """Base and memory margins of every image; needs labels."""
+        features = stream.features
+        labels = stream.row_labels
+        if labels is None:
+            raise MarcError(
+                "margins of the true class need labels", hint="labels=... in the stream"
+            )
+        [admitted] = admit(method, [stream], [method.seed])
+        base = Margins.true(features.base.logits, labels)
+        memory = np.empty(len(labels))
 
-def margins(method: MARC, stream: Stream) -> Margins:
-    """Base and memory margins of every image; needs labels."""
-    features = stream.features
-    labels = stream.row_labels
-    if labels is None:
-        raise MarcError("margins of the true class need labels", hint="labels=... in the stream")
-    [admitted] = admit(method, [stream], [method.seed])
-    base = true_margin(features.base.logits, labels)
-    memory = np.empty(len(labels))
+        def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
+            memory[items] = Margins.true(evidence[0].T, labels[items])
 
-    def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
-        memory[items] = true_margin(evidence[0].T, labels[items])
+        values = KernelValues(features.keys(method.space), method.alpha, method.beta)
+        history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
+        read_all(values, [history], judge)
+        return Margins(base[stream.order], memory[stream.order])
 
-    values = KernelValues(features.keys(method.space), method.alpha, method.beta)
-    history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
-    read_all(values, [history], judge)
-    return Margins(base[stream.order], memory[stream.order])
-
-
-def true_margin(scores: Float, labels: Int) -> NDArray[np.float64]:
-    """Score of the true class minus the best other, from scores (n, C)."""
-    rivals = np.array(scores, dtype=np.float64)
-    own = labels[:, np.newaxis]
-    true = np.take_along_axis(rivals, own, axis=-1)[:, 0]
-    np.put_along_axis(rivals, own, -np.inf, axis=-1)
-    return true - rivals.max(axis=-1)
+    @staticmethod
+    def true(scores: Float, labels: Int) -> NDArray[np.float64]:
+        """Score of the true class minus the best other, from scores (n, C)."""
+        rivals = np.array(scores, dtype=np.float64)
+        own = labels[:, np.newaxis]
+        true = np.take_along_axis(rivals, own, axis=-1)[:, 0]
+        np.put_along_axis(rivals, own, -np.inf, axis=-1)
+        return true - rivals.max(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,40 @@ class Stability:
     def certain(self) -> NDArray[np.bool_]:
         """Images whose answer is the same in both spaces, proved without asking the second."""
         return self.gap > self.bound
+
+    @classmethod
+    def of(cls, method: MARC, stream: Stream, other: str) -> Stability:
+        """Bound the change of every answer when `method.space` is replaced by the space `other`."""
+        if method.weight == "auto":
+            raise MarcError(
+                "the bound holds for one weight, and this one is learned from the first space",
+                got="weight='auto'",
+                hint="weight=10.0",
+            )
+        weight, features = method.weight, stream.features
+        [admitted] = admit(method, [stream], [method.seed])
+        history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
+        size = len(features.ids)
+        winner = np.empty(size, dtype=np.int64)
+        gap, bound = np.empty(size), np.empty(size)
+
+        def lead(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
+            logits = fuse(features.base.logits[items], evidence[0].T, weight)
+            winner[items] = logits.argmax(axis=-1)
+            top = np.partition(logits, -2, axis=-1)
+            gap[items] = top[:, -1] - top[:, -2]
+
+        def move(order: int, items: Int, changes: NDArray[np.float32]) -> None:
+            change = changes[0].T.astype(np.float64)
+            own = winner[items][:, np.newaxis]
+            most = np.take_along_axis(change, own, axis=-1)[:, 0]
+            np.put_along_axis(change, own, -np.inf, axis=-1)
+            bound[items] = weight * (most + change.max(axis=-1))
+
+        keys, other_keys = features.keys(method.space), features.keys(other)
+        read_all(KernelValues(keys, method.alpha, method.beta), [history], lead)
+        read_all(_CosineChanges(keys, other_keys, method.alpha * method.beta), [history], move)
+        return Stability(gap[stream.order], bound[stream.order])
 
 
 @dataclass(frozen=True)
@@ -169,37 +210,3 @@ class _CosineChanges:
     def finish(self, products: Float, values: Float) -> None:
         np.abs(products, out=values)
         values *= np.float32(self.slope)
-
-
-def stability(method: MARC, stream: Stream, other: str) -> Stability:
-    """Bound the change of every answer when `method.space` is replaced by the space `other`."""
-    if method.weight == "auto":
-        raise MarcError(
-            "the bound holds for one weight, and this one is learned from the first space",
-            got="weight='auto'",
-            hint="weight=10.0",
-        )
-    weight, features = method.weight, stream.features
-    [admitted] = admit(method, [stream], [method.seed])
-    history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
-    size = len(features.ids)
-    winner = np.empty(size, dtype=np.int64)
-    gap, bound = np.empty(size), np.empty(size)
-
-    def lead(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
-        logits = fuse(features.base.logits[items], evidence[0].T, weight)
-        winner[items] = logits.argmax(axis=-1)
-        top = np.partition(logits, -2, axis=-1)
-        gap[items] = top[:, -1] - top[:, -2]
-
-    def move(order: int, items: Int, changes: NDArray[np.float32]) -> None:
-        change = changes[0].T.astype(np.float64)
-        own = winner[items][:, np.newaxis]
-        most = np.take_along_axis(change, own, axis=-1)[:, 0]
-        np.put_along_axis(change, own, -np.inf, axis=-1)
-        bound[items] = weight * (most + change.max(axis=-1))
-
-    keys, other_keys = features.keys(method.space), features.keys(other)
-    read_all(KernelValues(keys, method.alpha, method.beta), [history], lead)
-    read_all(_CosineChanges(keys, other_keys, method.alpha * method.beta), [history], move)
-    return Stability(gap[stream.order], bound[stream.order])

@@ -4,16 +4,16 @@ A rule is a measure of geometry at one kappa, written `purity@5`; the space of t
 chosen, or of the lowest for skewness and anti-hubs. Gains are oracle gains of stored sweeps, so
 labels judge the rule here, and a rule without labels stays one.
 
-`regret` judges a rule over many streams, `batch_regret` over small batches of one: how many images
+`Regret` judges a rule over many streams, `BatchRegret` over small batches of one: how many images
 does it need? Batches are those of `marc.select`; what they measure does not depend on the outcome
-they are judged by, so `batch_values` measures it once for every outcome.
+they are judged by, so `BatchValues` measures it once for every outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,54 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, one_of
 from marc.replay.sweep import Sweep
 from marc.scores import Int
-from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, agreement, antihub_fraction, hub_skewness, pseudo_labels
 from marc.spaces.neighbors import check_kappas, wide_table
 from marc.spaces.selection import rank_correlation, zero_regret
 from marc.stats import Interval, spearman
 from marc.stream import Stream
 
-RULES = {"purity": 1, "pseudo_purity": 1, "hub_skewness": -1, "antihub_fraction": -1}
-"""Measures to choose by, and the sign that makes the highest value the best."""
+
+class Rule:
+    """A measure of geometry at one kappa, written `purity@10`, by which a space is chosen."""
+
+    SIGNS: ClassVar = {"purity": 1, "pseudo_purity": 1, "hub_skewness": -1, "antihub_fraction": -1}
+    """Measures to choose by, and the sign that makes the highest value the best."""
+    PURITY, PSEUDO_PURITY, ANTIHUB = "purity@10", "pseudo_purity@10", "antihub_fraction@10"
+
+    @staticmethod
+    def parse(rule: str) -> tuple[str, int]:
+        """The measure and the kappa of a rule.
+
+        >>> Rule.parse("purity@10")
+        ('purity', 10)
+        """
+        name, _, kappa = rule.partition("@")
+        one_of("rule", name, Rule.SIGNS, "purity@10")
+        if not kappa.isdecimal() or int(kappa) == 0:
+            raise MarcError(
+                "a rule needs a kappa", got=rule, allowed="NAME@KAPPA", hint=f"{name}@10"
+            )
+        return name, int(kappa)
+
+    @staticmethod
+    def score(geometry: Mapping[str, Geometry], space: str, rule: str) -> float:
+        """A rule's value of a space, turned so that higher is better."""
+        name, kappa = Rule.parse(rule)
+        if space not in geometry:
+            raise MarcError(
+                "the geometry of a swept space is missing", got=space, allowed=[*geometry]
+            )
+        measures = geometry[space].measures
+        if kappa not in measures:
+            raise MarcError(
+                "the geometry was not measured at that kappa",
+                got=rule,
+                allowed=", ".join(f"{name}@{each}" for each in measures),
+            )
+        value = getattr(measures[kappa], name)
+        if value is None:
+            raise MarcError("purity needs labels", got=space, hint=f"pseudo_purity@{kappa}")
+        return Rule.SIGNS[name] * float(value.estimate if name.endswith("purity") else value)
 
 
 @dataclass(frozen=True)
@@ -51,6 +90,25 @@ class Choice:
     def hit(self) -> bool:
         """Whether nothing was lost."""
         return self.regret == 0
+
+    @classmethod
+    def of(cls, stream: str, scores: Mapping[str, float], gains: Mapping[str, float]) -> Choice:
+        """What the highest score chooses, judged by the gains.
+
+        >>> Choice.of("a", {"x": 0.9, "y": 0.5, "z": 0.5}, {"x": 0.03, "y": 0.04, "z": 0.01})
+        Choice(stream='a', chosen='x', best='y', regret=0.01..., is_tied=False, ...)
+        """
+        spaces = list(scores)
+        chosen = max(spaces, key=lambda space: scores[space])
+        best = max(spaces, key=lambda space: gains[space])
+        return Choice(
+            stream=stream,
+            chosen=chosen,
+            best=best,
+            regret=gains[best] - gains[chosen],
+            is_tied=sum(scores[space] == scores[chosen] for space in spaces) > 1,
+            rank_correlation=spearman([scores[s] for s in spaces], [gains[s] for s in spaces]),
+        )
 
 
 @dataclass(frozen=True)
@@ -75,83 +133,34 @@ class Regret:
         """Largest regret."""
         return max(choice.regret for choice in self.choices)
 
+    @classmethod
+    def of(
+        cls,
+        sweeps: Sequence[Sweep],
+        geometries: Sequence[Mapping[str, Geometry]],
+        rule: str = "pseudo_purity@10",
+        *,
+        capacity: int | None = None,
+    ) -> Regret:
+        """Judge a rule by what it would have chosen on each swept stream.
 
-def regret(
-    sweeps: Sequence[Sweep],
-    geometries: Sequence[Mapping[str, Geometry]],
-    rule: str = "pseudo_purity@10",
-    *,
-    capacity: int | None = None,
-) -> Regret:
-    """Judge a rule by what it would have chosen on each swept stream.
-
-    Args:
-        sweeps: one per stream.
-        geometries: for each sweep, what `marc.spaces.geometry.measure` gives of each space.
-        rule: one of `RULES`, an @, and a kappa at which the geometries were measured.
-        capacity: compare gains at one capacity; each space has its own best one by default.
-    """
-    if len(sweeps) != len(geometries) or not sweeps:
-        raise MarcError(
-            "every sweep needs the geometry of its spaces",
-            got=f"{len(sweeps)} sweep(s), {len(geometries)} geometries",
-        )
-    choices = []
-    for sweep, geometry in zip(sweeps, geometries, strict=True):
-        scores = {space: score(geometry, space, rule) for space in sweep.spaces}
-        gains = {space: sweep.oracle(space, capacity).gain for space in sweep.spaces}
-        choices.append(choice_of(sweep.stream, scores, gains))
-    return Regret(rule, tuple(choices))
-
-
-def parse_rule(rule: str) -> tuple[str, int]:
-    """The measure and the kappa of a rule.
-
-    >>> parse_rule("purity@10")
-    ('purity', 10)
-    """
-    name, _, kappa = rule.partition("@")
-    one_of("rule", name, RULES, "purity@10")
-    if not kappa.isdecimal() or int(kappa) == 0:
-        raise MarcError("a rule needs a kappa", got=rule, allowed="NAME@KAPPA", hint=f"{name}@10")
-    return name, int(kappa)
-
-
-def score(geometry: Mapping[str, Geometry], space: str, rule: str) -> float:
-    """A rule's value of a space, turned so that higher is better."""
-    name, kappa = parse_rule(rule)
-    if space not in geometry:
-        raise MarcError("the geometry of a swept space is missing", got=space, allowed=[*geometry])
-    measures = geometry[space].measures
-    if kappa not in measures:
-        raise MarcError(
-            "the geometry was not measured at that kappa",
-            got=rule,
-            allowed=", ".join(f"{name}@{each}" for each in measures),
-        )
-    value = getattr(measures[kappa], name)
-    if value is None:
-        raise MarcError("purity needs labels", got=space, hint=f"pseudo_purity@{kappa}")
-    return RULES[name] * float(value.estimate if name.endswith("purity") else value)
-
-
-def choice_of(stream: str, scores: Mapping[str, float], gains: Mapping[str, float]) -> Choice:
-    """What the highest score chooses, judged by the gains.
-
-    >>> choice_of("a", {"x": 0.9, "y": 0.5, "z": 0.5}, {"x": 0.03, "y": 0.04, "z": 0.01})
-    Choice(stream='a', chosen='x', best='y', regret=0.01..., is_tied=False, rank_correlation=0.0)
-    """
-    spaces = list(scores)
-    chosen = max(spaces, key=lambda space: scores[space])
-    best = max(spaces, key=lambda space: gains[space])
-    return Choice(
-        stream=stream,
-        chosen=chosen,
-        best=best,
-        regret=gains[best] - gains[chosen],
-        is_tied=sum(scores[space] == scores[chosen] for space in spaces) > 1,
-        rank_correlation=spearman([scores[s] for s in spaces], [gains[s] for s in spaces]),
-    )
+        Args:
+            sweeps: one per stream.
+            geometries: for each sweep, what `marc.spaces.geometry.measure` gives of each space.
+            rule: one of `Rule.SIGNS`, an @, and a kappa at which the geometries were measured.
+            capacity: compare gains at one capacity; each space has its own best one by default.
+        """
+        if len(sweeps) != len(geometries) or not sweeps:
+            raise MarcError(
+                "every sweep needs the geometry of its spaces",
+                got=f"{len(sweeps)} sweep(s), {len(geometries)} geometries",
+            )
+        choices = []
+        for sweep, geometry in zip(sweeps, geometries, strict=True):
+            scores = {space: Rule.score(geometry, space, rule) for space in sweep.spaces}
+            gains = {space: sweep.oracle(space, capacity).gain for space in sweep.spaces}
+            choices.append(Choice.of(sweep.stream, scores, gains))
+        return Regret(rule, tuple(choices))
 
 
 @dataclass(frozen=True)
@@ -165,39 +174,40 @@ class BatchRegret:
     rank_correlation: Mapping[int, Interval]
     """By size: Spearman's of rule and gains over the spaces, mean and central 95 % of batches."""
 
+    @classmethod
+    def by_rule(
+        cls,
+        stream: Stream,
+        gains: Sweep | Mapping[str, float],
+        rules: Sequence[str] = ("purity@10", "antihub_fraction@10"),
+        *,
+        sizes: Sequence[int] = Calibration.SIZES,
+        n_replicates: int = Calibration.REPLICATES,
+        seed: int = 0,
+    ) -> dict[str, BatchRegret]:
+        """Judge rules on small batches of a stream, with the gains of its spaces held fixed.
 
-def batch_regret(
-    stream: Stream,
-    gains: Sweep | Mapping[str, float],
-    rules: Sequence[str] = ("purity@10", "antihub_fraction@10"),
-    *,
-    sizes: Sequence[int] = Calibration.SIZES,
-    n_replicates: int = Calibration.REPLICATES,
-    seed: int = 0,
-) -> dict[str, BatchRegret]:
-    """Judge rules on small batches of a stream, with the gains of its spaces held fixed.
+        Args:
+            stream: labelled if a rule is.
+            gains: by space, or a sweep of the stream, whose oracle gains are taken. Any other
+                outcome of the spaces will do, for example their best capacities.
+            rules: see `Rule`; all are measured on the same neighbours.
+            sizes: images in a batch; those that the stream is too small for are left out.
+            n_replicates: batches of each size.
+            seed: of the batches, which are those of `marc.select`.
 
-    Args:
-        stream: labelled if a rule is.
-        gains: by space, or a sweep of the stream, whose oracle gains are taken. Any other outcome
-            of the spaces will do, for example their best capacities.
-        rules: see `RULES`; all are measured on the same neighbours.
-        sizes: images in a batch; those that the stream is too small for are left out.
-        n_replicates: batches of each size.
-        seed: of the batches, which are those of `marc.select`.
-
-    >>> import marc
-    >>> gains = {"classes": 0.2, "both": 0.1, "noise": 0.0, "styles": 0.0}
-    >>> stream = marc.synthetic_stream(n_images=300)
-    >>> judged = batch_regret(stream, gains, ["purity@10"], sizes=(100,), n_replicates=20)
-    >>> judged["purity@10"].zero_regret
-    {100: 1.0}
-    """
-    gains = _gains(gains, stream)
-    values = batch_values(
-        stream, list(gains), rules, sizes=sizes, n_replicates=n_replicates, seed=seed
-    )
-    return {rule: values.judged(rule, gains, stream.name) for rule in rules}
+        >>> import marc
+        >>> gains = {"classes": 0.2, "both": 0.1, "noise": 0.0, "styles": 0.0}
+        >>> stream = marc.synthetic_stream(n_images=300)
+        >>> judged = BatchRegret.by_rule(stream, gains, ["purity@10"], sizes=(100,))
+        >>> judged["purity@10"].zero_regret
+        {100: 1.0}
+        """
+        gains = _gains(gains, stream)
+        values = BatchValues.measure(
+            stream, list(gains), rules, sizes=sizes, n_replicates=n_replicates, seed=seed
+        )
+        return {rule: values.judged(rule, gains, stream.name) for rule in rules}
 
 
 @dataclass(frozen=True)
@@ -228,7 +238,7 @@ class BatchValues:
         """A rule judged by the gains, or any other outcome, of the spaces."""
         draws, outcome = self.draws(rule), [gains[space] for space in self.spaces]
         return BatchRegret(
-            choice_of(stream, self.scores(rule), gains),
+            Choice.of(stream, self.scores(rule), gains),
             zero_regret(draws, outcome),
             rank_correlation(draws, outcome),
         )
@@ -257,37 +267,49 @@ class BatchValues:
             np.concatenate([part.on_batches for part in parts]),
         )
 
-
-def batch_values(
-    stream: Stream,
-    spaces: Sequence[str],
-    rules: Sequence[str],
-    *,
-    sizes: Sequence[int] = Calibration.SIZES,
-    n_replicates: int = Calibration.REPLICATES,
-    seed: int = 0,
-) -> BatchValues:
-    """Measure rules on small batches of a stream; arguments as in `batch_regret`."""
-    n_images = len(stream.features.ids)
-    kappa = check_kappas([parse_rule(rule)[1] for rule in rules], n_images)[-1]
-    calibration = Calibration(n_images, kappa)
-    usable = calibration.usable_sizes(sizes)
-    if not usable or not spaces:
-        raise MarcError(
-            "a rule is judged on batches of a stream, over its spaces",
-            got=f"batches of {', '.join(map(str, sizes)) or 'no'} images, {len(spaces)} space(s)",
-            allowed=f"batches of {kappa + 1} to {n_images - 1} images",
+    @classmethod
+    def measure(
+        cls,
+        stream: Stream,
+        spaces: Sequence[str],
+        rules: Sequence[str],
+        *,
+        sizes: Sequence[int] = Calibration.SIZES,
+        n_replicates: int = Calibration.REPLICATES,
+        seed: int = 0,
+    ) -> BatchValues:
+        """Measure rules on small batches of a stream; arguments as in `BatchRegret.by_rule`."""
+        n_images = len(stream.features.ids)
+        kappa = check_kappas([Rule.parse(rule)[1] for rule in rules], n_images)[-1]
+        calibration = Calibration(n_images, kappa)
+        usable = calibration.usable_sizes(sizes)
+        if not usable or not spaces:
+            raise MarcError(
+                "a rule is judged on batches of a stream, over its spaces",
+                got=f"batches of {', '.join(map(str, sizes)) or 'no'} images, "
+                f"{len(spaces)} space(s)",
+                allowed=f"batches of {kappa + 1} to {n_images - 1} images",
+            )
+        measure = _measure(stream, rules)
+        on_all, on_batches = [], []
+        for space in spaces:
+            keys = stream.features.keys(space)
+            table = wide_table(keys, calibration.table_width(usable)).table
+            on_all.append(measure(table, np.arange(n_images)))
+            batches = calibration.measure(keys, table, measure, usable, n_replicates, seed)
+            on_batches.append(batches)
+        return BatchValues(
+            tuple(spaces), tuple(rules), tuple(usable), np.array(on_all), np.array(on_batches)
         )
-    measure = _measure(stream, rules)
-    on_all, on_batches = [], []
-    for space in spaces:
-        keys = stream.features.keys(space)
-        table = wide_table(keys, calibration.table_width(usable)).table
-        on_all.append(measure(table, np.arange(n_images)))
-        on_batches.append(calibration.measure(keys, table, measure, usable, n_replicates, seed))
-    return BatchValues(
-        tuple(spaces), tuple(rules), tuple(usable), np.array(on_all), np.array(on_batches)
-    )
+
+    def notes(self, stream: str, asked: Sequence[int]) -> list[str]:
+        """Sizes of batches that a stream is too small for, and what is drawn where all are."""
+        left_out = [str(size) for size in asked if size not in self.sizes]
+        instead = [str(size) for size in self.sizes if size not in asked]
+        if not left_out:
+            return []
+        text = f"{stream} is too small for batches of {', '.join(left_out)}"
+        return [f"{text}; batches of {', '.join(instead)} are drawn." if instead else f"{text}."]
 
 
 def _gains(gains: Sweep | Mapping[str, float], stream: Stream) -> dict[str, float]:
@@ -306,7 +328,7 @@ def _gains(gains: Sweep | Mapping[str, float], stream: Stream) -> dict[str, floa
 def _measure(stream: Stream, rules: Sequence[str]) -> Callable[[Int, Int], list[float]]:
     """A function of a neighbour table and its images: the value of each rule, higher is better."""
     answers, labels = pseudo_labels(stream), stream.row_labels
-    parsed = [parse_rule(rule) for rule in rules]
+    parsed = [Rule.parse(rule) for rule in rules]
     if labels is None and any(name == "purity" for name, _ in parsed):
         raise MarcError("purity needs labels", got=stream.name, hint="pseudo_purity@10")
 
@@ -319,6 +341,6 @@ def _measure(stream: Stream, rules: Sequence[str]) -> Callable[[Int, Int], list[
         return of_table(None, table.shape[1], table=table)
 
     def values(table: Int, chosen: Int) -> list[float]:
-        return [RULES[name] * value(name, table[:, :kappa], chosen) for name, kappa in parsed]
+        return [Rule.SIGNS[name] * value(name, table[:, :kappa], chosen) for name, kappa in parsed]
 
     return values

@@ -11,15 +11,13 @@ from fractions import Fraction
 from marc.pictures import NAMED_SETS
 from marc_paper.arithmetic.checks import (
     Check,
+    Reach,
     Section,
     averages,
     claim,
     differences,
-    image_counts,
     in_rows,
-    mean,
     number,
-    reach,
 )
 from marc_paper.arithmetic.choices import N_IMAGES
 from marc_paper.arithmetic.ranks import FIVE, SIX
@@ -69,7 +67,7 @@ def _deviations_of_averages(source: Table, column: str, inputs: tuple[str, ...])
     for row in source.rows:
         deviations = [n for name in inputs for n in source.numbers(row, name)[1:]]
         if len(deviations) == len(inputs):
-            printed, most = source.numbers(row, column)[1], mean(deviations)
+            printed, most = source.numbers(row, column)[1], Reach.mean(deviations)
             text, holds = f"at most {float(most.value):.2f}", printed.low <= most.high
             yield claim(source.label, what, row, printed.text, text, holds=holds)
 
@@ -118,8 +116,8 @@ def _eight_streams() -> Iterator[Check]:
     """Six streams and two more."""
     source = table("two_more")
     for column in ("MARC", "ensemble"):
-        two = reach(source.at("Aircraft", column)) + source.at("Food101", column)
-        eight = (reach(source.at("six streams", column)) * 6 + two) * Fraction(1, 8)
+        two = Reach.of(source.at("Aircraft", column)) + source.at("Food101", column)
+        eight = (Reach.of(source.at("six streams", column)) * 6 + two) * Fraction(1, 8)
         printed = source.at("eight streams", column)
         yield number(source.label, "average of eight streams", column, printed, eight)
 
@@ -174,7 +172,7 @@ def _image_fractions() -> Iterator[Check]:
 
 
 def _integer_count(label: str, item: str, printed: Printed, n_images: int) -> Check:
-    counts = image_counts(printed, n_images)
+    counts = printed.image_counts(n_images)
     below = int(printed.value * n_images / 100)
     nearest = " and ".join(f"{100 * n / n_images:.4f}" for n in (below, below + 1))
     text = f"{counts[0]} of {n_images:,}" if counts else f"{nearest} are the nearest"

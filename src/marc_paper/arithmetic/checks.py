@@ -36,11 +36,11 @@ class Reach:
     high: Fraction
 
     def __add__(self, other: _Number) -> Reach:
-        other = reach(other)
+        other = Reach.of(other)
         return Reach(self.value + other.value, self.low + other.low, self.high + other.high)
 
     def __sub__(self, other: _Number) -> Reach:
-        other = reach(other)
+        other = Reach.of(other)
         return Reach(self.value - other.value, self.low - other.high, self.high - other.low)
 
     def __mul__(self, factor: Fraction | int) -> Reach:
@@ -48,46 +48,42 @@ class Reach:
         return Reach(self.value * factor, *ends)
 
     def __truediv__(self, other: _Number) -> Reach:
-        other = reach(other)
+        other = Reach.of(other)
         if other.low <= 0 <= other.high:
             raise ZeroDivisionError("the divisor may be zero")
         ends = [a / b for a in (self.low, self.high) for b in (other.low, other.high)]
         return Reach(self.value / other.value, min(ends), max(ends))
 
+    @classmethod
+    def of(cls, number: _Number) -> Reach:
+        """A printed number was rounded, either way at a half; another reaches no further."""
+        if isinstance(number, Reach):
+            return number
+        if isinstance(number, Printed):
+            return Reach(number.value, number.low, number.high)
+        return Reach(Fraction(number), Fraction(number), Fraction(number))
+
+    @classmethod
+    def mean(cls, values: Sequence[_Number]) -> Reach:
+        """The mean of rounded numbers."""
+        return sum(map(Reach.of, values), start=Reach.of(0)) * Fraction(1, len(values))
+
+    @classmethod
+    def at_corners(
+        cls, function: Callable[[list[float]], float], inputs: Sequence[_Number]
+    ) -> Reach:
+        """A function of rounded inputs, evaluated where each is lowest, as printed, or highest.
+
+        Exact for a function that is monotone in each input, and never too generous for another.
+        """
+        reaches = [Reach.of(each) for each in inputs]
+        corners = itertools.product(*((each.low, each.value, each.high) for each in reaches))
+        outputs = [Fraction(function([float(value) for value in corner])) for corner in corners]
+        value = Fraction(function([float(each.value) for each in reaches]))
+        return Reach(value, min(outputs), max(outputs))
+
 
 _Number = Reach | Printed | Fraction | float
-
-
-def reach(number: _Number) -> Reach:
-    """A printed number was rounded, either way at a half; one that was not reaches no further."""
-    if isinstance(number, Reach):
-        return number
-    if isinstance(number, Printed):
-        return Reach(number.value, number.low, number.high)
-    return Reach(Fraction(number), Fraction(number), Fraction(number))
-
-
-def mean(values: Sequence[_Number]) -> Reach:
-    """The mean of rounded numbers."""
-    return sum(map(reach, values), start=reach(0)) * Fraction(1, len(values))
-
-
-def at_corners(function: Callable[[list[float]], float], inputs: Sequence[_Number]) -> Reach:
-    """A function of rounded inputs, evaluated where each is lowest, as printed, or highest.
-
-    Exact for a function that is monotone in each input, and never too generous for another.
-    """
-    reaches = [reach(each) for each in inputs]
-    corners = itertools.product(*((each.low, each.value, each.high) for each in reaches))
-    outputs = [Fraction(function([float(value) for value in corner])) for corner in corners]
-    value = Fraction(function([float(each.value) for each in reaches]))
-    return Reach(value, min(outputs), max(outputs))
-
-
-def image_counts(printed: Printed, n_images: int) -> list[int]:
-    """The numbers of images whose fraction, in percent, is printed so."""
-    low, high = printed.low * n_images / 100, printed.high * n_images / 100
-    return [n for n in range(int(low) - 1, int(high) + 2) if low <= n <= high]
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ class Section:
 def number(where: str, what: str, item: str, printed: Printed | str, computed: _Number) -> Check:
     """Judge a printed number by its digits, and by what the rounding of its inputs allows."""
     printed = Printed(printed) if isinstance(printed, str) else printed
-    computed = reach(computed)
+    computed = Reach.of(computed)
     distance = abs(computed.value - printed.value) / printed.unit
     slack = _SLACK * printed.unit
     if distance <= Fraction(1, 2) + _SLACK:
@@ -171,7 +167,7 @@ def differences(
 ) -> list[Check]:
     """Printed differences: name, minuend, subtrahend, and the difference as printed."""
     return [
-        number(where, what, name, printed, reach(first) - second)
+        number(where, what, name, printed, Reach.of(first) - second)
         for name, first, second, printed in rows
     ]
 
@@ -191,8 +187,8 @@ def over_seeds(
 ) -> list[Check]:
     """A printed mean over seeds, and its printed sample deviation (n - 1) if there is one."""
     computed = {
-        "mean over seeds": mean(seeds),
-        "standard deviation over seeds": at_corners(lambda values: stdev(values), seeds),
+        "mean over seeds": Reach.mean(seeds),
+        "standard deviation over seeds": Reach.at_corners(lambda values: stdev(values), seeds),
     }
     pairs = zip(computed.items(), printed, strict=False)
     return [number(where, what, item, text, value) for (what, value), text in pairs]
@@ -201,7 +197,7 @@ def over_seeds(
 def averages(source: Table, column: str, inputs: Sequence[str]) -> list[Check]:
     """The column of averages of a table, where all inputs of a row are printed."""
     return [
-        number(source.label, f"{column} of a row", row, printed, mean(values))
+        number(source.label, f"{column} of a row", row, printed, Reach.mean(values))
         for row, printed in source.column(column).items()
         for values in [[n for name in inputs for n in source.numbers(row, name)[:1]]]
         if len(values) == len(inputs)

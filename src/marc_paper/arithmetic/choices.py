@@ -8,17 +8,8 @@ from fractions import Fraction
 from math import comb
 
 from marc.stats import spearman
-from marc_paper.analysis.regrets import choice_of
-from marc_paper.arithmetic.checks import (
-    Check,
-    Section,
-    claim,
-    differences,
-    image_counts,
-    in_rows,
-    number,
-    reach,
-)
+from marc_paper.analysis.regrets import Choice
+from marc_paper.arithmetic.checks import Check, Reach, Section, claim, differences, in_rows, number
 from marc_paper.arithmetic.ranks import FIVE, SIX, eight_gains, judged
 from marc_paper.printed import PRINTED, STATEMENTS, Printed, stated, table
 
@@ -82,23 +73,23 @@ def _joint_selection() -> Iterator[Check]:
     yield from differences(joint.label, "gain", rows)
     yield from in_rows(joint, "regret", ("oracle", "accuracy", "regret"))
     oracle, printed = (
-        reach(joint.at("V2", "oracle")) - BASES["V2"],
+        Reach.of(joint.at("V2", "oracle")) - BASES["V2"],
         spaces.at("DeiT-III", "gain V2"),
     )
     yield number(spaces.label, "oracle of tab:s_joint_selection", "V2", printed, oracle)
     for stream in BASES:
-        loss = reach(joint.at(stream, "regret")) / joint.at(stream, "gain")
+        loss = Reach.of(joint.at(stream, "regret")) / joint.at(stream, "gain")
         printed = stated("sec:intro", f"{_OF_ORACLE}, {stream}")
-        yield number("sec:intro", _OF_ORACLE, stream, printed, reach(100) / (reach(1) + loss))
+        yield number("sec:intro", _OF_ORACLE, stream, printed, Reach.of(100) / (Reach.of(1) + loss))
 
 
 def _selection_rules() -> Iterator[Check]:
     """Rules over eight streams: one or two misses fix their mean regret."""
     rules = table("selection")
-    one, two = (reach(rules.at(f"purity at {n}", "worst")) for n in (5, 10))
+    one, two = (Reach.of(rules.at(f"purity at {n}", "worst")) for n in (5, 10))
     printed, what = rules.at("purity at 5", "mean"), "mean regret of one miss"
     yield number(rules.label, what, "purity at 5", printed, one * Fraction(1, 8))
-    other = reach(rules.at("purity at 10", "mean")) * 8 - two
+    other = Reach.of(rules.at("purity at 10", "mean")) * 8 - two
     yield claim(
         rules.label,
         "second of two misses, from mean and worst",
@@ -114,17 +105,17 @@ def _worst_regrets() -> Iterator[Check]:
     eight, rules = table("eight"), table("selection")
     hubs = {space: -float(eight.at(space, "anti-hub")) for space in eight.rows}
     gains = {space: float(eight.at(space, "oracle")) for space in eight.rows}
-    fewest = choice_of("A", hubs, gains)
+    fewest = Choice.of("A", hubs, gains)
     for measure, chosen, item in (
         ("skewness", "DINO v1", "lowest skewness, if DINO v1 on A"),
         ("anti-hub", fewest.chosen, f"lowest anti-hub, {fewest.chosen} on A"),
     ):
-        lost = reach(eight.at(fewest.best, "oracle")) - eight.at(chosen, "oracle")
+        lost = Reach.of(eight.at(fewest.best, "oracle")) - eight.at(chosen, "oracle")
         yield number(rules.label, _WORST, item, rules.at(f"lowest {measure}", "worst"), lost)
     small, large = (table("five_elsewhere").at("EuroSAT", f"DINOv2-{size}") for size in "SL")
     label, item = "sec:s_newspaces", "five spaces, EuroSAT"
     printed = stated(label, "worst regret of purity, five and eight spaces")
-    yield number(label, _WORST, item, printed, reach(small) - large)
+    yield number(label, _WORST, item, printed, Reach.of(small) - large)
 
 
 def _about_eurosat() -> Iterator[Check]:
@@ -145,7 +136,7 @@ def _about_eurosat() -> Iterator[Check]:
     rank = 1 + sum(gain > gains[FIVE.index("DINOv2-L")] for gain in gains)
     printed = stated(scope, "place of DINOv2-L on EuroSAT, eight spaces")
     yield number(scope, "place of DINOv2-L on EuroSAT", "of eight", printed, rank)
-    below = reach(five.at("EuroSAT", "DINOv2-S")) - five.at("EuroSAT", "DINOv2-L")
+    below = Reach.of(five.at("EuroSAT", "DINOv2-S")) - five.at("EuroSAT", "DINOv2-L")
     printed = stated("sec:s_eurosat", "oracle gain, DINOv2-L below DINOv2-S")
     yield number("sec:s_eurosat", "DINOv2-L below DINOv2-S", "EuroSAT", printed, below)
     clip = {stream: five.at(stream, "CLIP") for stream in SIX}
@@ -195,7 +186,7 @@ def _anti_hubs() -> Iterator[Check]:
         for space, printed in other.column("anti-hub").items():
             what = "anti-hubs as in tab:spaces16"
             yield number(other.label, what, space, printed, source[space])
-    [v1] = image_counts(source["DINO v1"], N_IMAGES)
+    [v1] = source["DINO v1"].image_counts(N_IMAGES)
     printed, of_v1 = stated(figure, "anti-hub, DINO v1"), Fraction(100 * v1, N_IMAGES)
     yield number(figure, "anti-hubs", "DINO v1", printed, of_v1)
     low, _, high = sorted(source[f"DINOv2-{size}"].value for size in "SBL")

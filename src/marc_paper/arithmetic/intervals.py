@@ -10,16 +10,13 @@ from functools import partial
 from marc.stats import mcnemar_log10, paired_interval, ratio_interval, seed_interval
 from marc_paper.arithmetic.checks import (
     Check,
+    Reach,
     Section,
     Verdict,
-    at_corners,
     claim,
-    image_counts,
     in_rows,
-    mean,
     number,
     over_seeds,
-    reach,
 )
 from marc_paper.arithmetic.choices import N_IMAGES
 from marc_paper.printed import PRINTED, STATEMENTS, Printed, Table, stated, table
@@ -44,7 +41,7 @@ def _paired_rows(source: Table, column: str, rows: Sequence[str]) -> Iterator[Ch
     for row in rows:
         gain, *ends = source.numbers(row, column)
         changed = int(source.at(row, "discordant").value)
-        [net] = image_counts(gain, N_IMAGES)
+        [net] = gain.image_counts(N_IMAGES)
         repairs, odd = divmod(changed + net, 2)
         regressions = changed - repairs
         text, computed = f"net {net} of {changed} discordant", f"{repairs} and {regressions}"
@@ -99,7 +96,7 @@ def _matched_orders() -> Iterator[Check]:
     gains = [source.at(row, "advantage") for row in orders]
     interval = _all_stated("advantage over COSMIC, three orders")
     for i, (end, printed_end) in enumerate(zip(_ENDS, interval, strict=True)):
-        computed = at_corners(partial(_end_over_orders, i), gains)
+        computed = Reach.at_corners(partial(_end_over_orders, i), gains)
         yield number(_TEXT, _ORDERS, end, printed_end, computed)
 
 
@@ -117,7 +114,7 @@ def _seeds() -> Iterator[Check]:
     sixteen, matched = table("seeds16"), table("matched")
     gains = [sixteen.at(seed, "gain") for seed in "012"]
     yield from over_seeds(sixteen.label, "DINOv2-L", gains, sixteen.numbers("mean", "gain"))
-    rows = {n: [reach(matched.at(n, seed)) for seed in "012"] for n in ("COSMIC", "MARC")}
+    rows = {n: [Reach.of(matched.at(n, seed)) for seed in "012"] for n in ("COSMIC", "MARC")}
     pairs = zip(rows["MARC"], rows["COSMIC"], strict=True)
     rows["advantage"] = [ours - theirs for ours, theirs in pairs]
     for name, values in rows.items():
@@ -139,8 +136,8 @@ def _factors() -> Iterator[Check]:
     low, high = _all_stated("interval over seeds, DINOv2-L, M = 4", euro)
     deviation = table("cross_domain").numbers("MARC, M = 64", "EuroSAT")[1]
     for item, span in (
-        ("DINOv2-L, M = 4", reach(high) - low),
-        ("DINOv2-B, M = 64", reach(deviation) * (2 * Fraction(three))),
+        ("DINOv2-L, M = 4", Reach.of(high) - low),
+        ("DINOv2-B, M = 64", Reach.of(deviation) * (2 * Fraction(three))),
     ):
         yield number(euro, what, item, stated(euro, f"span of that interval, {item}"), span)
 
@@ -171,14 +168,14 @@ def _elsewhere() -> Iterator[Check]:
         (_TEXT, "Food101", "gain, Food101"),
     ):
         centre, low, high = _all_stated(row, where)
-        middle = (reach(low) + high) * Fraction(1, 2)
+        middle = (Reach.of(low) + high) * Fraction(1, 2)
         yield number(where, "middle of an interval", stream, centre, middle)
 
 
 def _counts(printed: list[Printed], p: Printed, n_images: int) -> list[tuple[int, int]]:
     """Net and discordant images that are printed as this interval and this p-value."""
     counts = []
-    for net in image_counts(printed[0], n_images):
+    for net in printed[0].image_counts(n_images):
         for changed in range(abs(net), n_images, 2):
             repairs = (changed + net) // 2
             interval = paired_interval(repairs, changed - repairs, n_images)
@@ -197,19 +194,19 @@ def _timing() -> Iterator[Check]:
     label = source.label
     sessions = {row: [source.at(row, s) for s in "123"] for row in source.rows}
     for row, values in sessions.items():
-        spread = reach(max(values, key=float)) - min(values, key=float)
+        spread = Reach.of(max(values, key=float)) - min(values, key=float)
         yield number(label, "spread of three sessions", row, source.at(row, "spread"), spread)
     for slow, fast in (("COSMIC", "MARC-B, M = 8"), ("ensemble", "MARC-L, M = 1")):
         each = _all_stated(f"{slow} over {fast}, sessions", text)
         pairs = list(zip(sessions[slow], sessions[fast], strict=True))
         for i, printed, (a, b) in zip("123", each, pairs, strict=True):
-            yield number(label, "ratio in a session", f"{slow}, {i}", printed, reach(a) / b)
+            yield number(label, "ratio in a session", f"{slow}, {i}", printed, Reach.of(a) / b)
         inputs = [n for pair in pairs for n in pair]
         interval = zip(_ENDS, _all_stated(f"{slow} over {fast}, seconds"), strict=True)
         for index, (end, printed) in enumerate(interval):
-            computed = at_corners(partial(_end_of_ratio, index), inputs)
+            computed = Reach.at_corners(partial(_end_of_ratio, index), inputs)
             yield number(label, _RATIOS, f"{slow}, {end}", printed, computed)
-    fraction = reach(source.at("CLIP", "spread")) / mean(sessions["CLIP"]) * 100
+    fraction = Reach.of(source.at("CLIP", "spread")) / Reach.mean(sessions["CLIP"]) * 100
     printed = stated(text, "spread over mean, CLIP")
     yield number(label, "spread over mean", "CLIP", printed, fraction)
     for row, printed in pareto.column("seconds", sessions).items():

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from marc.stats import spearman
-from marc_paper.analysis.regrets import Choice, choice_of
-from marc_paper.arithmetic.checks import Check, Section, claim, mean, number, over_seeds
+from marc_paper.analysis.regrets import Choice
+from marc_paper.arithmetic.checks import Check, Reach, Section, claim, number, over_seeds
 from marc_paper.printed import Table, numbers, stated, table
 
 FIVE = ("MAE", "CLIP", "DINOv2-S", "DINOv2-B", "DINOv2-L")
@@ -28,7 +28,7 @@ def judged(
     """What a measure chooses among the rows of a table, and how it ranks them."""
     scores = {row: sign * float(n) for row, n in source.column(measure, rows).items()}
     gains = {row: float(n) for row, n in source.column(outcome, scores).items()}
-    return choice_of(source.label, scores, gains)
+    return Choice.of(source.label, scores, gains)
 
 
 def eight_gains(stream: str) -> tuple[float, ...]:
@@ -134,10 +134,10 @@ def _cross_domain_ranks() -> Iterator[Check]:
             values = _attainable(eight_gains(stream)[:n_spaces])
             closest[stream, n_spaces] = rho = _closest(values, float(printed[stream]))
             yield number(source.label, _NEAREST, stream, printed[stream], rho)
-        five = mean([printed[stream] for stream in SIX[:5]])
+        five = Reach.mean([printed[stream] for stream in SIX[:5]])
         yield number(source.label, "mean of five", "rho", printed["mean"], five)
     source, what = table("five_elsewhere"), "mean of five"
-    ranges = mean([source.at(stream, "range") for stream in SIX[:5]])
+    ranges = Reach.mean([source.at(stream, "range") for stream in SIX[:5]])
     yield number(source.label, what, "range", source.at("mean", "range"), ranges)
     with_midranks = sum(closest[stream, 5] for stream in SIX[:5]) / 5
     text = stated("sec:s_scope", "mean correlation, five streams, five spaces, one seed")
@@ -166,7 +166,7 @@ def _correlations_over_seeds() -> Iterator[Check]:
     first = judged(table("spaces16"), "purity A", "gain A").rank_correlation
     yield number(source.label, _RHO, "seed 0", seeds[0], first)
     yield from over_seeds(source.label, "rho", seeds, source.numbers("mean", "rho"))
-    six = mean([table("five_elsewhere").at(stream, "rho") for stream in SIX])
+    six = Reach.mean([table("five_elsewhere").at(stream, "rho") for stream in SIX])
     printed = stated("sec:s_transfer", "correlation, oracle and held-out, six streams")
     yield number("sec:s_transfer", "mean of six", "rho, five spaces, oracle", printed, six)
 

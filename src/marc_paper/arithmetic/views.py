@@ -10,16 +10,12 @@ from marc_paper.arithmetic.checks import (
     Check,
     Reach,
     Section,
-    at_corners,
     averages,
     claim,
     differences,
-    image_counts,
     in_rows,
-    mean,
     number,
     over_seeds,
-    reach,
 )
 from marc_paper.arithmetic.choices import BASES, N_IMAGES
 from marc_paper.printed import PRINTED, STATEMENTS, stated, table
@@ -77,7 +73,7 @@ def _contrasts() -> Iterator[Check]:
     for row in source.rows:
         inputs = [cell(row, seed) for seed in _SEEDS]
         # repairs are counted, everything else was rounded
-        values = [n.value if "repairs" in row else reach(n) for n in inputs]
+        values = [n.value if "repairs" in row else Reach.of(n) for n in inputs]
         yield from over_seeds(label, row, values, source.numbers(row, "mean"))
     for budget in ("1", "4", "64"):
         printed, same = cell(f"gain at {budget}", "0"), table("grid").at(budget, "gain")
@@ -89,12 +85,12 @@ def _accuracies_over_seeds() -> Iterator[Check]:
     what, text, item = "accuracy from gains", "sec:s_substitution", "one view, memory"
     one, many = ([table("substitution").at(f"gain at {m}", s) for s in _SEEDS] for m in (1, 64))
     printed = stated("sec:capacity", "accuracy, A, M = 1, DINOv2-B")
-    yield number("sec:capacity", what, item, printed, mean(one) + _BASE)
+    yield number("sec:capacity", what, item, printed, Reach.mean(one) + _BASE)
     views = stated("sec:capacity", "accuracy, A, M = 64, no memory")
     reduced, spread = STATEMENTS["sec:protocol"].numbers("accuracy, A, M = 64, reduced", PRINTED)
-    yield number("sec:protocol", what, "64 views, memory", reduced, mean(many) + views)
+    yield number("sec:protocol", what, "64 views, memory", reduced, Reach.mean(many) + views)
     wide, narrow = (stated(text, f"span over seeds, A, M = {m}, DINOv2-B") for m in (1, 64))
-    span = reach(max(one, key=float)) - min(one, key=float)
+    span = Reach.of(max(one, key=float)) - min(one, key=float)
     yield number(text, "span over seeds", item, wide, span)
     low, high = float(narrow) / 2, float(narrow) / sqrt(3)
     yield claim(
@@ -112,7 +108,7 @@ def _regressions() -> Iterator[Check]:
     source, repairs = table("substitution"), table("repairs")
     lost = []
     for seed in _SEEDS:
-        [net] = image_counts(source.at("gain at 1", seed), N_IMAGES)
+        [net] = source.at("gain at 1", seed).image_counts(N_IMAGES)
         lost.append(source.at("retrieval repairs", seed).value - net)
     printed = repairs.numbers("regressions", "retrieval")
     yield from over_seeds(repairs.label, "retrieval regressions", lost, printed)
@@ -121,7 +117,7 @@ def _regressions() -> Iterator[Check]:
 def _mean_repairs() -> Iterator[Check]:
     """Means over seeds: accuracies that follow from them, and the partition of the repairs."""
     source = table("repairs")
-    repaired = {column: reach(source.at("repairs", column)) for column in source.columns}
+    repaired = {column: Reach.of(source.at("repairs", column)) for column in source.columns}
     broken = {column: source.at("regressions", column) for column in source.columns}
     for name, row in (("augmentation", "M = 64, no memory"), ("retrieval", "M = 1, DINOv2-B")):
         printed = stated("sec:capacity", f"accuracy, A, {row}")
@@ -138,13 +134,13 @@ def _mean_repairs() -> Iterator[Check]:
 
 def _coverage() -> Iterator[Check]:
     """An oracle over two sources cannot keep what both of them break."""
-    [right] = image_counts(_BASE, N_IMAGES)
+    [right] = _BASE.image_counts(N_IMAGES)
     views, memory, both = (
         table("substitution").at(f"{source} repairs", "0").value
         for source in ("augmentation", "retrieval", "shared")
     )
-    either = reach(right + views + memory - both)
-    shared, spread = map(reach, table("repairs").numbers("regressions", "shared"))
+    either = Reach.of(right + views + memory - both)
+    shared, spread = map(Reach.of, table("repairs").numbers("regressions", "shared"))
     # one of three values lies within 2 / sqrt 3 sample deviations of their mean
     far = Fraction("1.1548") * spread.high
     broken = Reach(shared.value, shared.low - far, shared.high + far)
@@ -181,9 +177,11 @@ def _admission() -> Iterator[Check]:
         least = min((source.at(row, space) for row in ("reservoir", "FIFO")), key=float)
         rows = [(space, least, _BASE, printed)]
         yield from differences(label, "least gain without priority", rows)
-    gaps = [reach(source.at(row, "DINOv2-L")) - source.at(row, "DINOv2-B") for row in source.rows]
+    gaps = [
+        Reach.of(source.at(row, "DINOv2-L")) - source.at(row, "DINOv2-B") for row in source.rows
+    ]
     what = "gap of DINOv2-L and DINOv2-B"
-    yield number(label, what, "mean of five policies", stated(label, what), mean(gaps))
+    yield number(label, what, "mean of five policies", stated(label, what), Reach.mean(gaps))
 
 
 def _capacity_at_64_views() -> Iterator[Check]:
@@ -193,11 +191,11 @@ def _capacity_at_64_views() -> Iterator[Check]:
     streams = [row for row in source.rows if row != "mean"]
     for row in streams:
         deviations = [source.numbers(row, column)[1] for column in ("8", "16")]
-        ratio = at_corners(_over_pooled, [source.at(row, "change"), *deviations])
+        ratio = Reach.at_corners(_over_pooled, [source.at(row, "change"), *deviations])
         printed = source.at(row, "ratio")
         yield number(source.label, "change over pooled deviation", row, printed, ratio)
     for column in ("8", "16"):
-        computed = mean([source.at(row, column) for row in streams])
+        computed = Reach.mean([source.at(row, column) for row in streams])
         printed, item = source.at("mean", column), f"K = {column}"
         yield number(source.label, "mean of six streams", item, printed, computed)
 
@@ -216,7 +214,7 @@ def _costs() -> Iterator[Check]:
         printed = stated("sec:capacity", f"{slow} over {fast}, seconds")
         ratios.append(("sec:capacity", slow, fast, printed))
     for where, slow, fast, printed in ratios:
-        ratio = reach(seconds[slow]) / seconds[fast]
+        ratio = Reach.of(seconds[slow]) / seconds[fast]
         yield number(where, "ratio of seconds", f"{slow} over {fast}", printed, ratio)
     rows = [(last, accuracy["MARC-L, M = 1"], accuracy["ensemble"], accuracy[last])]
     yield from differences(source.label, "difference of accuracies", rows)

@@ -12,12 +12,12 @@ from marc.cli import console
 from marc.errors import MarcError, one_of
 from marc.report.text import duration
 from marc.results.folder import Folder
-from marc_paper.study.estimate import StudyCost, estimate_cost
+from marc_paper.study.estimate import StudyCost
 from marc_paper.study.experiments import EXPERIMENTS
-from marc_paper.study.folder import INDEX, StudyFolder
-from marc_paper.study.make import FAILED, MADE, MISSING, THERE, Outcome
+from marc_paper.study.folder import StudyFolder
+from marc_paper.study.make import Outcome
 from marc_paper.study.make import study as make_study
-from marc_paper.study.plan import PLANS, Plan, read_plan
+from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment
 
 
@@ -40,13 +40,13 @@ class StudyOptions:
 def run_study(options: StudyOptions) -> int:
     """Make a study, or estimate what it would take; gives the exit status."""
     path = _chosen_plan(options)
-    plan, experiments = read_plan(path), _chosen_experiments(options.only)
+    plan, experiments = Plan.read(path), _chosen_experiments(options.only)
     place = Path(options.output or f"studies/{path.stem}")
     folder = StudyFolder.open(place, plan.as_data(), force=options.force)
     if options.dry_run:
         there = [each.name for each in experiments if folder.record(each.name)]
         with console.notes():
-            estimate = estimate_cost(plan, experiments, [] if options.force else there)
+            estimate = StudyCost.estimate(plan, experiments, [] if options.force else there)
         _show_estimate(plan, folder, estimate, json=options.json)
         return 0
     started = time.monotonic()
@@ -56,7 +56,7 @@ def run_study(options: StudyOptions) -> int:
         console.as_json(_as_data(place, outcomes, seconds))
     else:
         _conclude(place, outcomes, seconds)
-    return int(any(outcome.status == FAILED for outcome in outcomes))
+    return int(any(outcome.status == "failed" for outcome in outcomes))
 
 
 def _chosen_plan(options: StudyOptions) -> Path:
@@ -73,8 +73,8 @@ def _chosen_plan(options: StudyOptions) -> Path:
             "--quick belongs to --lab", got=given[0], hint="fewer streams in a plan of your own"
         )
     if options.lab:
-        return PLANS / ("lab-quick.toml" if options.quick else "lab.toml")
-    return PLANS / "paper.toml" if options.paper else Path(options.plan)
+        return Plan.SHIPPED / ("lab-quick.toml" if options.quick else "lab.toml")
+    return Plan.SHIPPED / "paper.toml" if options.paper else Path(options.plan)
 
 
 def _chosen_experiments(only: Sequence[str]) -> list[Experiment]:
@@ -109,9 +109,9 @@ def _make(
 
 def _line(outcome: Outcome) -> str:
     name = f"{outcome.experiment.name:<20}"
-    if outcome.status in (MISSING, FAILED):
+    if outcome.status in ("not possible", "failed"):
         return f"{name} {outcome.status}: {outcome.reason}"
-    if outcome.status == THERE:
+    if outcome.status == "already there":
         return f"{name} already there"
     return f"{name} {outcome.seconds:6.1f} s  {outcome.experiment.title}"
 
@@ -120,14 +120,14 @@ def _conclude(place: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
     """What was done, how long it took, and where to look."""
     tally = console.tally(outcome.status for outcome in outcomes)
     console.say(f"{console.count(len(outcomes), 'experiment')}: {tally}; this took {seconds:.0f} s")
-    if any(outcome.status in (MADE, THERE) for outcome in outcomes):
-        console.say(f"open {place / INDEX} in a browser")
+    if any(outcome.status in ("made", "already there") for outcome in outcomes):
+        console.say(f"open {place / StudyFolder.INDEX} in a browser")
 
 
 def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
     return {
         "folder": str(place),
-        "index": str(place / INDEX),
+        "index": str(place / StudyFolder.INDEX),
         "seconds": seconds,
         "experiments": [
             {
@@ -136,7 +136,7 @@ def _as_data(place: Path, outcomes: Sequence[Outcome], seconds: float) -> dict[s
                 "answers": list(outcome.experiment.answers),
                 "status": outcome.status,
                 "reason": outcome.reason,
-                "seconds": outcome.seconds if outcome.status == MADE else 0.0,
+                "seconds": outcome.seconds if outcome.status == "made" else 0.0,
             }
             for outcome in outcomes
         ],

@@ -10,7 +10,7 @@ from typing import Any
 from marc.cli import console
 from marc_paper.printed import TABLES
 from marc_paper.study.experiments import EXPERIMENTS
-from marc_paper.study.folder import read_study
+from marc_paper.study.folder import StoredStudy
 from marc_paper.verify.expected import Expected
 from marc_paper.verify.tolerances import KINDS
 from marc_paper.verify.verify import Finding, verify
@@ -22,7 +22,7 @@ _LABELS = frozenset(table.label for table in TABLES.values())
 
 def run_verify(study: Path, *, with_unmatched: bool, json: bool) -> int:
     """Compare a study with the paper and print what came out; gives the exit status."""
-    findings = verify(read_study(study, [each.name for each in EXPERIMENTS]))
+    findings = verify(StoredStudy.read(study, [each.name for each in EXPERIMENTS]))
     compared = [each for each in findings if each.status != "no match"]
     differing = [each for each in compared if each.status == "differs"]
     if json:

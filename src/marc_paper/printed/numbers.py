@@ -64,6 +64,11 @@ class Printed:
     def __float__(self) -> float:
         return float(self.value)
 
+    def image_counts(self, n_images: int) -> list[int]:
+        """The numbers of images whose fraction, in percent, is printed so."""
+        low, high = self.low * n_images / 100, self.high * n_images / 100
+        return [n for n in range(int(low) - 1, int(high) + 2) if low <= n <= high]
+
 
 @final
 @dataclass(frozen=True)

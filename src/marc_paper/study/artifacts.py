@@ -1,17 +1,25 @@
-"""What an experiment gives: tables of plain values, and figures with the numbers they show."""
+"""What an experiment gives: tables of plain values, and figures with the numbers they show.
+
+Their titles, captions, notes and labels in the paper are in `captions.toml`, by name. What stands
+in braces there is filled with the plan, with what an experiment gives, or with a shared phrase.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, cast, final, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from marc.replay.sweep import Score
+from marc.replay.sweep import Score, Sweep
 from marc.stats import Interval, paired_difference, seed_interval
+from marc_paper.study.plan import Plan
 
 Word = Literal["", "fixed", "oracle", "held-out"]
 """How the settings behind an accuracy were chosen."""
@@ -80,6 +88,38 @@ class Estimate:
             return cls(value)
         return cls(value, low, high)
 
+    @classmethod
+    def paired_gain(cls, sweep: Sweep, score: Score) -> Estimate:
+        """The gain of a score with a paired interval over images, and its deviation over orders."""
+        correct = [
+            sweep.correct(score.space, score.capacity, weight, seed)
+            for weight, seed in zip(score.weights, sweep.seeds, strict=True)
+        ]
+        return cls.paired(correct, sweep.base_correct)
+
+    @staticmethod
+    def mean_known(values: Iterable[float]) -> float:
+        """The mean of those that are numbers; not a number where none is.
+
+        >>> Estimate.mean_known([1.0, float("nan"), 2.0])
+        1.5
+        """
+        known = [value for value in values if not math.isnan(value)]
+        return float(np.mean(known)) if known else math.nan
+
+    @classmethod
+    def over_streams(cls, pairs: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]) -> Estimate:
+        """How much more often the first of a pair is right than the second, mean over streams.
+
+        There is a pair for each stream. Of one stream this is `Estimate.paired`; several count as
+        independent. The deviation is that of the mean over streams, from order to order.
+        """
+        intervals = [paired_difference(correct, reference) for correct, reference in pairs]
+        by_order = [a.mean(axis=1) - b.mean(axis=1) for a, b in pairs]
+        mean = cls.over_orders(np.mean(by_order, axis=0).tolist())
+        half = math.hypot(*(each.high - each.estimate for each in intervals)) / len(pairs)
+        return cls(mean.value, mean.value - half, mean.value + half, mean.sd)
+
 
 Cell = str | int | float | Estimate | None
 """None where there is nothing to print; a float that is not a number counts as None."""
@@ -121,6 +161,36 @@ def _column(text: str) -> Column:
     return Column(name, cast(Unit, unit), cast(Word, word))
 
 
+class _Values(dict[str, Any]):
+    """What fills a caption; what is not here is a phrase that several captions share."""
+
+    def __missing__(self, name: str) -> str:
+        return self.fill(captions()["phrases"][name])
+
+    def fill(self, text: str) -> str:
+        """The text in one line."""
+        return " ".join(text.split()).format_map(self).strip()
+
+
+@cache
+def captions() -> Mapping[str, Any]:
+    """The words of experiments, tables and figures, and the phrases that they share."""
+    return tomllib.loads(Path(__file__).with_name("captions.toml").read_text("utf-8"))
+
+
+def _words(kind: str, name: str, plan: Plan, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Title, caption, labels and notes of an artifact."""
+    known = {**vars(plan), "main": plan.main, "n_orders": len(plan.seeds.orders), **values}
+    fill = _Values(known).fill
+    entry = captions()[kind][name]
+    return {
+        "title": fill(entry["title"]),
+        "caption": fill(entry["caption"]),
+        "answers": tuple(entry.get("answers", ())),
+        "notes": tuple(fill(note) for note in entry.get("notes", ())),
+    }
+
+
 @final
 @dataclass(frozen=True)
 class Table:
@@ -142,6 +212,23 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.name}: {len(row)} cells for {len(self.columns)} columns")
 
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        name: str,
+        columns: tuple[Column, ...],
+        rows: Iterable[Row],
+        settings: Mapping[str, Any] | None = None,
+        *,
+        notes: Iterable[str] = (),
+        **values: Any,
+    ) -> Table:
+        """A table with the words of its name, which `values` fill; `notes` come after its own."""
+        words = _words("tables", name, plan, values)
+        words["notes"] += tuple(notes)
+        return cls(name=name, columns=columns, rows=tuple(rows), settings=settings or {}, **words)
+
 
 @final
 @dataclass(frozen=True)
@@ -156,6 +243,25 @@ class Figure:
     answers: tuple[str, ...]
     data: Mapping[str, Any] = field(default_factory=dict)
     """The numbers that are shown: lists, texts and numbers."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        name: str,
+        draw: Callable[[], Any],
+        data: Mapping[str, Any] | None = None,
+        *,
+        like: str = "",
+        answers: tuple[str, ...] | None = None,
+        **values: Any,
+    ) -> Figure:
+        """A figure with the words of its name, or of the name `like`; `answers` replace theirs."""
+        words = _words("figures", like or name, plan, values)
+        del words["notes"]
+        if answers is not None:
+            words["answers"] = answers
+        return cls(name=name, draw=draw, data=data or {}, **words)
 
 
 Artifact = Table | Figure

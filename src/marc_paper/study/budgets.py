@@ -9,28 +9,18 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.analysis.interaction import RepairSets, repair_sets
+from marc_paper.analysis.interaction import RepairSets
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Piece, Work, sweep_pieces
-
-AUGMENTATION = "augmentation"
-OWN, DEPLOYED, STRONG = "own memory", "deployed memory", "strong memory"
-OWN_AT_ONE = "own memory, w = 1"
-
-ONE_DRAW = (
-    "Orders are drawn again for each seed; views are one draw, so nothing without memory varies "
-    "with the order. The paper draws views again with the seed."
-)
-OWN_WEIGHTS = (
-    "The paper does not state the weight of its own-space memory, so it stands here at w = 1 and "
-    "at the weight of the other memories."
-)
+from marc_paper.study.work import Piece, Work
 
 
 @final
 @dataclass(frozen=True)
 class Arm:
     """A memory that is set against no memory."""
+
+    OWN, DEPLOYED, STRONG = "own memory", "deployed memory", "strong memory"
+    OWN_AT_ONE = "own memory, w = 1"
 
     name: str
     space: str
@@ -40,20 +30,22 @@ class Arm:
     def all_of(cls, plan: Plan) -> tuple[Arm, ...]:
         """The memories of the plan; that of the own space at two weights, if they are two."""
         spaces, weight = plan.spaces, plan.grids.weight
-        own = (cls(OWN_AT_ONE, spaces.own, 1.0), cls(OWN, spaces.own, weight))
-        strong = cls(STRONG, spaces.strong, weight)
+        own = (cls(Arm.OWN_AT_ONE, spaces.own, 1.0), cls(Arm.OWN, spaces.own, weight))
+        strong = cls(Arm.STRONG, spaces.strong, weight)
         return (*(own[:1] if weight == 1 else own), cls.deployed(plan), strong)
 
     @classmethod
     def deployed(cls, plan: Plan) -> Arm:
         """The memory in the deployed space."""
-        return cls(DEPLOYED, plan.spaces.deployed, plan.grids.weight)
+        return cls(Arm.DEPLOYED, plan.spaces.deployed, plan.grids.weight)
 
 
 @final
 @dataclass(frozen=True)
 class Budget:
     """Right answers at one view budget, by stored row."""
+
+    AUGMENTATION = "augmentation"
 
     views: int
     base: NDArray[np.bool_]
@@ -78,12 +70,12 @@ class Budget:
     @staticmethod
     def pieces(stream: str, budgets: Iterable[int], arms: Sequence[Arm]) -> list[Piece]:
         """The pieces of `read` at some budgets."""
-        return [p for views in budgets for p in sweep_pieces([stream], _spaces(arms), views)]
+        return [p for views in budgets for p in Piece.sweeps([stream], _spaces(arms), views)]
 
     def repairs(self, many: Budget, arm: str) -> list[RepairSets]:
         """What many views, and a memory at these views, repair and break: one for each order."""
         return [
-            repair_sets(self.base, {AUGMENTATION: many.base, arm: correct})
+            RepairSets.of(self.base, {Budget.AUGMENTATION: many.base, arm: correct})
             for correct in self.correct[arm]
         ]
 
@@ -91,19 +83,11 @@ class Budget:
         """What a memory changes: 1 a repair, -1 a regression, 0 nothing, (orders, N)."""
         return self.correct[arm].astype(np.int8) - self.base.astype(np.int8)
 
-
-def view_notes(streams: Iterable[str], used: Collection[str]) -> tuple[str, ...]:
-    """What is noted about views, and which streams are left out as they have one."""
-    left_out = [stream for stream in streams if stream not in used]
-    if not left_out:
-        return (ONE_DRAW,)
-    return (ONE_DRAW, f"Left out, as they have one view: {', '.join(left_out)}.")
-
-
-def shared_fraction(sets: RepairSets, arm: str) -> float:
-    """Fraction of what many views repair that the memory repairs too; nan where that is none."""
-    repaired = int(sets.repairs[AUGMENTATION].sum())
-    return sets.shared_repairs(AUGMENTATION, arm) / repaired if repaired else float("nan")
+    @staticmethod
+    def one_view_note(streams: Iterable[str], used: Collection[str]) -> list[str]:
+        """Which streams are left out as they have one view."""
+        left_out = [stream for stream in streams if stream not in used]
+        return [f"Left out, as they have one view: {', '.join(left_out)}."] if left_out else []
 
 
 def _spaces(arms: Sequence[Arm]) -> list[str]:

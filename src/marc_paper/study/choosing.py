@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from marc.replay.sweep import Score, Sweep
+from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import Interval
-from marc_paper.analysis.regrets import BatchValues
-from marc_paper.study.artifacts import Estimate
-
-PURITY, PSEUDO_PURITY, ANTIHUB = "purity@10", "pseudo_purity@10", "antihub_fraction@10"
-
-NOT_SIMULTANEOUS = "Each interval is that of its own space; they do not hold for all at once."
-"""Said where intervals decide which space leads."""
 
 
 def ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:
@@ -27,15 +17,6 @@ def ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[st
 def first_ceilings(sweep: Sweep, capacity: int, spaces: Sequence[str] = ()) -> dict[str, float]:
     """The same of the first order alone."""
     return ceilings(sweep.of_orders(sweep.seeds[:1]), capacity, spaces)
-
-
-def paired_gain(sweep: Sweep, score: Score) -> Estimate:
-    """The gain of a score with a paired interval over images, and its deviation over orders."""
-    correct = [
-        sweep.correct(score.space, score.capacity, weight, seed)
-        for weight, seed in zip(score.weights, sweep.seeds, strict=True)
-    ]
-    return Estimate.paired(correct, sweep.base_correct)
 
 
 def purities(geometry: Mapping[str, Geometry], measure: str, kappa: int) -> dict[str, Interval]:
@@ -69,30 +50,10 @@ def lead_text(values: Mapping[str, Interval]) -> str:
     return f"no: {', '.join(close)}" if close else "yes"
 
 
-def batch_notes(stream: str, asked: Sequence[int], batches: BatchValues) -> list[str]:
-    """Sizes of batches that a stream is too small for, and what is drawn where all are."""
-    left_out = [str(size) for size in asked if size not in batches.sizes]
-    instead = [str(size) for size in batches.sizes if size not in asked]
-    if not left_out:
-        return []
-    text = f"{stream} is too small for batches of {', '.join(left_out)}"
-    return [f"{text}; batches of {', '.join(instead)} are drawn." if instead else f"{text}."]
-
-
 def sources_of(sweeps: Mapping[str, Sweep], stream: str) -> list[str]:
     """Other streams, none of whose images are images of this one: settings may be chosen there."""
     images = sweeps[stream].images
     return [name for name, each in sweeps.items() if name != stream and not each.images & images]
-
-
-def mean_known(values: Iterable[float]) -> float:
-    """The mean of those that are numbers; not a number where none is.
-
-    >>> mean_known([1.0, float("nan"), 2.0])
-    1.5
-    """
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else math.nan
 
 
 def _radius(interval: Interval) -> float:

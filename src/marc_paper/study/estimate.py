@@ -74,25 +74,25 @@ class StudyCost:
         """Of all experiments together."""
         return sum(row.seconds for row in self.rows)
 
-
-def estimate_cost(plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> StudyCost:
-    """What making some experiments would take where `made` are there already."""
-    sizes = {name: _size_of(entry, plan.spaces.all) for name, entry in plan.streams.items()}
-    speed, rows = _measure_speed(), []
-    seen: set[Piece] = set()
-    for experiment in asked:
-        reason = experiment.missing(plan)
-        status = f"not possible: {reason}" if reason else "to be made"
-        status = "already there" if experiment.name in made else status
-        is_left = not reason and experiment.name not in made
-        fresh = set(experiment.pieces(plan)) - seen if is_left else set()
-        seen |= fresh
-        seconds = sum(_seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
-        rows.append(
-            _ExperimentCost(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
-        )
-    opened = {piece.stream for piece in seen}
-    return StudyCost(tuple(rows), sum(sizes[name].seconds for name in opened))
+    @classmethod
+    def estimate(cls, plan: Plan, asked: Sequence[Experiment], made: Collection[str]) -> StudyCost:
+        """What making some experiments would take where `made` are there already."""
+        sizes = {name: _size_of(entry, plan.spaces.all) for name, entry in plan.streams.items()}
+        speed, rows = _measure_speed(), []
+        seen: set[Piece] = set()
+        for experiment in asked:
+            reason = experiment.missing(plan)
+            status = f"not possible: {reason}" if reason else "to be made"
+            status = "already there" if experiment.name in made else status
+            is_left = not reason and experiment.name not in made
+            fresh = set(experiment.pieces(plan)) - seen if is_left else set()
+            seen |= fresh
+            seconds = sum(_seconds_of(piece, sizes[piece.stream], plan, speed) for piece in fresh)
+            rows.append(
+                _ExperimentCost(experiment.name, status, len(fresh), seconds + _WRITTEN * is_left)
+            )
+        opened = {piece.stream for piece in seen}
+        return StudyCost(tuple(rows), sum(sizes[name].seconds for name in opened))
 
 
 def _size_of(entry: StreamEntry, spaces: Iterable[str]) -> _Size:

@@ -8,17 +8,10 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from marc_paper.study import figures, tables
+from marc_paper.study.artifacts import captions
 from marc_paper.study.work import Experiment
 
-_ORDER = (
-    *("schematics", "spaces", "landscape", "paired", "controls", "transformed", "memory-alone"),
-    *("view-budget", "repairs", "splits", "warm-up", "view-budget-curves", "second-predictor"),
-    *("geometry", "capacity", "margins", "kernel-weights", "dominant-keys", "hazard", "composite"),
-    *("batches", "joint-choice", "seed-spread", "across-streams", "transfer", "components"),
-    *("protocol-controls", "policies", "correlations", "benchmark", "selection-streams"),
-    *("selection-rules", "neighbours", "large-views", "sensitivity", "multiplicity"),
-    *("matched-orders", "cost"),
-)
+_ORDER = list(captions()["experiments"])
 
 
 def _in_modules(package: ModuleType) -> Iterator[Experiment]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from marc.errors import MarcError
 from marc.files import (
@@ -33,7 +33,6 @@ from marc.files.locks import LOCK, locked
 from marc.results.folder import Folder
 from marc_paper.study.formats import Files
 
-INDEX = "index.html"
 _STREAMS = "streams.json"
 _RECORDS, _WORK = "records", "work"
 _PARTS = ("tables", "figures", _RECORDS, _WORK)
@@ -43,6 +42,8 @@ _PARTS = ("tables", "figures", _RECORDS, _WORK)
 @dataclass(frozen=True)
 class StudyFolder:
     """A study on disk, finished or not. Nothing is written before `begin`."""
+
+    INDEX: ClassVar = "index.html"
 
     path: Path
     plan: dict[str, Any]
@@ -156,22 +157,24 @@ class StoredStudy:
     streams: Mapping[str, Mapping[str, Any]]
     """What is known of each stream: source, images, classes, views and a digest."""
 
-
-def read_study(path: Path, experiments: Sequence[str]) -> StoredStudy:
-    """The finished experiments of a study, with their tables."""
-    config = Folder.damaged_is_none(path / Folder.CONFIG) or {}
-    if config.get("kind") != "study" or "plan" not in config:
-        raise MarcError("there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}")
-    plan, streams = _plan_digest(config["plan"]), _read_streams(path)
-    found = {name: _record(path, name, plan, streams) for name in experiments}
-    records = {name: record for name, record in found.items() if record is not None}
-    tables = {
-        Path(file).stem: read_json(path / file)
-        for record in records.values()
-        for file in record["files"]
-        if file.startswith("tables/") and file.endswith(".json")
-    }
-    return StoredStudy(path, config, records, tables, streams)
+    @classmethod
+    def read(cls, path: Path, experiments: Sequence[str]) -> StoredStudy:
+        """The finished experiments of a study, with their tables."""
+        config = Folder.damaged_is_none(path / Folder.CONFIG) or {}
+        if config.get("kind") != "study" or "plan" not in config:
+            raise MarcError(
+                "there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}"
+            )
+        plan, streams = _plan_digest(config["plan"]), _read_streams(path)
+        found = {name: _record(path, name, plan, streams) for name in experiments}
+        records = {name: record for name, record in found.items() if record is not None}
+        tables = {
+            Path(file).stem: read_json(path / file)
+            for record in records.values()
+            for file in record["files"]
+            if file.startswith("tables/") and file.endswith(".json")
+        }
+        return StoredStudy(path, config, records, tables, streams)
 
 
 def _read_streams(path: Path) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from marc.errors import MarcError
 from marc.files import read_json, versions, write_whole
 from marc.types import OnProgress
-from marc_paper.study.folder import INDEX, StudyFolder
+from marc_paper.study.folder import StudyFolder
 from marc_paper.study.formats import Files, files_of, place_of
 from marc_paper.study.plan import Plan
 from marc_paper.study.streams import OpenStreams
@@ -89,17 +89,13 @@ def _shown(path: Path, place: str, files: Sequence[str]) -> dict[str, Any]:
     }
 
 
-MADE, THERE, MISSING, FAILED = "made", "already there", "not possible", "failed"
-
-
 @final
 @dataclass(frozen=True)
 class Outcome:
     """What became of one experiment."""
 
     experiment: Experiment
-    status: str
-    """made, already there, not possible, or failed."""
+    status: Literal["made", "already there", "not possible", "failed"]
     reason: str = ""
     """Why it is not possible with this plan, or why it failed."""
     seconds: float = 0.0
@@ -138,7 +134,9 @@ def study(
             outcome = _one(plan, folder, work, experiment, force=force)
             outcomes.append(outcome)
             on_outcome(outcome)
-            write_whole(folder.path / INDEX, _render(plan, folder, all_experiments).encode())
+            write_whole(
+                folder.path / StudyFolder.INDEX, _render(plan, folder, all_experiments).encode()
+            )
     return outcomes
 
 
@@ -153,17 +151,17 @@ def _one(
 ) -> Outcome:
     reason = experiment.missing(plan)
     if reason:
-        return Outcome(experiment, MISSING, reason)
+        return Outcome(experiment, "not possible", reason)
     record = None if force else folder.record(experiment.name)
     if record is not None:
-        return Outcome(experiment, THERE, seconds=record["seconds"])
+        return Outcome(experiment, "already there", seconds=record["seconds"])
     started = time.perf_counter()
     try:
         artifacts = experiment.make(work)
     except MarcError as error:  # the others need not wait for this one
-        return Outcome(experiment, FAILED, str(error))
+        return Outcome(experiment, "failed", str(error))
     files: Files = {}
-    about = {"experiment": experiment.name, "streams": describe(plan)}
+    about = {"experiment": experiment.name, "streams": plan.describe()}
     for artifact in artifacts:
         files |= files_of(artifact, about)
     seconds = time.perf_counter() - started
@@ -177,18 +175,4 @@ def _one(
             "versions": versions("matplotlib", "scikit-learn"),
         },
     )
-    return Outcome(experiment, MADE, seconds=seconds)
-
-
-def describe(plan: Plan) -> dict[str, dict[str, str]]:
-    """What the plan says of each stream, for whoever compares a table with another."""
-    return {
-        name: {
-            "source": entry.source,
-            "group": entry.group,
-            "dataset": entry.dataset,
-            "predictor": entry.predictor or plan.predictor,
-            "prompts": entry.prompts or plan.prompts,
-        }
-        for name, entry in plan.streams.items()
-    }
+    return Outcome(experiment, "made", seconds=seconds)

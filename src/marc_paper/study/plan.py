@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from marc.errors import MarcError, integer, number, one_of
+from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS
 from marc.replay.lifetimes import check_capacities
@@ -29,6 +30,11 @@ _GROUPS = {
     "extra": "more of them, which enter no average over domains",
     "predictor": "images of a main stream, seen by another predictor",
 }
+
+_FEWEST_VIEWS = {"tda": 10, "boostadapter": 10, "dmn-zs": 10, "dota": 10, "etta": 10, "zero": 4}
+"""Fewest views, beside one, of methods that refuse a share of the views which is none of them."""
+
+_IN_DISTRIBUTION = frozenset({"imagenet-val"})
 
 
 @final
@@ -134,6 +140,9 @@ class Timing:
 class Plan:
     """A study before it is made."""
 
+    SHIPPED: ClassVar = Path(__file__).with_name("plans")
+    """Where the plans are that come with the package."""
+
     title: str
     predictor: str
     streams: Mapping[str, StreamEntry]
@@ -194,48 +203,94 @@ class Plan:
         """The plan with all its defaults, for a record."""
         return dataclasses.asdict(self)
 
+    @classmethod
+    def read(cls, path: Path) -> Plan:
+        """A plan from a TOML file."""
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise MarcError(
+                "there is no such plan", got=path, hint="marc study --lab, or marc study PLAN.toml"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise MarcError("this plan cannot be read", got=f"{path}: {error}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise MarcError("this plan is not TOML", got=f"{path}: {error}") from error
+        return cls.of(data)
 
-PLANS = Path(__file__).with_name("plans")
-"""Plans that come with the package."""
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Plan:
+        """A plan from the tables of a TOML file; unknown keys are errors."""
+        given = dict(data)
+        streams = _table("streams", given.pop("streams", {}))
+        given["streams"] = {
+            name: _build(StreamEntry, f"streams.{name}", _table(f"streams.{name}", entry))
+            for name, entry in streams.items()
+        }
+        for kind in (_Spaces, _Grids, _Seeds, Draws, _Benchmark, Timing):
+            name = kind.__name__.strip("_").lower()
+            if name in given:
+                given[name] = _build(kind, name, _table(name, given[name]))
+        plan: Plan = _build(cls, "the plan", given)
+        _check(plan)
+        return plan
 
+    def marc_settings(self, space: str, capacity: int) -> dict[str, Any]:
+        """The settings of MARC in tables of systems."""
+        return {"space": space, "capacity": capacity, "weight": self.grids.weight}
 
-def read_plan(path: Path) -> Plan:
-    """A plan from a TOML file."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MarcError(
-            "there is no such plan", got=path, hint="marc study --lab, or marc study PLAN.toml"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MarcError("this plan cannot be read", got=f"{path}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise MarcError("this plan is not TOML", got=f"{path}: {error}") from error
-    return plan_from(data)
+    def peer_settings(self, method: str) -> dict[str, Any]:
+        """The settings of another method: its own, or published ones that the plan names."""
+        card, settings = METHODS[method], {}
+        if "space" in card.needs:
+            settings["space"] = self.spaces.deployed
+        if self.benchmark.published in card.published:
+            settings["published"] = self.benchmark.published
+        return settings
 
+    def method_views(self, stream: str, method: str) -> int:
+        """The views at which a method is compared: few if it takes them, else many, else one.
 
-def plan_from(data: Mapping[str, Any]) -> Plan:
-    """A plan from the tables of a TOML file; unknown keys are errors."""
-    tables: dict[str, type] = {
-        "spaces": _Spaces,
-        "grids": _Grids,
-        "seeds": _Seeds,
-        "draws": Draws,
-        "benchmark": _Benchmark,
-        "timing": Timing,
-    }
-    given = dict(data)
-    streams = _table("streams", given.pop("streams", {}))
-    given["streams"] = {
-        name: _build(StreamEntry, f"streams.{name}", _table(f"streams.{name}", entry))
-        for name, entry in streams.items()
-    }
-    for name, kind in tables.items():
-        if name in given:
-            given[name] = _build(kind, name, _table(name, given[name]))
-    plan: Plan = _build(Plan, "the plan", given)
-    _check(plan)
-    return plan
+        COSMIC has a view budget of its own.
+        """
+        if METHODS[method].views == MethodCard.views:
+            return 1
+        fewest = _FEWEST_VIEWS.get(method, 1)
+        few = self.graph_views if method == "cosmic" else self.few_views
+        asked = (few(stream), self.most_views(stream))
+        return next((views for views in asked if views >= fewest), 1)
+
+    def averages(self, streams: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Streams by the average that they enter; none where there is one stream only."""
+        entries = self.streams
+        parts = {
+            "mean, shifts": tuple(s for s in streams if entries[s].dataset not in _IN_DISTRIBUTION),
+            "mean, without extra": tuple(s for s in streams if entries[s].group != "extra"),
+        }
+        smaller = {name: part for name, part in parts.items() if len(part) < len(streams)}
+        found = {"mean": tuple(streams), **smaller}
+        return {name: several for name, several in found.items() if len(several) > 1}
+
+    def candidate_sets(self) -> dict[str, tuple[str, ...]]:
+        """All spaces, and the few that are compared in every detail, where these are fewer."""
+        few, every = self.spaces.controls, self.spaces.all
+        return {"all": every} if set(few) == set(every) else {"all": every, "controls": few}
+
+    def describe(self) -> dict[str, dict[str, str]]:
+        """What the plan says of each stream, for whoever compares a table with another."""
+        return {
+            name: {
+                **{"source": entry.source, "group": entry.group, "dataset": entry.dataset},
+                "predictor": entry.predictor or self.predictor,
+                "prompts": entry.prompts or self.prompts,
+            }
+            for name, entry in self.streams.items()
+        }
+
+    def needs_views(self) -> str:
+        """What is missing where the main stream has one view only."""
+        has_several = len(self.budgets(self.main)) > 1
+        return "" if has_several else f"the stream {self.main} has one view in this plan"
 
 
 def _table(name: str, value: object) -> Mapping[str, Any]:
@@ -258,12 +313,11 @@ def _build(kind: type, where: str, given: Mapping[str, Any]) -> Any:
     ]
     if missing:
         raise MarcError(f"{where} lacks {', '.join(missing)}", allowed=", ".join(fields))
-    return kind(
-        **{
-            name: _value(f"{where}: {name}", str(fields[name].type), value)
-            for name, value in given.items()
-        }
-    )
+    values = {
+        name: _value(f"{where}: {name}", str(fields[name].type), value)
+        for name, value in given.items()
+    }
+    return kind(**values)
 
 
 def _value(name: str, kind: str, value: Any) -> Any:
@@ -322,11 +376,9 @@ def _check_grids(grids: _Grids) -> None:
         values = getattr(grids, name)
         if list(values) != sorted(set(values)) or values[0] <= 0:
             raise MarcError(f"grids.{name} must be ascending numbers above 0", got=list(values))
-    for name, value, allowed in (
-        ("capacity", grids.capacity, grids.capacities),
-        ("benchmark_capacity", grids.benchmark_capacity, grids.capacities),
-        ("weight", grids.weight, grids.weights),
-    ):
+    of_grid = {"capacity": grids.capacities, "benchmark_capacity": grids.capacities}
+    for name, allowed in {**of_grid, "weight": grids.weights}.items():
+        value = getattr(grids, name)
         if value not in allowed:
             raise MarcError(f"grids.{name} must be on its grid", got=value, allowed=allowed)
     for name in ("few_views", "graph_views"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from marc.replay.replay import admit
 from marc.scores import Int, kernel
 from marc.stream import Stream
 from marc.types import Trajectory
-from marc_paper.study.artifacts import Table, columns
+from marc_paper.study.artifacts import Table, captions, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Piece, Work, sweep_pieces
+from marc_paper.study.work import Piece, Work
 
 _ALPHA, _BETA = MARC.alpha, MARC.beta
 """The kernel of every sweep that does not say otherwise."""
@@ -83,67 +83,63 @@ class ChosenQuery:
     """By space; the retained items are the same in all of them."""
 
 
-def query_at(
-    stream: Stream, trajectory: Trajectory, position: int, spaces: Sequence[str], capacity: int
-) -> ChosenQuery:
-    """The query at a position of a labelled stream, read in some spaces."""
-    row, features, labels = int(stream.order[position]), stream.features, stream.row_labels
-    assert labels is not None  # a study has checked
-    return ChosenQuery(
-        row=row,
-        position=position,
-        id=features.ids[row],
-        true=int(labels[row]),
-        predicted=int(features.base.label[row]),
-        readings={
-            space: _read_at(features.keys(space), trajectory, position, capacity)
-            for space in spaces
-        },
-    )
-
-
-def first_order(work: Work) -> tuple[Stream, Trajectory]:
+class FirstOrder(NamedTuple):
     """The main stream in the first order of the plan, and what it offers to the memory."""
-    plan = work.plan
-    seed = plan.seeds.orders[0]
-    stream = work.stream(plan.main).shuffled(seed)
-    [admitted] = admit(MARC(plan.spaces.own, plan.grids.capacity), [stream], [seed])
-    return stream, admitted.trajectory
 
+    stream: Stream
+    trajectory: Trajectory
 
-def in_stream(named: NDArray[np.bool_], order: Int) -> Int:
-    """Positions of the rows that a rule names (N,), in the order in which they come."""
-    return np.flatnonzero(named[order])
+    @classmethod
+    def of(cls, work: Work) -> FirstOrder:
+        """That of a plan's main stream."""
+        plan = work.plan
+        seed = plan.seeds.orders[0]
+        stream = work.stream(plan.main).shuffled(seed)
+        [admitted] = admit(MARC(plan.spaces.own, plan.grids.capacity), [stream], [seed])
+        return cls(stream, admitted.trajectory)
 
+    def positions(self, named: NDArray[np.bool_]) -> Int:
+        """Positions of the rows that a rule names (N,), in the order in which they come."""
+        return np.flatnonzero(named[self.stream.order])
 
-def needs_two_spaces(plan: Plan) -> str:
-    """What is missing where the strong space is the predictor's own."""
-    if plan.spaces.own != plan.spaces.strong:
-        return ""
-    return f"the own and the strong space of this plan are one: {plan.spaces.own}"
+    def query_at(self, position: int, spaces: Sequence[str], capacity: int) -> ChosenQuery:
+        """The query at a position, read in some spaces."""
+        stream = self.stream
+        row, features, labels = int(stream.order[position]), stream.features, stream.row_labels
+        assert labels is not None  # a study has checked
+        return ChosenQuery(
+            row=row,
+            position=position,
+            id=features.ids[row],
+            true=int(labels[row]),
+            predicted=int(features.base.label[row]),
+            readings={
+                space: _read_at(features.keys(space), self.trajectory, position, capacity)
+                for space in spaces
+            },
+        )
 
+    @staticmethod
+    def pieces(plan: Plan) -> list[Piece]:
+        """One sweep of the predictor's own and of the strong space on the main stream."""
+        return Piece.sweeps([plan.main], (plan.spaces.own, plan.spaces.strong))
 
-def two_space_pieces(plan: Plan) -> list[Piece]:
-    """One sweep of the predictor's own and of the strong space on the main stream."""
-    return sweep_pieces([plan.main], (plan.spaces.own, plan.spaces.strong))
+    @staticmethod
+    def needs_two_spaces(plan: Plan) -> str:
+        """What is missing where the strong space is the predictor's own."""
+        own, strong = plan.spaces.own, plan.spaces.strong
+        said = f"the own and the strong space of this plan are one: {own}"
+        return said if own == strong else ""
 
-
-def none_chosen(name: str, title: str, stream: str, rule: str, answers: tuple[str, ...]) -> Table:
-    """What is given instead of a figure where no image satisfies its rule."""
-    return Table(
-        name=name,
-        title=title,
-        caption="No figure: what it would show is chosen by a rule that no image satisfies.",
-        columns=columns("stream | rule | images: count"),
-        rows=((stream, rule, 0),),
-        answers=answers,
-    )
-
-
-def short(text: str, length: int) -> str:
-    """A name cut to a length, with a dot where something is missing.
-
-    >>> short("tabby cat", 7), short("cat", 7)
-    ('tabby ·', 'cat')
-    """
-    return text if len(text) <= length else text[: length - 1] + "·"
+    @staticmethod
+    def none_chosen(plan: Plan, name: str, figure: str, rule: str) -> Table:
+        """What is given instead of a figure where no image satisfies its rule."""
+        words = captions()["figures"][figure]
+        return Table(
+            name=name,
+            title=words["title"],
+            caption="No figure: what it would show is chosen by a rule that no image satisfies.",
+            columns=columns("stream | rule | images: count"),
+            rows=((plan.main, rule, 0),),
+            answers=tuple(words["answers"]),
+        )

@@ -27,8 +27,8 @@ from marc.spaces.geometry import Geometry, Hub, Measures, measure
 from marc.stats import Interval
 from marc.stream import Stream
 from marc.types import Answers, OnProgress
-from marc_paper.analysis.regrets import BatchValues, batch_values, parse_rule
-from marc_paper.study.artifacts import Artifact
+from marc_paper.analysis.regrets import BatchValues, Rule
+from marc_paper.study.artifacts import Artifact, captions
 from marc_paper.study.plan import Plan
 from marc_paper.study.streams import OpenStreams
 
@@ -60,6 +60,41 @@ class Piece:
         what = f"{self.kind} {method}".strip()
         views = f", {self.views} views" if self.views > 1 else ""
         return f"{self.stream}: {what} {self.space}".rstrip() + views
+
+    @classmethod
+    def sweeps(
+        cls,
+        streams: Iterable[str],
+        spaces: Iterable[str],
+        views: int | Callable[[str], int] = 1,
+        *,
+        also: Sequence[_Kind] = (),
+        **settings: Any,
+    ) -> list[Piece]:
+        """Those of `Work.sweep` over some streams, and `also` other kinds of the same spaces."""
+        names, found = tuple(spaces), []
+        for stream in streams:
+            seen = views(stream) if callable(views) else views
+            for space in names:
+                found.append(cls("sweep", stream, space, seen, _ordered(settings)))
+                found += [cls(kind, stream, space) for kind in also]
+        return found
+
+    @classmethod
+    def main(cls, plan: Plan) -> list[Piece]:
+        """A sweep and a geometry of every space on every main stream: what most share."""
+        return cls.sweeps(plan.group("main"), plan.spaces.all, also=("geometry",))
+
+    @classmethod
+    def runs(
+        cls, seeds: Iterable[int], asked: Iterable[tuple[str, str, int, Mapping[str, Any]]]
+    ) -> list[Piece]:
+        """Those of `Work.run` over some orders: a stream, a method, views and settings each."""
+        return [
+            cls("run", stream, "", views, _ordered({"method": method, "seed": seed, **settings}))
+            for stream, method, views, settings in asked
+            for seed in seeds
+        ]
 
 
 class _Shelf(Protocol):
@@ -213,9 +248,9 @@ class Work:
 
     def _draw(self, name: str, space: str) -> Arrays:
         draws, stream = self.plan.draws, self.stream(name)
-        widest = max(parse_rule(rule)[1] for rule in _RULES)
+        widest = max(Rule.parse(rule)[1] for rule in _RULES)
         usable = Calibration(len(stream), widest).usable_sizes(draws.sizes)
-        return batch_values(
+        return BatchValues.measure(
             *(stream, [space], _RULES),
             sizes=usable or [len(stream) // 2],  # a small stream has batches of half of it
             n_replicates=draws.batches,
@@ -248,40 +283,6 @@ def _answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any])
 def _ends(job: SweepJob, space: str) -> Arrays:
     lower, upper = job.space(space)
     return {"lower": lower, "upper": upper}
-
-
-def sweep_pieces(
-    streams: Iterable[str],
-    spaces: Iterable[str],
-    views: int | Callable[[str], int] = 1,
-    *,
-    also: Sequence[_Kind] = (),
-    **settings: Any,
-) -> list[Piece]:
-    """The pieces of `Work.sweep` over some streams, and `also` other kinds of the same spaces."""
-    names, found = tuple(spaces), []
-    for stream in streams:
-        seen = views(stream) if callable(views) else views
-        for space in names:
-            found.append(Piece("sweep", stream, space, seen, _ordered(settings)))
-            found += [Piece(kind, stream, space) for kind in also]
-    return found
-
-
-def main_pieces(plan: Plan) -> list[Piece]:
-    """A sweep and a geometry of every space on every main stream: what most experiments share."""
-    return sweep_pieces(plan.group("main"), plan.spaces.all, also=("geometry",))
-
-
-def run_pieces(
-    seeds: Iterable[int], asked: Iterable[tuple[str, str, int, Mapping[str, Any]]]
-) -> list[Piece]:
-    """The pieces of `Work.run` over some orders: a stream, a method, views and settings each."""
-    return [
-        Piece("run", stream, "", views, _ordered({"method": method, "seed": seed, **settings}))
-        for stream, method, views, settings in asked
-        for seed in seeds
-    ]
 
 
 def _geometry_to(geometry: Geometry) -> Arrays:
@@ -341,12 +342,17 @@ class Experiment:
     missing: Callable[[Plan], str] = lambda plan: ""
     """Why this plan cannot answer it; empty if it can."""
 
-
-def needs_views(plan: Plan) -> str:
-    """What is missing where the main stream has one view only."""
-    if len(plan.budgets(plan.main)) > 1:
-        return ""
-    return f"the stream {plan.main} has one view in this plan"
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        make: Callable[[Work], Sequence[Artifact]],
+        pieces: Callable[[Plan], Sequence[Piece]],
+        missing: Callable[[Plan], str] = lambda plan: "",
+    ) -> Experiment:
+        """The experiment of this name in `captions.toml`."""
+        words = captions()["experiments"][name]
+        return cls(name, words["title"], tuple(words["answers"]), make, pieces, missing)
 
 
 def _answers_to(answers: Answers) -> Arrays:

@@ -12,13 +12,7 @@ from typing import Any, Literal, final, get_args
 
 from marc.errors import MarcError
 from marc_paper.printed.numbers import Printed, Table
-from marc_paper.printed.sheets import (
-    Sheet,
-    common,
-    refuse_unknown,
-    statement_sheets,
-    table_sheets,
-)
+from marc_paper.printed.sheets import Sheet, common, refuse_unknown, statement_sheets, table_sheets
 from marc_paper.verify.tolerances import KINDS, Tolerance
 
 _VIT = "clip-b16"

@@ -14,9 +14,7 @@ from marc.pictures import NAMED_SETS
 from marc_paper.printed.sheets import common
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
-from marc_paper.study.make import describe
-from marc_paper.study.plan import Plan, plan_from
-from marc_paper.study.tables.over_orders import averages
+from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment
 from marc_paper.verify.expected import EXPECTED, MEAN, STREAM, Expected, Place
 from marc_paper.verify.tolerances import KINDS
@@ -60,7 +58,7 @@ def verify(
         experiments: all there are, to say why a table is missing.
         printed: what the paper prints.
     """
-    streams = _Streams.of(plan_from(study.config["plan"]), study.streams)
+    streams = _Streams.of(Plan.of(study.config["plan"]), study.streams)
     return [_judge(expected, streams, study, experiments) for expected in printed]
 
 
@@ -211,7 +209,7 @@ class _Streams:
     @classmethod
     def of(cls, plan: Plan, sizes: Mapping[str, Mapping[str, object]] | None = None) -> _Streams:
         """The streams as a plan describes them, and their sizes."""
-        return cls(plan, describe(plan), sizes or {})
+        return cls(plan, plan.describe(), sizes or {})
 
     def named(self, dataset: str, predictor: str) -> str:
         """The stream of a data set under a predictor and the paper's prompts."""
@@ -266,7 +264,7 @@ class _Streams:
     def mean(self, place: Place) -> str:
         """The name of the average over exactly the data sets of a place."""
         streams = self.plan.group(*place.groups)
-        for name, several in averages(self.plan, streams).items():
+        for name, several in Plan.averages(self.plan, streams).items():
             if self._are(several, place.datasets):
                 return name
         raise _NoMatch(

@@ -11,16 +11,8 @@ from helpers.studies import tiny_plan, tiny_work
 
 from marc.stats import Interval
 from marc_paper.analysis.regrets import BatchValues
-from marc_paper.study.choosing import (
-    _rivals,
-    batch_notes,
-    ceilings,
-    first_ceilings,
-    lead_text,
-    mean_known,
-    paired_gain,
-    sources_of,
-)
+from marc_paper.study.artifacts import Estimate
+from marc_paper.study.choosing import _rivals, ceilings, first_ceilings, lead_text, sources_of
 
 NAN = math.nan
 EQUAL = [each for each in product(range(12), repeat=3) if sum(each) == 12]
@@ -53,8 +45,8 @@ def test_an_interval_that_is_cut_at_one_counts_with_its_whole_side():
 
 
 def test_a_mean_leaves_out_what_is_not_a_number():
-    assert mean_known([0.5, NAN, 1.0]) == 0.75
-    assert math.isnan(mean_known([NAN]))
+    assert Estimate.mean_known([0.5, NAN, 1.0]) == 0.75
+    assert math.isnan(Estimate.mean_known([NAN]))
 
 
 def test_settings_are_not_chosen_on_the_same_images():
@@ -84,7 +76,7 @@ def test_ceilings_of_equally_many_right_answers_tie():
 )
 def test_notes_name_sizes_that_were_asked_for_and_drawn(asked, drawn, said):
     nothing = np.zeros(0)
-    assert batch_notes("s", asked, BatchValues((), (), drawn, nothing, nothing)) == said
+    assert BatchValues.notes("s", asked, BatchValues((), (), drawn, nothing, nothing)) == said
 
 
 def _right(counts):
@@ -105,7 +97,7 @@ def test_ceilings_and_paired_gains_are_those_of_online_runs():
     assert list(ceilings(sweep, 8, ["best"])) == ["best"]
     wanted = weight_gains(work, "first", "best")[0].max()
     assert first_ceilings(sweep, 8, ["best"]) == pytest.approx({"best": wanted})
-    found = paired_gain(sweep, sweep.fixed("best", 8, 10.0))
+    found = Estimate.paired_gain(sweep, sweep.fixed("best", 8, 10.0))
     place = work.plan.grids.weights.index(10.0)
     by_order = weight_gains(work, "first", "best")[:, place]
     assert found.value == pytest.approx(by_order.mean())

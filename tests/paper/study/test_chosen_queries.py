@@ -1,25 +1,20 @@
 """Queries that are shown: what they read against the online memory, and how they are chosen."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers.studies import tiny_plan, tiny_work
 
 from marc.memory import Memory
 from marc_paper.study.figures.neighbours import _spread_evenly
-from marc_paper.study.queries import (
-    _read_at,
-    first_order,
-    in_stream,
-    needs_two_spaces,
-    none_chosen,
-    query_at,
-)
+from marc_paper.study.queries import FirstOrder, _read_at
 
 
 @pytest.fixture(scope="module")
 def ordered():
     work = tiny_work(tiny_plan(seeds={"orders": [5, 0]}))
-    return first_order(work)
+    return FirstOrder.of(work)
 
 
 def test_the_first_order_is_the_plans(ordered):
@@ -59,7 +54,7 @@ def test_equal_cosines_stand_by_row(ordered):
 
 def test_a_query_knows_its_image(ordered):
     stream, trajectory = ordered
-    query = query_at(stream, trajectory, 40, ("own", "best"), 8)
+    query = FirstOrder(stream, trajectory).query_at(40, ("own", "best"), 8)
     row = stream.order[40]
     assert (query.row, query.position, query.id) == (row, 40, stream.features.ids[row])
     assert query.true == stream.row_labels[row]
@@ -74,7 +69,8 @@ def test_a_query_knows_its_image(ordered):
 
 def test_named_rows_stand_in_stream_order():
     named = np.array([True, False, True, True])
-    assert in_stream(named, np.array([3, 1, 0, 2])).tolist() == [0, 2, 3]
+    stream = SimpleNamespace(order=np.array([3, 1, 0, 2]))
+    assert FirstOrder(stream, None).positions(named).tolist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize("n_named", [1, 3, 4, 5, 7, 8, 9, 100])
@@ -91,12 +87,14 @@ def test_the_shown_are_the_middles_of_equal_parts(n_named):
 
 
 def test_one_space_cannot_be_compared_with_itself():
-    assert needs_two_spaces(tiny_plan()) == ""
-    reason = needs_two_spaces(tiny_plan(spaces={"strong": "own"}))
+    assert FirstOrder.needs_two_spaces(tiny_plan()) == ""
+    reason = FirstOrder.needs_two_spaces(tiny_plan(spaces={"strong": "own"}))
     assert reason == "the own and the strong space of this plan are one: own"
 
 
 def test_a_rule_that_names_nothing_is_told():
-    table = none_chosen("name", "Title", "first", "base prediction wrong", ("fig:x",))
+    rule = "base prediction wrong"
+    table = FirstOrder.none_chosen(tiny_plan(), "name", "kernel-weights", rule)
+    assert (table.name, table.answers) == ("name", ("fig:s_kernel",))
     assert table.rows == (("first", "base prediction wrong", 0),)
     assert "no image" in table.caption

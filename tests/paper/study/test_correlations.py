@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 
 from marc import MARC, run
 from marc.spaces.geometry import purity
-from marc_paper.analysis.regrets import batch_regret
+from marc_paper.analysis.regrets import BatchRegret
 from marc_paper.study.tables import correlations
 from marc_paper.study.tables.correlations import _parts_by_gain
 
@@ -91,7 +91,7 @@ def test_controls_are_ranked_by_ceilings_and_best_capacities(work, tables, gains
         ceilings[space] = totals[capacities[space]]
     where = {"stream": "first", "measure": measure}
     for name, outcomes in (("with ceiling", ceilings), ("with K*", capacities)):
-        judged = batch_regret(
+        judged = BatchRegret.by_rule(
             work.stream("first"), outcomes, ["purity@10", measure], sizes=(20, 40), n_replicates=8
         )[measure]
         found = cell(tables[0], f"{name}, all images", **where)
@@ -185,7 +185,7 @@ def test_checks_rank_parts_with_every_predictor(work, tables, gains, stream):
 @pytest.mark.parametrize("stream", ["first", "second"])
 def test_all_spaces_are_ranked_on_batches(work, tables, gains, stream):
     table = table_of(tables, "correlations-batches")
-    judged = batch_regret(
+    judged = BatchRegret.by_rule(
         work.stream(stream), outcome(work, gains, stream, 0), sizes=(20, 40), n_replicates=8
     )
     for rule, wanted in judged.items():

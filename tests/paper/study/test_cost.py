@@ -12,13 +12,7 @@ from marc import create_method, run
 from marc.report.style import drawing
 from marc.stats import ratio_interval
 from marc_paper.study.tables import cost
-from marc_paper.study.tables.timing import (
-    Times,
-    _memory_seconds,
-    _Part,
-    beginning,
-    configurations,
-)
+from marc_paper.study.tables.timing import Configuration, Part, Times, _memory_seconds
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +104,9 @@ class _Untouchable:
         raise AssertionError(f"{name} was read")
 
 
-@pytest.mark.parametrize("system", configurations(tiny_plan()), ids=lambda s: f"{s.label}{s.views}")
+@pytest.mark.parametrize(
+    "system", Configuration.all_of(tiny_plan()), ids=lambda s: f"{s.label}{s.views}"
+)
 def test_scoring_counts_for_systems_that_read_the_base_scores(work, system):
     query = next(iter(work.stream("first", system.views)))
     blind = replace(query, base=_Untouchable())
@@ -127,16 +123,16 @@ def test_tda_scores_several_views_itself(work):
         streams={"first": {"source": "a", "group": "main", "views": 16}},
         grids={"views": [1, 2, 4, 8, 16]},
     )
-    [system] = [each for each in configurations(plan) if each.method == "tda"]
+    [system] = [each for each in Configuration.all_of(plan) if each.method == "tda"]
     assert (system.views, system.reads_base) == (16, False)
 
 
 def test_only_images_after_the_warm_up_are_timed(work, monkeypatch):
     ticks = itertools.count()
-    part = beginning(work.stream("first"), work.plan.timing)
+    part = Part.beginning(work.stream("first"), work.plan.timing)
     assert (part.n_warm, part.n_timed, len(part.stream)) == (4, 20, 24)
     short = replace(work.plan.timing, warm_up=1000)
-    assert beginning(work.stream("first"), short).n_warm == 30
+    assert Part.beginning(work.stream("first"), short).n_warm == 30
     seen = []
 
     class Slow:
@@ -185,4 +181,4 @@ def test_it_declares_its_work_and_takes_an_odd_plan():
     assert len(table_of(tables, "cost-ratios").rows) == 1
     with drawing():
         figure.draw()
-    assert isinstance(beginning(odd.stream("first"), odd.plan.timing), _Part)
+    assert isinstance(Part.beginning(odd.stream("first"), odd.plan.timing), Part)

@@ -4,7 +4,7 @@ import pytest
 from helpers.studies import tiny_plan
 from matplotlib.figure import Figure
 
-from marc_paper.study.drawing import looks_of, weight_axis
+from marc_paper.study.drawing import Axis, looks_of
 
 
 def looks(n_spaces):
@@ -28,7 +28,7 @@ def test_no_mark_is_too_thin_to_be_seen_when_small():
 @pytest.mark.parametrize("weights", [(0.0, 0.1, 10.0, 100.0), (0.0, 10.0), (0.0,)])
 def test_the_axis_of_weights_leaves_room_at_both_ends(weights):
     axes = Figure().subplots()
-    weight_axis(axes, weights)
+    Axis.weight(axes, weights)
     low, high = axes.get_xlim()
     assert low < 0 <= weights[-1] < high
     assert axes.get_xticks()[0] == 0

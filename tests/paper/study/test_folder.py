@@ -12,8 +12,8 @@ from helpers.study_folders import BOTH, entries, make, plan_over, results, write
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
 from marc_paper.study.artifacts import Column, Table
-from marc_paper.study.folder import read_study
-from marc_paper.study.work import Experiment, sweep_pieces
+from marc_paper.study.folder import StoredStudy
+from marc_paper.study.work import Experiment, Piece
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_damaged_or_missing_file_is_made_again(plan, tmp_path):
 def test_a_damaged_table_or_record_is_made_again(made, plan, name, content):
     path, whole = made
     (path / name).write_text(content)
-    assert list(read_study(path, ["spaces", "capacity"]).records) == ["capacity"]
+    assert list(StoredStudy.read(path, ["spaces", "capacity"]).records) == ["capacity"]
     assert make(plan, path) == ["made", "already there"]
     assert results(path) == whole
 
@@ -51,7 +51,7 @@ def test_a_damaged_configuration_is_written_again(made, plan, content):
     path, whole = made
     (path / "config.json").write_text(content)
     with pytest.raises(MarcError, match="no study here"):
-        read_study(path, ["spaces"])
+        StoredStudy.read(path, ["spaces"])
     assert make(plan, path) == ["already there", "already there"]
     assert results(path) == whole
 
@@ -113,7 +113,7 @@ def test_nothing_of_another_plan_is_shown_after_force(plan, tmp_path):
     other = replace(plan, streams={"first": plan.streams["first"]})
     names = [experiment.name for experiment in BOTH]
     assert make(other, tmp_path / "study", BOTH[:1], force=True) == ["made"]
-    assert list(read_study(tmp_path / "study", names).records) == ["spaces"]
+    assert list(StoredStudy.read(tmp_path / "study", names).records) == ["spaces"]
     # taken up without --force, what the new plan has made stays, and the rest is made
     assert make(other, tmp_path / "study") == ["already there", "made"]
 
@@ -138,7 +138,7 @@ def test_other_features_under_the_same_name_are_refused(plan, packs, tmp_path):
     with pytest.raises(MarcError, match=r"(?s)other features.*streams.first"):
         make(plan, tmp_path / "study")
     # nor is another experiment made of them
-    other = Experiment("other", "", (), lambda work: [], lambda p: sweep_pieces(["first"], ["own"]))
+    other = Experiment("other", "", (), lambda work: [], lambda p: Piece.sweeps(["first"], ["own"]))
     with pytest.raises(MarcError, match="other features"):
         make(plan, tmp_path / "study", (other,))
     assert make(plan, tmp_path / "study", BOTH[:1], force=True) == ["made"]
@@ -189,7 +189,7 @@ def test_fewer_views_than_the_plan_wants_are_refused(packs, tmp_path):
 
 def test_read_study_refuses_other_folders(tmp_path):
     with pytest.raises(MarcError, match="no study here"):
-        read_study(tmp_path, [])
+        StoredStudy.read(tmp_path, [])
 
 
 def test_tables_know_their_streams(plan, tmp_path):

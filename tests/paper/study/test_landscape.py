@@ -122,10 +122,10 @@ def test_panels_are_titled_alike_and_every_bar_is_wider_than_nothing(figures):
 def test_each_weight_is_inside_its_cell(weights):
     from matplotlib.figure import Figure
 
-    from marc_paper.study.drawing import weight_axis
+    from marc_paper.study.drawing import Axis
 
     axes = Figure().subplots()
-    weight_axis(axes, weights)
+    Axis.weight(axes, weights)
     edges = landscape._cell_edges(axes, weights)
     assert (edges[:-1] < weights).all()
     assert (weights < edges[1:]).all()

@@ -5,7 +5,7 @@ import pytest
 from helpers.online_answers import online, wald
 from helpers.studies import PLAN, cell, column, tiny_plan, tiny_work
 
-from marc_paper.study.plan import plan_from
+from marc_paper.study.plan import Plan
 from marc_paper.study.tables import large_views
 
 STREAMS = ("fourth", "fifth", "sixth")
@@ -102,7 +102,7 @@ def test_one_stream_in_one_order_has_no_mean_and_no_ratio():
         "fourth": {"source": "arrays/fourth.npz", "group": "domain", "views": 3},
         "fifth": {"source": "arrays/fifth.npz", "group": "domain"},
     }
-    work = tiny_work(plan_from({**PLAN, "streams": streams, "seeds": {"orders": [2]}}))
+    work = tiny_work(Plan.of({**PLAN, "streams": streams, "seeds": {"orders": [2]}}))
     [table] = large_views._EXPERIMENT.make(work)
     assert set(work.used) == set(large_views._EXPERIMENT.pieces(work.plan))
     assert column(table, "stream") == ["fourth"]
@@ -117,4 +117,4 @@ def test_what_is_missing(work):
     assert missing(work.plan) == ""
     assert "both 8" in missing(tiny_plan(grids={"benchmark_capacity": 8}))
     streams = {"first": {"source": "arrays/first.npz", "group": "main", "views": 8}}
-    assert "group domain" in missing(plan_from({**PLAN, "streams": streams}))
+    assert "group domain" in missing(Plan.of({**PLAN, "streams": streams}))

@@ -9,7 +9,7 @@ from helpers.studies import cell, column, tiny_plan, tiny_work, without
 
 from marc import MARC, run
 from marc.report.style import drawing
-from marc_paper.analysis.interaction import true_margin
+from marc_paper.analysis.interaction import Margins
 from marc_paper.study.artifacts import plain
 from marc_paper.study.figures import margins
 
@@ -97,7 +97,7 @@ def test_a_rival_of_another_class_may_be_repaired_below_the_line():
     base, evidence = np.array([[0.0, 1.0, -9.0]]), np.array([[0.2, 0.0, 0.3]])
     assert (base + 10 * evidence).argmax() == 0
     true = np.array([0])
-    mu, delta = true_margin(base, true), true_margin(evidence, true)
+    mu, delta = Margins.true(base, true), Margins.true(evidence, true)
     found = margins._SpaceMargins(mu, delta, np.array([False]), np.array([True]), weight=10.0)
     assert found.counts["repairs"] == 1
     assert found.counts["correctable"] == 0

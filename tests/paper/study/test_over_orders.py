@@ -11,15 +11,9 @@ from marc import create_method, run
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.types import PromptEmbeddings
-from marc_paper.study.tables.over_orders import (
-    _FEWEST_VIEWS,
-    Mean,
-    Runs,
-    averages,
-    difference,
-    peer_settings,
-    views_of,
-)
+from marc_paper.study.artifacts import Estimate
+from marc_paper.study.plan import _FEWEST_VIEWS, Plan
+from marc_paper.study.tables.over_orders import Mean, Runs
 
 
 def _half(differences):
@@ -29,7 +23,7 @@ def _half(differences):
 def test_a_difference_of_one_stream_averages_orders_before_images():
     draw = np.random.default_rng(0)
     correct, reference = (draw.random((3, 50)) < share for share in (0.7, 0.5))
-    found = difference([(correct, reference)])
+    found = Estimate.over_streams([(correct, reference)])
     by_image = correct.mean(axis=0) - reference.mean(axis=0)
     by_order = correct.mean(axis=1) - reference.mean(axis=1)
     assert found.value == pytest.approx(by_image.mean())
@@ -41,7 +35,7 @@ def test_a_difference_of_one_stream_averages_orders_before_images():
 def test_a_difference_over_streams_weighs_each_stream_the_same():
     draw = np.random.default_rng(1)
     pairs = [tuple(draw.random((2, n)) < share for share in (0.8, 0.4)) for n in (30, 90)]
-    found = difference(pairs)
+    found = Estimate.over_streams(pairs)
     means = [(a.mean(axis=1) - b.mean(axis=1)) for a, b in pairs]
     halves = [_half(a.mean(axis=0) - b.mean(axis=0)) for a, b in pairs]
     assert found.value == pytest.approx(np.mean(means))
@@ -71,19 +65,19 @@ def test_runs_are_those_of_the_loop():
 
 def test_averages_leave_out_what_the_paper_leaves_out():
     plan = tiny_plan()
-    assert averages(plan, ("first",)) == {}
-    assert averages(plan, ("first", "second")) == {"mean": ("first", "second")}
+    assert plan.averages(("first",)) == {}
+    assert plan.averages(("first", "second")) == {"mean": ("first", "second")}
     names, groups = {"second": "imagenet-val"}, {"fourth": "extra"}
     streams = {
         name: replace(entry, dataset=names.get(name, ""), group=groups.get(name, entry.group))
         for name, entry in plan.streams.items()
     }
     plan = replace(plan, streams=streams)
-    found = averages(plan, ("first", "second", "third"))
+    found = plan.averages(("first", "second", "third"))
     assert found == {"mean": ("first", "second", "third"), "mean, shifts": ("first", "third")}
-    found = averages(plan, ("fourth", "fifth", "sixth"))
+    found = plan.averages(("fourth", "fifth", "sixth"))
     assert found["mean, without extra"] == ("fifth", "sixth")
-    assert averages(plan, ("first", "second")) == {"mean": ("first", "second")}
+    assert plan.averages(("first", "second")) == {"mean": ("first", "second")}
 
 
 def _with_prompts(stream, count=5):
@@ -114,22 +108,22 @@ def test_the_fewest_views_are_where_a_method_stops_to_refuse(method):
 
 def test_views_are_few_where_a_method_takes_them_else_many_else_one():
     plan = tiny_plan()
-    assert views_of(plan, "first", "zero-shot") == 1
-    assert views_of(plan, "first", "zero") == 4
-    assert views_of(plan, "first", "cosmic") == 8
-    assert views_of(plan, "second", "cosmic") == 4
-    assert views_of(plan, "first", "tda") == 1
+    assert plan.method_views("first", "zero-shot") == 1
+    assert plan.method_views("first", "zero") == 4
+    assert plan.method_views("first", "cosmic") == 8
+    assert plan.method_views("second", "cosmic") == 4
+    assert plan.method_views("first", "tda") == 1
     first = {"source": "arrays/first.npz", "group": "main", "views": 16}
     plan = tiny_plan(streams={"first": first}, grids={"views": [1, 2, 4, 8, 16], "few_views": 2})
-    assert views_of(plan, "first", "tda") == 16
-    assert views_of(plan, "first", "zero") == 16
+    assert plan.method_views("first", "tda") == 16
+    assert plan.method_views("first", "zero") == 16
     with pytest.raises(MarcError, match="unknown method"):
-        views_of(plan, "first", "tad")
+        plan.method_views("first", "tad")
 
 
 def test_published_settings_are_taken_where_a_method_has_them():
     plan = tiny_plan(benchmark={"published": "imagenet-a"})
-    assert peer_settings(plan, "tda") == {"published": "imagenet-a"}
-    assert peer_settings(plan, "cosmic") == {"space": "good", "published": "imagenet-a"}
-    assert peer_settings(plan, "dmn-zs") == {}
-    assert peer_settings(tiny_plan(), "tda") == {}
+    assert plan.peer_settings("tda") == {"published": "imagenet-a"}
+    assert plan.peer_settings("cosmic") == {"space": "good", "published": "imagenet-a"}
+    assert plan.peer_settings("dmn-zs") == {}
+    assert Plan.peer_settings(tiny_plan(), "tda") == {}

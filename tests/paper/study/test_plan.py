@@ -9,16 +9,14 @@ from helpers.studies import PLAN, tiny_plan
 
 from marc.errors import MarcError
 from marc_paper.study.plan import (
-    PLANS,
     Draws,
+    Plan,
     StreamEntry,
     Timing,
     _Benchmark,
     _Grids,
     _Seeds,
     _Spaces,
-    plan_from,
-    read_plan,
 )
 
 
@@ -80,7 +78,7 @@ def changed(path, value):
 )
 def test_what_may_not_stand_in_a_plan(path, value, words):
     with pytest.raises(MarcError, match=words):
-        plan_from(changed(path, value))
+        Plan.of(changed(path, value))
 
 
 def test_a_plan_needs_a_main_stream():
@@ -88,7 +86,7 @@ def test_a_plan_needs_a_main_stream():
     for entry in data["streams"].values():
         entry["group"] = "shift"
     with pytest.raises(MarcError, match="group main"):
-        plan_from(data)
+        Plan.of(data)
 
 
 def test_groups_and_budgets():
@@ -101,7 +99,7 @@ def test_groups_and_budgets():
 
 def test_what_is_left_out_is_the_papers():
     data = {name: PLAN[name] for name in ("title", "predictor", "streams", "spaces")}
-    plan = plan_from(data)
+    plan = Plan.of(data)
     assert plan.grids.capacities == (1, 2, 3, 4, 8, 16, 32, 64)
     assert len(plan.grids.weights) == 15
     assert plan.grids.views == (1, 2, 4, 8, 16, 32, 64)
@@ -112,23 +110,23 @@ def test_what_is_left_out_is_the_papers():
     assert (plan.timing.images, plan.timing.warm_up, plan.timing.sessions) == (3000, 100, 3)
 
 
-@pytest.mark.parametrize("path", sorted(PLANS.glob("lab*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(Plan.SHIPPED.glob("lab*.toml")), ids=lambda path: path.stem)
 def test_plans_of_the_package_are_plans(path):
-    plan = read_plan(path)
+    plan = Plan.read(path)
     assert all(entry.source.startswith("lab/") for entry in plan.streams.values())
 
 
 def test_files_that_are_no_plans(tmp_path):
     with pytest.raises(MarcError, match="no such plan"):
-        read_plan(tmp_path / "none.toml")
+        Plan.read(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("title = ")
     with pytest.raises(MarcError, match="not TOML"):
-        read_plan(tmp_path / "bad.toml")
+        Plan.read(tmp_path / "bad.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(MarcError, match="cannot be read"):
-        read_plan(tmp_path / "bytes.toml")
+        Plan.read(tmp_path / "bytes.toml")
     with pytest.raises(MarcError, match="cannot be read"):
-        read_plan(tmp_path)
+        Plan.read(tmp_path)
 
 
 def test_every_key_is_in_the_documentation():

@@ -11,7 +11,7 @@ from marc.encoders.published import PREDICTORS, SPACES
 from marc.pictures import NAMED_SETS
 from marc.pictures.coop import CROSS_DOMAIN_SETS
 from marc.sources import is_pictures
-from marc_paper.study.plan import PLANS, Draws, Timing, _Grids, _Seeds, read_plan
+from marc_paper.study.plan import Draws, Plan, Timing, _Grids, _Seeds
 
 RECIPE = ROOT / "docs" / "replicate.md"
 TEMPLATES = {each.name: each.prompts for each in CROSS_DOMAIN_SETS}
@@ -19,7 +19,7 @@ TEMPLATES = {each.name: each.prompts for each in CROSS_DOMAIN_SETS}
 
 @pytest.fixture(scope="module")
 def plan():
-    return read_plan(PLANS / "paper.toml")
+    return Plan.read(Plan.SHIPPED / "paper.toml")
 
 
 def test_the_paper_compares_all_sixteen_spaces(plan):
@@ -79,9 +79,9 @@ def test_everything_else_is_the_papers_default(plan):
     assert plan.grids.views[-1] == 64
 
 
-@pytest.mark.parametrize("path", sorted(PLANS.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(Plan.SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_plan_reads(path):
-    assert read_plan(path).title
+    assert Plan.read(path).title
 
 
 def test_the_recipe_names_the_published_weights():

@@ -5,7 +5,7 @@ import pytest
 from helpers.online_answers import gains, online, wald
 from helpers.studies import PLAN, cell, column, table_of, tiny_plan, tiny_work
 
-from marc_paper.study.plan import plan_from
+from marc_paper.study.plan import Plan
 from marc_paper.study.tables import splits
 
 STREAMS = {"first": 16, "second": 16, "third": 16, "fourth": 8, "fifth": 8, "sixth": 8}
@@ -24,7 +24,7 @@ def tables(work):
 
 def of_streams(streams):
     """A plan of these streams alone, with one order."""
-    return plan_from({**PLAN, "streams": streams, "seeds": {"orders": [7]}})
+    return Plan.of({**PLAN, "streams": streams, "seeds": {"orders": [7]}})
 
 
 @pytest.mark.parametrize("stream", STREAMS)

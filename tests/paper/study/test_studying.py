@@ -13,8 +13,8 @@ from helpers.studies import PLAN, SPACES
 from helpers.study_folders import BOTH, entries, make, plan_over, results, write_packs
 
 from marc.errors import MarcError
-from marc_paper.study.folder import read_study
-from marc_paper.study.work import Experiment, Piece, sweep_pieces
+from marc_paper.study.folder import StoredStudy
+from marc_paper.study.work import Experiment, Piece
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +51,10 @@ def test_interrupted_it_loses_the_experiment_in_hand_alone(plan, tmp_path):
         work.sweep("third", ["own"])
         raise KeyboardInterrupt
 
-    stopping = Experiment("stopping", "", (), stop, lambda plan: sweep_pieces(["third"], ["own"]))
+    stopping = Experiment("stopping", "", (), stop, lambda plan: Piece.sweeps(["third"], ["own"]))
     with pytest.raises(KeyboardInterrupt):
         make(plan, tmp_path / "study", (BOTH[0], stopping, BOTH[1]))
-    made = read_study(tmp_path / "study", ["spaces", "stopping", "capacity"])
+    made = StoredStudy.read(tmp_path / "study", ["spaces", "stopping", "capacity"])
     assert list(made.records) == ["spaces"]
     assert make(plan, tmp_path / "study") == ["already there", "made"]
     make(plan, tmp_path / "whole")

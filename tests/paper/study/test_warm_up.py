@@ -6,8 +6,8 @@ from helpers.studies import PLAN, cell, column, table_of, tiny_plan, tiny_work
 
 from marc import MARC, run
 from marc.report.style import drawing
-from marc_paper.analysis.interaction import warm_up as warm_up_of
-from marc_paper.study.plan import plan_from
+from marc_paper.analysis.interaction import WarmUp
+from marc_paper.study.plan import Plan
 from marc_paper.study.tables import warm_up
 
 SPACES = {"deployed": "good", "strong": "best"}
@@ -35,7 +35,7 @@ def online(work, space, views, weight=10.0):
     """Accuracy in tenths with memory and without, (orders, parts) each."""
     stream = work.stream("first", views)
     runs = [run(MARC(space, 16, weight), stream.shuffled(seed)) for seed in SEEDS]
-    parts = [warm_up_of(each) for each in runs]
+    parts = [WarmUp.of(each) for each in runs]
     return np.array([p.accuracy for p in parts]), np.array([p.base_accuracy for p in parts])
 
 
@@ -69,7 +69,7 @@ def test_the_climb_is_the_last_part_minus_the_first(work, tables, name, views):
 
 
 def test_a_short_stream_has_fewer_parts():
-    fresh = tiny_work(plan_from({**PLAN, "streams": ONE_STREAM}), n_images=12)
+    fresh = tiny_work(Plan.of({**PLAN, "streams": ONE_STREAM}), n_images=12)
     curve = warm_up._along(np.array([True, False, False]), np.array([[2, 0, 1]]), 3)
     assert curve.tolist() == [[0.0, 1.0, 0.0]]
     assert [warm_up._parts_of(n) for n in (4, 10, 93)] == [4, 10, 10]
@@ -151,5 +151,5 @@ def test_the_figure_of_one_order_and_of_one_view():
     [figure] = warm_up._FIGURE.make(one)
     with drawing():
         figure.draw().canvas.draw()
-    flat = plan_from({**PLAN, "streams": ONE_STREAM})
+    flat = Plan.of({**PLAN, "streams": ONE_STREAM})
     assert "one view" in warm_up._FIGURE.missing(flat)

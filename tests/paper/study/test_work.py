@@ -9,10 +9,10 @@ from helpers.studies import SPACES, tiny_plan, tiny_stream, tiny_streams, tiny_w
 
 import marc
 from marc.spaces.geometry import measure
-from marc_paper.analysis.regrets import batch_values
+from marc_paper.analysis.regrets import BatchValues
 from marc_paper.study.estimate import _measure_speed, _seconds_of, _Size, _size_of
-from marc_paper.study.plan import PLANS, read_plan
-from marc_paper.study.work import _RULES, Piece, Work, _answer, _Held, run_pieces, sweep_pieces
+from marc_paper.study.plan import Plan
+from marc_paper.study.work import _RULES, Piece, Work, _answer, _Held
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_batches_of_several_spaces_are_those_of_the_library(work):
     draws = work.plan.draws
     options = {"sizes": draws.sizes, "n_replicates": draws.batches, "seed": 0}
     found = work.batches("first", ["good", "noise"])
-    wanted = batch_values(work.stream("first"), ["good", "noise"], _RULES, **options)
+    wanted = BatchValues.measure(work.stream("first"), ["good", "noise"], _RULES, **options)
     np.testing.assert_array_equal(found.on_all, wanted.on_all)
     np.testing.assert_array_equal(found.on_batches, wanted.on_batches)
     assert (found.spaces, found.sizes) == (wanted.spaces, wanted.sizes)
@@ -142,17 +142,17 @@ def test_another_space_of_a_stream_changes_no_piece_of_the_others():
 
 def test_pieces_are_listed_by_stream_space_and_order():
     plan = tiny_plan()
-    assert len(sweep_pieces(["first", "second"], SPACES, 4, beta=2.0)) == 12
-    both = sweep_pieces(["first"], ["own"], plan.most_views, also=("geometry",))
+    assert len(Piece.sweeps(["first", "second"], SPACES, 4, beta=2.0)) == 12
+    both = Piece.sweeps(["first"], ["own"], plan.most_views, also=("geometry",))
     assert both == [Piece("sweep", "first", "own", 8), Piece("geometry", "first", "own")]
-    runs = run_pieces(plan.seeds.orders, [("first", "marc", 1, {"space": "good", "capacity": 8})])
+    runs = Piece.runs(plan.seeds.orders, [("first", "marc", 1, {"space": "good", "capacity": 8})])
     assert [dict(piece.settings)["seed"] for piece in runs] == [0, 1, 2]
     assert runs[0].label == "first: run marc"
 
 
 def test_sizes_of_the_lab_are_known_without_drawing(monkeypatch, tmp_path):
     monkeypatch.setenv("MARC_CACHE", str(tmp_path / "cache"))
-    entry = read_plan(PLANS / "lab.toml").streams["sketch"]
+    entry = Plan.read(Plan.SHIPPED / "lab.toml").streams["sketch"]
     size = _size_of(entry, ["captions", "vicreg"])
     assert (size.n_images, dict(size.dims)) == (2000, {"captions": 128, "vicreg": 208})
     assert size.seconds > 0

@@ -16,7 +16,6 @@ from marc_paper.study.artifacts import Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import _as_json
-from marc_paper.study.make import describe
 from marc_paper.study.work import Work, _Held
 from marc_paper.verify.expected import EXPECTED, MEAN
 from marc_paper.verify.verify import _experiment_of, _find_row, _Streams, verify
@@ -43,7 +42,7 @@ def made(plan):
     work = work_of(plan)
     found = {}
     for experiment in EXPERIMENTS:
-        about = {"experiment": experiment.name, "streams": describe(plan)}
+        about = {"experiment": experiment.name, "streams": plan.describe()}
         assert not experiment.missing(plan), experiment.name
         for artifact in experiment.make(work):
             if isinstance(artifact, Table):

@@ -14,7 +14,6 @@ from marc_paper.study.artifacts import Column, Estimate, Table
 from marc_paper.study.experiments import EXPERIMENTS
 from marc_paper.study.folder import StoredStudy
 from marc_paper.study.formats import _as_json
-from marc_paper.study.make import describe
 from marc_paper.study.plan import StreamEntry
 from marc_paper.study.tables import paired
 from marc_paper.study.work import Experiment
@@ -37,7 +36,7 @@ def printed_paired():
 def stored(tables, plan=None, records=None):
     plan = plan or paper_plan()
     made = {
-        each.name: json.loads(_as_json(each, {"experiment": each.name, "streams": describe(plan)}))
+        each.name: json.loads(_as_json(each, {"experiment": each.name, "streams": plan.describe()}))
         for each in tables
     }
     config = {"plan": json.loads(json.dumps(plan.as_data()))}

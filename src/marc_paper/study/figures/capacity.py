@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.report.style import Look
 from marc_paper.study.artifacts import Figure
-from marc_paper.study.drawing import capacity_axis, legend_below, looks_of, panels
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.drawing import Axis, Page, looks_of
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "capacity"
 
@@ -42,18 +42,18 @@ def _draw(
     looks: Mapping[str, Look],
 ) -> Any:
     """Two panels a stream, strong spaces and weak ones; a ring marks the best capacity."""
-    figure, grid = panels(len(streams), 2, height=2.3)
+    figure, grid = Page.panels(len(streams), 2, height=2.3)
     for row, (stream, curves) in zip(grid, streams.items(), strict=True):
         ranked = sorted(curves, key=lambda space: -curves[space].mean(axis=0).max())
         half = (len(ranked) + 1) // 2
         for axes, names in zip(row, (ranked[:half], ranked[half:]), strict=True):
             for space in names:
                 _curve(axes, capacities, 100 * curves[space], looks[space])
-            capacity_axis(axes, capacities)
+            Axis.capacity(axes, capacities)
         row[0].set_ylabel(f"{stream}: G*, points")
         row[0].set_title("higher half of the spaces")
         row[1].set_title("lower half")
-    legend_below(figure, looks, marker=True)
+    Page.legend_below(figure, looks, marker=True)
     return figure
 
 
@@ -84,24 +84,15 @@ def _make(work: Work) -> Sequence[Figure]:
     streams = {name: _envelopes(work.sweep(name, plan.spaces.all)) for name in plan.group("main")}
     capacities = plan.grids.capacities
     return [
-        Figure(
-            name=_NAME,
-            title="Gain against capacity",
-            caption="Oracle envelope G* over the weight grid at each capacity, mean over orders; "
-            "the band is the range over orders, the ring the best capacity K*. One view. On each "
-            "stream apart, spaces are left or right by their highest mean gain: the higher half "
-            "left, the lower half right. Scales differ from panel to panel.",
-            draw=partial(_draw, capacities, streams, looks_of(plan)),
-            answers=("fig:s_capacity",),
-            data={"capacities": capacities, "gains": streams},
+        Figure.of(
+            plan,
+            _NAME,
+            partial(_draw, capacities, streams, looks_of(plan)),
+            {"capacities": capacities, "gains": streams},
         )
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Gain against capacity, figure",
-    ("fig:s_capacity",),
-    _make,
-    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all)
 )

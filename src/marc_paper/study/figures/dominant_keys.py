@@ -22,14 +22,12 @@ from marc.report.style import INK, LINE, PALETTE
 from marc.scores import Int
 from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import panels
+from marc_paper.study.drawing import Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.queries import first_order, none_chosen, two_space_pieces
+from marc_paper.study.queries import FirstOrder
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "dominant-keys"
-_TITLE = "The strongest key of base errors"
-_ANSWERS = ("fig:s_flow",)
 
 _BANDS = (
     "stored as the true class",
@@ -113,7 +111,7 @@ def _draw(
     capacities: Sequence[int], bands: Mapping[str, NDArray[np.float64]], n_queries: int
 ) -> Any:
     """A panel a space: bands over the capacity; bars are intervals of the first band."""
-    figure, [row] = panels(1, len(bands), height=2.6, sharey=True)
+    figure, [row] = Page.panels(1, len(bands), height=2.6, sharey=True)
     # half a step more on both sides, so that the bars stand inside
     x = np.array([capacities[0] / 1.3, *capacities, 1.3 * capacities[-1]])
     for axes, (space, shares) in zip(row, bands.items(), strict=True):
@@ -217,11 +215,11 @@ def _of_block(keys: NDArray[np.float32], alive: History, queries: Int, start: in
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
     sweep = work.sweep(plan.main, _spaces(plan))
-    stream, trajectory = first_order(work)
+    stream, trajectory = FirstOrder.of(work)
     # the first image of a stream finds an empty memory, whose strongest key is none
     queries = np.setdiff1d(np.flatnonzero(~sweep.base_correct), stream.order[:1])
     if not len(queries):
-        return [none_chosen(_NAME, _TITLE, plan.main, "base prediction wrong", _ANSWERS)]
+        return [FirstOrder.none_chosen(plan, _NAME, f"{_NAME}-bands", "base prediction wrong")]
     history = History.trace(trajectory, plan.grids.capacities, stream.n_classes)
     features, labels = stream.features, stream.row_labels
     assert labels is not None  # a study has checked
@@ -236,7 +234,8 @@ def _make(work: Work) -> Sequence[Artifact]:
         repaired = _repaired(sweep, space, plan)[:, queries]
         rows += _rows_of(plan.main, space, votes, cosines, repaired, plan.grids.capacities)
         bands[space] = votes.bands
-    return [_figure(plan, bands, len(queries)), _table(plan, rows)]
+    settings = plan.protocol("weight views seeds", seeds=plan.seeds.orders[:1])
+    return [_figure(plan, bands, len(queries)), Table.of(plan, _NAME, _COLUMNS, rows, settings)]
 
 
 def _repaired(sweep: Sweep, space: str, plan: Plan) -> NDArray[np.bool_]:
@@ -255,31 +254,12 @@ def _share(chosen: NDArray[np.bool_]) -> Estimate:
 
 def _figure(plan: Plan, bands: Mapping[str, NDArray[np.float64]], n_queries: int) -> Figure:
     capacities = plan.grids.capacities
-    return Figure(
-        name=f"{_NAME}-bands",
-        title=_TITLE,
-        caption=f"{plan.main}, first order: the {n_queries:,} images that the base prediction gets "
-        "wrong, by their strongest key, the retained one of the largest kernel weight when they "
-        "came. Bands take the first of the names below that holds. Bars: 95 % Wilson intervals of "
-        "the lowest band.",
-        draw=partial(_draw, capacities, bands, n_queries),
-        answers=_ANSWERS,
-        data={"capacities": capacities, "bands": _BANDS, "shares": bands, "images": n_queries},
-    )
-
-
-def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name=_NAME,
-        title=_TITLE,
-        caption="Shares of the base errors whose strongest key, the retained one of the largest "
-        "kernel weight, has that stored or true label; one key can be counted in two columns. "
-        f"Repaired: right after fusion at w = {plan.grids.weight:g}; without memory none of them "
-        "is. Intervals: Wilson, 95 %.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings={"weight": plan.grids.weight, "views": 1, "seeds": plan.seeds.orders[:1]},
+    return Figure.of(
+        plan,
+        f"{_NAME}-bands",
+        partial(_draw, capacities, bands, n_queries),
+        {"capacities": capacities, "bands": _BANDS, "shares": bands, "images": n_queries},
+        n_queries=n_queries,
     )
 
 
@@ -287,4 +267,4 @@ def _spaces(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plan.spaces.own, plan.spaces.strong)))
 
 
-_EXPERIMENT = Experiment(_NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces)
+_EXPERIMENT = Experiment.of(_NAME, _make, FirstOrder.pieces)

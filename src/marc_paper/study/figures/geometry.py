@@ -25,9 +25,9 @@ from marc.scores import Int
 from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, WIDTH, legend_below, looks_of
+from marc_paper.study.drawing import Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _ROW, _PLANE = 0.175, 2.6  # inches
 _LETTER = 4.2  # points
@@ -50,7 +50,7 @@ def _draw(
     from matplotlib.figure import Figure as Canvas
 
     lower = max(2.3, 0.6 + _ROW * len(antihubs))
-    figure = Canvas(figsize=(WIDTH, _PLANE + lower + 0.5))
+    figure = Canvas(figsize=(Page.WIDTH, _PLANE + lower + 0.5))
     grid = figure.subplots(2, 2, squeeze=False, gridspec_kw={"height_ratios": (_PLANE, lower)})
     for place, axes in enumerate(grid[0]):
         axes.set(xticks=[], yticks=[])
@@ -61,7 +61,7 @@ def _draw(
     _curves(grid[1, 0], purities, looks)
     _antihubs(grid[1, 1], antihubs, looks)
     _class_legend(figure, class_names)
-    legend_below(figure, looks, marker=True)
+    Page.legend_below(figure, looks, marker=True)
     return figure
 
 
@@ -164,9 +164,9 @@ def _antihubs(
             textcoords="offset points",
             ha="right",
             va="center",
-            fontsize=SMALL + 0.5,
+            fontsize=Page.SMALL + 0.5,
         )
-    axes.set_yticks(range(len(ranked)), ranked, fontsize=SMALL)
+    axes.set_yticks(range(len(ranked)), ranked, fontsize=Page.SMALL)
     axes.set_ylim(len(ranked) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 1.2 * max(most, 1.0))
@@ -188,7 +188,7 @@ def _class_legend(figure: Any, class_names: Mapping[int, str]) -> None:
         [_short_name(class_names[label]) for label in found],
         loc="outside upper center",
         ncols=4,
-        fontsize=SMALL + 0.5,
+        fontsize=Page.SMALL + 0.5,
         handletextpad=0.2,
     )
 
@@ -200,8 +200,15 @@ def _short_name(name: str) -> str:
 
 
 _NAME = "geometry"
-_LABEL = "fig:s_geometry"
 _NEIGHBORS = 10
+_CURVES = columns(
+    "stream | space | neighbors | purity: percent | pseudo-purity: percent",
+    "anti-hubs: percent | hub skewness: ratio",
+)
+_HUBS = columns(
+    "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
+    "K*: count oracle | no memory: percent | G* at K*: points oracle",
+)
 _N_CLASSES, _N_IMAGES = 8, 800
 _PERPLEXITY = 30.0
 _NEEDS = "its planes are the t-SNE of scikit-learn, which is not installed"
@@ -296,7 +303,11 @@ def _make(work: Work) -> Sequence[Artifact]:
         sweep = work.sweep(stream, plan.spaces.all)
         curves += _curve_rows(stream, geometry)
         hubs += _hub_rows(stream, sweep, geometry)
-    return [_figure(work), _curve_table(plan, curves), _hub_table(plan, hubs)]
+    return [
+        _figure(work),
+        Table.of(plan, "purity-curves", _CURVES, curves, {"views": 1}),
+        Table.of(plan, "hubs", _HUBS, hubs, plan.protocol("views seeds", neighbors=_NEIGHBORS)),
+    ]
 
 
 def _figure(work: Work) -> Figure:
@@ -318,18 +329,10 @@ def _figure(work: Work) -> Figure:
         for space, found in geometry.items()
     }
     kappa = min(_NEIGHBORS, len(rows) - 1)
-    return Figure(
-        name=_NAME,
-        title="Neighbourhoods before adaptation",
-        caption=f"(a, b) The same {len(rows)} images of {len(names)} classes of {plan.main} "
-        f"on a plane (exact t-SNE, perplexity {_allowed_perplexity(len(rows)):.3g}, begun at the "
-        f"principal components): a picture only; letters are classes, and marks in (c, d) are "
-        f"spaces. Purity@{kappa} in their titles is within these "
-        "images, in the whole space; it is not that of the full stream. (c) Purity over all "
-        "images and classes against the number of neighbours; bands are 95 % intervals. (d) "
-        f"Images that are among the {_NEIGHBORS} neighbours of no other, and the best capacity K* "
-        "(oracle: with the best weight of the grid, over orders).",
-        draw=partial(
+    return Figure.of(
+        plan,
+        _NAME,
+        partial(
             _draw,
             {space: (each.positions, each.purity) for space, each in planes.items()},
             labels[rows],
@@ -339,8 +342,7 @@ def _figure(work: Work) -> Figure:
             antihubs,
             looks_of(plan),
         ),
-        answers=(_LABEL,),
-        data={
+        {
             "rows": rows,
             "labels": labels[rows],
             "classes": names,
@@ -352,40 +354,11 @@ def _figure(work: Work) -> Figure:
             },
             "anti-hubs, K*": antihubs,
         },
-    )
-
-
-def _curve_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name="purity-curves",
-        title="Purity against the number of neighbours",
-        caption="Before adaptation, over all images, with 95 % intervals over images. "
-        "Pseudo-purity puts the predictor's answers in place of labels. Anti-hubs are neighbours "
-        "of no other image; skewness is that of how often each image is a neighbour.",
-        columns=columns(
-            "stream | space | neighbors | purity: percent | pseudo-purity: percent",
-            "anti-hubs: percent | hub skewness: ratio",
-        ),
-        rows=tuple(rows),
-        answers=(_LABEL,),
-        settings={"views": 1},
-    )
-
-
-def _hub_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name="hubs",
-        title="Anti-hubs and the best capacity",
-        caption=f"Anti-hubs and skewness at {_NEIGHBORS} neighbours, before adaptation. K* is the "
-        "capacity of the highest gain with the best weight of the grid in each order, chosen with "
-        "the labels of the stream.",
-        columns=columns(
-            "stream | space | anti-hubs@10: percent | hub skewness@10: ratio",
-            "K*: count oracle | no memory: percent | G* at K*: points oracle",
-        ),
-        rows=tuple(rows),
-        answers=(_LABEL,),
-        settings={"views": 1, "seeds": plan.seeds.orders, "neighbors": _NEIGHBORS},
+        n_images=len(rows),
+        n_classes=len(names),
+        perplexity=_allowed_perplexity(len(rows)),
+        kappa=kappa,
+        neighbors=_NEIGHBORS,
     )
 
 
@@ -394,6 +367,4 @@ def _missing(plan: Plan) -> str:
     return "" if find_spec("sklearn") else f"{_NEEDS}: {_INSTALL}"
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Neighbourhoods before adaptation, figure", (_LABEL,), _make, main_pieces, _missing
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main, _missing)

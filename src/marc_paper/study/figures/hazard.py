@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from marc.replay.sweep import Sweep
 from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.choosing import paired_gain
-from marc_paper.study.drawing import SMALL, panels, weight_axis
+from marc_paper.study.drawing import Axis, Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "hazard"
 _STEPS = 160
@@ -76,7 +75,7 @@ def _hazard_row(
     means = [sweep.fixed(space, capacity, each).gain for each in sweep.weights]
     return (
         *(name, group, str(views), fixed.base_accuracies[0]),
-        paired_gain(sweep, fixed),
+        Estimate.paired_gain(sweep, fixed),
         "yes" if fixed.gain < 0 else "no",
         _safe_weight(sweep, space, capacity),
         sweep.weights[int(np.argmax(means))],
@@ -88,7 +87,7 @@ def _draw(curves: Mapping[str, _Curve], weight: float) -> Any:
     """One panel a stream, all on the same axes of weight and each on its own of gain."""
     columns = min(len(curves), min((4, 3), key=lambda each: -len(curves) % each))
     n_rows = -(-len(curves) // columns)
-    figure, grid = panels(n_rows, columns, height=1.75)
+    figure, grid = Page.panels(n_rows, columns, height=1.75)
     for place, axes in enumerate(grid.flat):
         if place >= len(curves):
             axes.set_visible(False)
@@ -121,8 +120,8 @@ def _panel(axes: Any, curve: _Curve, weight: float) -> None:
         markeredgecolor=INK,
         markersize=4.5,
     )
-    weight_axis(axes, curve.weights)
-    axes.tick_params(labelsize=SMALL)
+    Axis.weight(axes, curve.weights)
+    axes.tick_params(labelsize=Page.SMALL)
     axes.grid(color=LINE, linewidth=0.4)
     _window(axes, gains, at)
 
@@ -145,20 +144,13 @@ def _make(work: Work) -> Sequence[Artifact]:
         sweep = work.sweep(name, [space], views)
         curves[name] = _curve_of(sweep, space, capacity, weight)
         rows.append(_hazard_row((name, entry.group, views), sweep, space, capacity, weight))
-    protocol = f"Space {space}, K = {capacity}"
     loses = [name for name, curve in curves.items() if curve.loses]
     return [
-        Figure(
-            name=_NAME,
-            title="Gain against weight on every stream",
-            caption=f"{protocol}, {_views(plan)}. Exact fixed gain at every weight, mean "
-            "over orders; the band is the range over orders. The dotted line and the mark stand at "
-            f"w = {weight:g}: a triangle and a dashed curve where the memory loses, a disc where "
-            "it does not. Each panel has its own scale of gains, and deep falls run out of it. "
-            f"{_lost(loses, weight)}",
-            draw=partial(_draw, curves, weight),
-            answers=("fig:hazard",),
-            data={
+        Figure.of(
+            plan,
+            _NAME,
+            partial(_draw, curves, weight),
+            {
                 "streams": {
                     name: {"weights": each.weights, "gains": each.gains}
                     for name, each in curves.items()
@@ -166,27 +158,17 @@ def _make(work: Work) -> Sequence[Artifact]:
                 "weight": weight,
                 "loses": loses,
             },
+            views=_views(plan),
+            lost=_lost(loses, weight),
         ),
-        Table(
-            name=f"{_NAME}-weights",
-            title="What a fixed weight does on every stream",
-            caption=f"{protocol}, fixed: w = {weight:g}, with a paired 95 % interval over images "
-            "and the deviation over orders. No loss up to: the largest weight of the grid with no "
-            "losing weight at or below it. Best: the weight of the highest mean gain.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("fig:hazard",),
-            settings=plan.protocol("space capacity weight seeds"),
+        Table.of(
+            plan, f"{_NAME}-weights", _COLUMNS, rows, plan.protocol("space capacity weight seeds")
         ),
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Gain against weight on every stream, figure",
-    ("fig:hazard",),
-    _make,
-    pieces=lambda plan: sweep_pieces(plan.streams, [plan.spaces.deployed], plan.usual_views),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps(plan.streams, [plan.spaces.deployed], plan.usual_views)
 )
 
 

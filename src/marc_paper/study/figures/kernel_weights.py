@@ -18,23 +18,12 @@ from numpy.typing import NDArray
 from marc.report.style import INK, MUTED, PALETTE
 from marc.scores import Int
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, panels
-from marc_paper.study.queries import (
-    ChosenQuery,
-    Reading,
-    first_order,
-    in_stream,
-    needs_two_spaces,
-    none_chosen,
-    query_at,
-    short,
-    two_space_pieces,
-)
+from marc_paper.study.drawing import Page
+from marc_paper.study.plan import Plan
+from marc_paper.study.queries import ChosenQuery, FirstOrder, Reading
 from marc_paper.study.work import Experiment, Work
 
 _NAME = "kernel-weights"
-_TITLE = "Kernel weights of one query"
-_ANSWERS = ("fig:s_kernel",)
 _ACTIVE = 0.1
 """A key is active from this share of the largest weight on."""
 _N_CLASSES = 3
@@ -89,7 +78,7 @@ def _leading_classes(evidence: NDArray[np.float64], true: int, predicted: int) -
 def _draw(query: ChosenQuery, names: Sequence[str]) -> Any:
     """Above the weights of all keys by rank, below the evidence that they add up to."""
     readings = query.readings
-    figure, grid = panels(2, len(readings), height=1.9, height_ratios=(2.2, 1), sharex="row")
+    figure, grid = Page.panels(2, len(readings), height=1.9, height_ratios=(2.2, 1), sharex="row")
     lowest = min(reading.weights.min() for reading in readings.values())
     highest = max(reading.weights.max() for reading in readings.values())
     for (above, below), (space, reading) in zip(grid.T, readings.items(), strict=True):
@@ -144,9 +133,11 @@ def _evidence(axes: Any, reading: Reading, query: ChosenQuery, names: Sequence[s
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
-            fontsize=SMALL,
+            fontsize=Page.SMALL,
         )
-    axes.set_yticks(range(len(leading)), [short(names[each], 14) for each in leading], fontsize=7.5)
+    axes.set_yticks(
+        range(len(leading)), [Page.short(names[each], 14) for each in leading], fontsize=7.5
+    )
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.14)
@@ -187,39 +178,32 @@ def _make(work: Work) -> Sequence[Artifact]:
         f"base prediction wrong, fused wrong in {own} and right in {strong}, "
         f"K = {capacity}, w = {weight:g}, order {seed}"
     )
-    stream, trajectory = first_order(work)
-    positions = in_stream(named, stream.order)
+    order = FirstOrder.of(work)
+    positions = order.positions(named)
     if not len(positions):
-        return [none_chosen(f"{_NAME}-counts", _TITLE, name, rule, _ANSWERS)]
-    query = query_at(stream, trajectory, int(positions[-1]), (own, strong), capacity)
+        return [FirstOrder.none_chosen(plan, f"{_NAME}-counts", _NAME, rule)]
+    query = order.query_at(int(positions[-1]), (own, strong), capacity)
     about = f"The query is the last of {len(positions):,} images of {name}: {rule}."
-    names = stream.features.class_names
-    table = Table(
-        name=f"{_NAME}-counts",
-        title=f"{_TITLE}, counted",
-        caption=f"{about} Active: at least {100 * _ACTIVE:g} % of the largest kernel weight. Both "
-        "spaces read the same retained items; the class of a key is its stored label.",
-        columns=_COLUMNS,
-        rows=tuple(_count_row(name, space, query, names) for space in query.readings),
-        answers=_ANSWERS,
-        settings={"capacity": capacity, "weight": weight, "views": 1, "seeds": (seed,)},
+    names = order.stream.features.class_names
+    table = Table.of(
+        plan,
+        f"{_NAME}-counts",
+        _COLUMNS,
+        [_count_row(name, space, query, names) for space in query.readings],
+        {"capacity": capacity, "weight": weight, "views": 1, "seeds": (seed,)},
+        about=about,
+        active=100 * _ACTIVE,
     )
-    return [_figure(query, names, about), table]
+    return [_figure(plan, query, names, about), table]
 
 
-def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
+def _figure(plan: Plan, query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
     true, predicted = names[query.true], names[query.predicted]
-    return Figure(
-        name=_NAME,
-        title=_TITLE,
-        caption=f"{about} It is of class {true}, and the base prediction is {predicted}. Above: "
-        "the weight of every retained key, the strongest first; marks tell what its stored label "
-        f"is. Keys on or above the dashed line, {100 * _ACTIVE:g} % of the largest weight, are "
-        "active. Below: evidence, sums over all keys, of the "
-        f"{_N_CLASSES} classes that have the most, and always of the true and the predicted class.",
-        draw=partial(_draw, query, names),
-        answers=_ANSWERS,
-        data={
+    return Figure.of(
+        plan,
+        _NAME,
+        partial(_draw, query, names),
+        {
             "query": {"id": query.id, "row": query.row, "position": query.position},
             "true class": true,
             "base prediction": predicted,
@@ -233,9 +217,12 @@ def _figure(query: ChosenQuery, names: Sequence[str], about: str) -> Figure:
                 for space, reading in query.readings.items()
             },
         },
+        about=about,
+        true=true,
+        predicted=predicted,
+        active=100 * _ACTIVE,
+        n_classes=_N_CLASSES,
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces)

@@ -21,13 +21,12 @@ from marc.report.style import INK, MUTED, PALETTE
 from marc.spaces.geometry import Geometry
 from marc.stats import Interval, paired_difference
 from marc_paper.study.artifacts import Figure
-from marc_paper.study.drawing import SMALL, WIDTH, weight_axis
+from marc_paper.study.drawing import Axis, Page
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.paired import envelope_interval
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "landscape"
-_LABEL = "fig:s_landscape"
 _NEIGHBORS = 10
 _TITLES = ("(a) gain at each weight", f"(b) purity@{_NEIGHBORS}", "(c) gain at two weights")
 _COLORS = "PuOr"  # two hues that the colour-blind tell apart, white between them
@@ -77,7 +76,7 @@ def _draw(weights: Sequence[float], weight: float, spaces: Mapping[str, _Landsca
     """Cells over the weight, a purity for each row, and the two gains of each row."""
     from matplotlib.figure import Figure as Canvas
 
-    figure = Canvas(figsize=(WIDTH, 1.2 + _ROW * max(len(spaces), 4)))
+    figure = Canvas(figsize=(Page.WIDTH, 1.2 + _ROW * max(len(spaces), 4)))
     [cells, purities, gains] = figure.subplots(
         1, 3, sharey=True, gridspec_kw={"width_ratios": (2.3, 1.3, 2.0)}
     )
@@ -85,15 +84,15 @@ def _draw(weights: Sequence[float], weight: float, spaces: Mapping[str, _Landsca
     _mark_weight(cells, weights, weight, spaces)
     bar = figure.colorbar(mesh, ax=cells, location="bottom", aspect=32, pad=0.02, shrink=0.9)
     bar.set_label("gain, points (fixed)")
-    bar.ax.tick_params(labelsize=SMALL)
+    bar.ax.tick_params(labelsize=Page.SMALL)
     _purities(purities, list(spaces.values()))
     _dumbbells(gains, list(spaces.values()), weight)
-    cells.set_yticks(range(len(spaces)), list(spaces), fontsize=SMALL + 0.5)
+    cells.set_yticks(range(len(spaces)), list(spaces), fontsize=Page.SMALL + 0.5)
     cells.set_ylim(len(spaces) - 0.5, -0.5)
     for axes, title in zip((cells, purities, gains), _TITLES, strict=True):
         axes.set_title(title, loc="left", fontsize=9)
         axes.tick_params(axis="y", length=0)
-        axes.tick_params(axis="x", labelsize=SMALL + 1)
+        axes.tick_params(axis="x", labelsize=Page.SMALL + 1)
     return figure
 
 
@@ -111,7 +110,7 @@ def _cell_edges(axes: Any, weights: Sequence[float]) -> NDArray[np.float64]:
 def _cells(axes: Any, weights: Sequence[float], spaces: Mapping[str, _Landscape]) -> Any:
     gains = 100 * np.stack([space.gains for space in spaces.values()])
     most = max(float(np.abs(gains).max()), 0.1)
-    weight_axis(axes, weights)
+    Axis.weight(axes, weights)
     edges = _cell_edges(axes, weights)
     mesh = axes.pcolormesh(
         *(edges, np.arange(len(spaces) + 1) - 0.5, gains),
@@ -158,7 +157,7 @@ def _dumbbells(axes: Any, spaces: Sequence[_Landscape], weight: float) -> None:
         loc="upper center",
         bbox_to_anchor=(0.5, -0.52 / (_ROW * max(len(spaces), 4))),
         ncols=2,
-        fontsize=SMALL + 0.5,
+        fontsize=Page.SMALL + 0.5,
         columnspacing=0.9,
         handletextpad=0.1,
     )
@@ -199,31 +198,23 @@ def _make(work: Work) -> Sequence[Figure]:
 
 def _figure(stream: str, plan: Plan, found: Mapping[str, _Landscape]) -> Figure:
     grids = plan.grids
-    return Figure(
-        name=f"{_NAME}-{stream}",
-        title=f"Gain over purity and weight on {stream}",
-        caption=f"(a) Gain at each weight of the grid, K = {grids.capacity}, mean over "
-        f"{len(plan.seeds.orders)} orders; a row a space, the purest at the top. Nothing is "
-        "interpolated between spaces. "
-        f"Lines enclose w = {grids.weight:g}, the dot is the best weight of the mean. "
-        "(b) Purity of each space, with its 95 % interval over images. "
-        f"(c) Gain at w = {grids.weight:g} (fixed), with a paired interval, and at the best weight "
-        "of the grid in each order (oracle), with an interval over images drawn again, the weight "
-        "chosen again each time.",
-        draw=partial(_draw, grids.weights, grids.weight, found),
-        answers=(_LABEL,) if stream == plan.main else (),
-        data={
+    return Figure.of(
+        plan,
+        f"{_NAME}-{stream}",
+        partial(_draw, grids.weights, grids.weight, found),
+        {
             "weights": grids.weights,
             "capacity": grids.capacity,
             "weight": grids.weight,
             "spaces": {space: asdict(each) for space, each in found.items()},
         },
+        like="landscape",
+        answers=None if stream == plan.main else (),
+        stream=stream,
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Gain over purity and weight, figure", (_LABEL,), _make, main_pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main)
 
 
 def _known(purity: Interval | None) -> Interval:

@@ -19,14 +19,20 @@ from numpy.typing import NDArray
 
 from marc.method import MARC
 from marc.report.style import INK, MUTED, PALETTE
-from marc_paper.analysis.interaction import margins, repair_sets
+from marc_paper.analysis.interaction import Margins, RepairSets
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
-from marc_paper.study.drawing import panels
+from marc_paper.study.drawing import Page
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "margins"
-_LABEL = "fig:s_margin"
+
+_COLUMNS = columns(
+    "stream | space | no memory: percent | gain: points fixed | errors: count",
+    "correctable: count fixed | correctable of errors: percent fixed",
+    "repairs: count fixed | right: count | at risk: count fixed",
+    "regressions: count fixed | regressions of right: percent fixed",
+)
 
 _RIGHT, _WRONG = PALETTE[0], PALETTE[1]
 
@@ -57,7 +63,7 @@ class _SpaceMargins:
     @property
     def counts(self) -> dict[str, int]:
         """Images of each kind; the gain is (repairs - regressions) / images."""
-        changes = repair_sets(self.base_correct, {"memory": self.correct})
+        changes = RepairSets.of(self.base_correct, {"memory": self.correct})
         return {
             "images": len(self.base),
             "errors": int((~self.base_correct).sum()),
@@ -86,7 +92,7 @@ def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
     place = np.argsort(stream.order)
     found = {}
     for space in sweep.spaces:
-        each = margins(MARC(space, capacity), stream)
+        each = Margins.of(MARC(space, capacity), stream)
         found[space] = _SpaceMargins(
             base=each.base[place],
             memory=each.memory[place],
@@ -116,7 +122,7 @@ def _share(part: int, whole: int) -> float | None:
 
 def _draw(spaces: Mapping[str, _SpaceMargins]) -> Any:
     """A panel a space on the same axes: right answers, errors, and the line of the weight."""
-    figure, [row] = panels(1, len(spaces), height=3.3, sharex=True, sharey=True)
+    figure, [row] = Page.panels(1, len(spaces), height=3.3, sharex=True, sharey=True)
     for axes, (space, found) in zip(row, spaces.items(), strict=True):
         _points(axes, found)
         axes.set_title(_title(space, found.counts), fontsize=8)
@@ -204,22 +210,16 @@ def _make(work: Work) -> Sequence[Artifact]:
     found = _space_margins(work)
     shown = {space: found[space] for space in _shown_spaces(plan)}
     rows = [_row_of(plan.main, space, each) for space, each in found.items()]
-    return [_figure(plan, shown), _table(plan, rows)]
+    settings = plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1])
+    return [_figure(plan, shown), Table.of(plan, _NAME, _COLUMNS, rows, settings)]
 
 
 def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
-    grids = plan.grids
-    return Figure(
-        name=_NAME,
-        title="Margins of the predictor and of the memory",
-        caption=f"Each image of {plan.main} by the margin of its true class in the base logits "
-        f"and in the memory's evidence, K = {grids.capacity}, first order, one view. Fusion at "
-        f"w = {grids.weight:g} (fixed) is right above the line, and may be right below it where "
-        "the two best other classes differ. Errors in the shaded region are correctable; lost "
-        "answers are right without memory and wrong with it.",
-        draw=partial(_draw, shown),
-        answers=(_LABEL,),
-        data={
+    return Figure.of(
+        plan,
+        _NAME,
+        partial(_draw, shown),
+        {
             space: {
                 "mu": each.base,
                 "delta": each.memory,
@@ -232,31 +232,6 @@ def _figure(plan: Plan, shown: Mapping[str, _SpaceMargins]) -> Figure:
     )
 
 
-def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    grids = plan.grids
-    return Table(
-        name=_NAME,
-        title="What the memory's margin can put right",
-        caption=f"K = {grids.capacity}, w = {grids.weight:g}, first order, one view. Correctable: "
-        "errors with delta > 0 and mu + w delta > 0, which fusion always repairs. At risk: right "
-        "answers that are not above this line; only they can be lost. Gain = (repairs - "
-        "regressions) / images.",
-        columns=columns(
-            "stream | space | no memory: percent | gain: points fixed | errors: count",
-            "correctable: count fixed | correctable of errors: percent fixed",
-            "repairs: count fixed | right: count | at risk: count fixed",
-            "regressions: count fixed | regressions of right: percent fixed",
-        ),
-        rows=tuple(rows),
-        answers=(_LABEL,),
-        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
-    )
-
-
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Margins of predictor and memory, figure",
-    (_LABEL,),
-    _make,
-    pieces=lambda plan: sweep_pieces([plan.main], _asked_spaces(plan)),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps([plan.main], _asked_spaces(plan))
 )

@@ -23,21 +23,10 @@ from marc.report.style import INK, LINE, MUTED, PALETTE
 from marc.report.thumbnails import pictures_of
 from marc.scores import Int
 from marc.stream import Stream
-from marc_paper.analysis.interaction import margins, true_margin
+from marc_paper.analysis.interaction import Margins
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, WIDTH
-from marc_paper.study.plan import Plan
-from marc_paper.study.queries import (
-    ChosenQuery,
-    Reading,
-    first_order,
-    in_stream,
-    needs_two_spaces,
-    none_chosen,
-    query_at,
-    short,
-    two_space_pieces,
-)
+from marc_paper.study.drawing import Page
+from marc_paper.study.queries import ChosenQuery, FirstOrder, Reading
 from marc_paper.study.work import Experiment, Work
 
 _Pictures = Mapping[int, NDArray[np.uint8]]
@@ -88,11 +77,11 @@ def _draw(queries: Sequence[Mapping[str, Any]], pictures: _Pictures) -> Any:
         _query(axes, query, top, pictures)
         for space, keys in query["spaces"].items():
             axes.text(
-                *(_LEFT - 0.13, top - _TILE / 2, short(space, 11)),
+                *(_LEFT - 0.13, top - _TILE / 2, Page.short(space, 11)),
                 rotation=90,
                 ha="center",
                 va="center",
-                fontsize=SMALL,
+                fontsize=Page.SMALL,
             )
             for place in range(len(keys["rows"])):
                 at = _Rect(_LEFT + place * _STEP, top - _TILE, _TILE, _TILE)
@@ -110,9 +99,9 @@ def _board(height: float) -> tuple[Any, Any]:
 
     # the style lays figures out; layout="none" would be forgotten after the first save
     engine = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=True)
-    figure = Figure(figsize=(WIDTH, height), layout=engine)
+    figure = Figure(figsize=(Page.WIDTH, height), layout=engine)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, WIDTH), ylim=(0, height))
+    axes.set(xlim=(0, Page.WIDTH), ylim=(0, height))
     axes.set_axis_off()
     return figure, axes
 
@@ -125,8 +114,8 @@ def _query(axes: Any, query: Mapping[str, Any], top: float, pictures: _Pictures)
     for line, (name, value) in enumerate(words.items()):
         y = at.bottom - 0.04 - 0.26 * line
         look: dict[str, Any] = {"ha": "left", "va": "top"}
-        axes.text(at.left, y, f"{name}:", fontsize=SMALL, color=MUTED, **look)
-        written = axes.text(at.left, y - 0.12, short(value, 16), fontsize=7.5, **look)
+        axes.text(at.left, y, f"{name}:", fontsize=Page.SMALL, color=MUTED, **look)
+        written = axes.text(at.left, y - 0.12, Page.short(value, 16), fontsize=7.5, **look)
         _clip(axes, written, _Rect(at.left, 0, _LEFT - 0.3, top))
 
 
@@ -142,7 +131,7 @@ def _key(
         *(at.middle[0], at.bottom - 0.035, f"{keys['cosines'][place]:.2f}"),
         ha="center",
         va="top",
-        fontsize=SMALL,
+        fontsize=Page.SMALL,
     )
     _bar(axes, at, keys["weights"][place] / largest)
 
@@ -157,7 +146,7 @@ def _picture(axes: Any, at: _Rect, picture: NDArray[np.uint8] | None, words: str
         return
     axes.fill_between([at.left, at.right], at.bottom, at.top, color=LINE, linewidth=0)
     lines = textwrap.wrap(words, int(at.width / _LETTER))[: int(at.height / 0.25)]
-    written = axes.text(*at.middle, "\n".join(lines), ha="center", va="center", fontsize=SMALL)
+    written = axes.text(*at.middle, "\n".join(lines), ha="center", va="center", fontsize=Page.SMALL)
     _clip(axes, written, at)
 
 
@@ -202,8 +191,6 @@ def _legend(figure: Any, largest: float) -> None:
 
 
 _NAME = "neighbours"
-_TITLE = "Nearest retained keys of repaired queries"
-_ANSWERS = ("fig:s_qualitative",)
 _N_QUERIES = 4
 _N_NEAREST = 10
 
@@ -229,7 +216,7 @@ def _rows_of(stream: str, query: ChosenQuery, labels: Int, names: Sequence[str])
                 int((near.stored == query.true).sum()),
                 int((near.stored == query.predicted).sum()),
                 *(float(near.cosines[0]), float(near.cosines[-1])),
-                float(true_margin(evidence, np.array([query.true]))[0]),
+                float(Margins.true(evidence, np.array([query.true]))[0]),
             )
         )
     return rows
@@ -241,7 +228,7 @@ def _named_by_rule(work: Work, stream: Stream) -> NDArray[np.bool_]:
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
     sweep = work.sweep(plan.main, (own, strong))
     right = sweep.correct(strong, capacity, plan.grids.weight, plan.seeds.orders[0])
-    memory = {space: margins(MARC(space, capacity), stream).memory for space in (own, strong)}
+    memory = {space: Margins.of(MARC(space, capacity), stream).memory for space in (own, strong)}
     named = ~sweep.base_correct & right
     named[stream.order] &= (memory[own] < 0) & (memory[strong] > 0)
     return named
@@ -262,17 +249,18 @@ def _spread_evenly(positions: Int, count: int) -> Int:
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
     own, strong, capacity = plan.spaces.own, plan.spaces.strong, plan.grids.capacity
-    stream, trajectory = first_order(work)
-    positions = in_stream(_named_by_rule(work, stream), stream.order)
+    order = FirstOrder.of(work)
+    stream = order.stream
+    positions = order.positions(_named_by_rule(work, stream))
     rule = (
         f"base prediction wrong, memory margin below 0 in {own} and above 0 in {strong}, "
         f"fused right in {strong}, "
         f"K = {capacity}, w = {plan.grids.weight:g}, order {plan.seeds.orders[0]}"
     )
     if not len(positions):
-        return [none_chosen(_NAME, _TITLE, plan.main, rule, _ANSWERS)]
+        return [FirstOrder.none_chosen(plan, _NAME, f"{_NAME}-tiles", rule)]
     queries = [
-        query_at(stream, trajectory, int(position), (own, strong), capacity)
+        order.query_at(int(position), (own, strong), capacity)
         for position in _spread_evenly(positions, _N_QUERIES)
     ]
     about = f"Evenly spaced in stream order among {len(positions):,} images of {plan.main}: {rule}."
@@ -280,20 +268,19 @@ def _make(work: Work) -> Sequence[Artifact]:
     assert labels is not None  # a study has checked
     rows = [row for query in queries for row in _rows_of(plan.main, query, labels, names)]
     pictures = _pictures(stream, plan.streams[plan.main].source, queries)
-    return [_figure(queries, labels, names, pictures, about), _table(plan, rows, about)]
-
-
-def _table(plan: Plan, rows: Sequence[Row], about: str) -> Table:
-    return Table(
-        name=_NAME,
-        title=_TITLE,
-        caption=f"{about} Nearest by cosine among the same retained items in both spaces. Memory "
-        "margin: evidence for the true class minus the best other, over all keys.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings=plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1]),
-    )
+    tiles = _tile_values(queries, labels, names)
+    settings = plan.protocol("capacity weight views seeds", seeds=plan.seeds.orders[:1])
+    return [
+        Figure.of(
+            plan,
+            f"{_NAME}-tiles",
+            partial(_draw, tiles, pictures),
+            {"queries": tiles},
+            about=about,
+            n_nearest=_N_NEAREST,
+        ),
+        Table.of(plan, _NAME, _COLUMNS, rows, settings, about=about),
+    ]
 
 
 def _pictures(
@@ -307,27 +294,6 @@ def _pictures(
             rows |= set(reading.first(_N_NEAREST).items.tolist())
     found = {row: of_row(row) for row in sorted(rows)}
     return {row: picture for row, picture in found.items() if picture is not None}
-
-
-def _figure(
-    queries: Sequence[ChosenQuery],
-    labels: Int,
-    names: Sequence[str],
-    pictures: Mapping[int, NDArray[np.uint8]],
-    about: str,
-) -> Figure:
-    tiles = _tile_values(queries, labels, names)
-    return Figure(
-        name=f"{_NAME}-tiles",
-        title=_TITLE,
-        caption=f"{about} Left: the query, its true class and its base prediction. Each row: its "
-        f"{_N_NEAREST} nearest retained keys in one space, the nearest first, from the same "
-        "memory. Frames tell the true label of a key, corner marks its stored label. The number is "
-        "the cosine; the bar is the kernel weight, on one scale for all rows.",
-        draw=partial(_draw, tiles, pictures),
-        answers=_ANSWERS,
-        data={"queries": tiles},
-    )
 
 
 def _tile_values(
@@ -366,6 +332,4 @@ def _nearest(
     }
 
 
-_EXPERIMENT = Experiment(
-    _NAME, f"{_TITLE}, figure", _ANSWERS, _make, two_space_pieces, needs_two_spaces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, FirstOrder.pieces, FirstOrder.needs_two_spaces)

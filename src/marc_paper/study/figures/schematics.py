@@ -15,31 +15,10 @@ _ASSETS = Path(__file__).parents[1] / "assets"
 
 
 def _make(work: Work) -> Sequence[Figure]:
-    del work
     return [
-        Figure(
-            name="intervention",
-            title="Only the retrieval space changes",
-            caption="Schematic with the paper's names of predictor and space; nothing is measured. "
-            "The predictor decides what is stored, and "
-            "under which label; every space reads the same stored images, so that only the "
-            "similarities of query and keys differ.",
-            draw=(_ASSETS / "intervention.svg").read_bytes,
-            answers=("fig:mismatch",),
-        ),
-        Figure(
-            name="workflow",
-            title="The four stages of MARC",
-            caption="Schematic with the paper's names of predictor and space; nothing is measured. "
-            "Dashed: the pseudo-label that is written to "
-            "both memories. The CLIP memory has no output weight: it helps to decide what is worth "
-            "remembering.",
-            draw=(_ASSETS / "workflow.svg").read_bytes,
-            answers=("fig:pipeline",),
-        ),
+        Figure.of(work.plan, "intervention", (_ASSETS / "intervention.svg").read_bytes),
+        Figure.of(work.plan, "workflow", (_ASSETS / "workflow.svg").read_bytes),
     ]
 
 
-_EXPERIMENT = Experiment(
-    "schematics", "How it works", ("fig:mismatch", "fig:pipeline"), _make, pieces=lambda plan: []
-)
+_EXPERIMENT = Experiment.of("schematics", _make, lambda plan: [])

@@ -18,9 +18,9 @@ from marc.replay.sweep import Score, Sweep
 from marc.report.style import MUTED, Look
 from marc.stats import seed_interval
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import SMALL, looks_of, panels
+from marc_paper.study.drawing import Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "seed-spread"
 _HALF_WIDTH = 0.5
@@ -109,7 +109,7 @@ def _draw(streams: Mapping[str, _Gains], looks: Mapping[str, Look], label: str) 
     columns = min(len(streams), min((3, 2), key=lambda each: -len(streams) % each))
     n_spaces = len(next(iter(streams.values())))
     n_rows = -(-len(streams) // columns)
-    figure, grid = panels(n_rows, columns, height=0.75 + 0.21 * n_spaces, sharey=True)
+    figure, grid = Page.panels(n_rows, columns, height=0.75 + 0.21 * n_spaces, sharey=True)
     for axes in list(grid.flat)[len(streams) :]:
         axes.set_visible(False)
     for place, (axes, (stream, gains)) in enumerate(zip(grid.flat, streams.items(), strict=False)):
@@ -120,7 +120,7 @@ def _draw(streams: Mapping[str, _Gains], looks: Mapping[str, Look], label: str) 
         axes.set_yticks(range(n_spaces), list(gains))
         axes.set_ylim(n_spaces - 0.4, -0.6)
         axes.set_title(stream, fontsize=8)
-        axes.tick_params(labelsize=SMALL)
+        axes.tick_params(labelsize=Page.SMALL)
         if place + columns >= len(streams):
             axes.set_xlabel(label)
     return figure
@@ -168,29 +168,10 @@ def _make(work: Work) -> Sequence[Artifact]:
         pairs += _pair_rows(stream, views, oracle[stream], fixed[stream], sweep.seeds)
     settings = {"capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
     return [
-        _figure(plan, _NAME, "oracle G*", "The oracle gain G*", oracle),
-        _figure(plan, f"{_NAME}-fixed", "fixed gain", f"The fixed gain at w = {weight:g}", fixed),
-        Table(
-            name=f"{_NAME}-ranges",
-            title="Gains of every space over stream orders",
-            caption=f"K = {capacity}, fixed: w = {weight:g}; lowest and highest of "
-            f"{len(plan.seeds.orders)} orders. The accuracy has a 95 % t-interval over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("fig:s_seedspread", "sec:s_eurosat"),
-            settings=settings,
-        ),
-        Table(
-            name=f"{_NAME}-pairs",
-            title="Spaces that stream orders do not tell apart",
-            caption=f"K = {capacity}, fixed: w = {weight:g}. Orders led: seeds of the orders in "
-            "which the space gains more than the other one. Ranges are equal where all orders of "
-            "both spaces gain the same.",
-            columns=_PAIRS,
-            rows=tuple(pairs),
-            answers=("fig:s_seedspread", "sec:s_eurosat"),
-            settings=settings,
-        ),
+        _figure(plan, _NAME, "oracle G*", oracle),
+        _figure(plan, f"{_NAME}-fixed", "fixed gain", fixed),
+        Table.of(plan, f"{_NAME}-ranges", _COLUMNS, rows, settings),
+        Table.of(plan, f"{_NAME}-pairs", _PAIRS, pairs, settings),
     ]
 
 
@@ -200,37 +181,31 @@ def _missing(plan: Plan) -> str:
     return "" if len(plan.seeds.orders) > 1 else "one order has no spread"
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Whether stream orders agree on the ranking of spaces, figure",
-    ("fig:s_seedspread", "sec:s_eurosat"),
     _make,
-    pieces=lambda plan: sweep_pieces(plan.group("domain"), _spaces(plan), plan.usual_views),
-    missing=_missing,
+    lambda plan: Piece.sweeps(plan.group("domain"), _spaces(plan), plan.usual_views),
+    _missing,
 )
 
 
-def _figure(plan: Plan, name: str, label: str, said: str, streams: Mapping[str, _Gains]) -> Figure:
+def _figure(plan: Plan, name: str, label: str, streams: Mapping[str, _Gains]) -> Figure:
     pair = plan.spaces.deployed, plan.spaces.strong
     found = {name: _compared(*(gains[space] for space in pair)) for name, gains in streams.items()}
     close = [stream for stream, answer in found.items() if answer == "yes"]
     equal = [stream for stream, answer in found.items() if answer == "equal"]
-    ranked = _ranked(pair, close, equal) if len(set(pair)) > 1 else ""
-    return Figure(
-        name=name,
-        title="Spread of space rankings over stream orders",
-        caption=f"{said} at K = {plan.grids.capacity}; a mark is an order, from top "
-        "to bottom, a band their range. Each panel has its own scale of gains. "
-        f"Up to {plan.grids.few_views} views. {ranked}".rstrip(),
-        draw=partial(_draw, streams, looks_of(plan), f"{label}, points"),
-        answers=("fig:s_seedspread",),
-        data={
+    return Figure.of(
+        plan,
+        name,
+        partial(_draw, streams, looks_of(plan), f"{label}, points"),
+        {
             "seeds": plan.seeds.orders,
             "gains": streams,
             "overlap": close,
             "equal": equal,
             "pair": pair,
         },
+        ranked=_ranked(pair, close, equal) if len(set(pair)) > 1 else "",
     )
 
 

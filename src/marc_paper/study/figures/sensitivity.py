@@ -20,9 +20,9 @@ from marc.method import MARC
 from marc.replay.sweep import Score
 from marc.report.style import INK, Look
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import capacity_axis, looks_of, panels, weight_axis, zero_line
+from marc_paper.study.drawing import Axis, Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "sensitivity"
 _USUAL = {"beta": MARC.beta, "alpha": MARC.alpha}
@@ -34,6 +34,8 @@ _LABELS = {
     ("shift", 0, "deployed"): "fig:s_sens_rb",
     ("shift", 1, "deployed"): "fig:s_sens_kb",
 }
+
+_COLUMNS = columns("stream | space | setting | value | no memory: percent | gain: points fixed")
 
 _Curves = Mapping[str, Mapping[float, Score]]
 """By setting: the score at each of its values, the others as deployed."""
@@ -102,7 +104,7 @@ def _draw(
     look: Look,
 ) -> Any:
     """Four panels with one axis of gains: `shown` holds the gains of all orders by value."""
-    figure, [row] = panels(1, 4, height=2.1, sharey=True)
+    figure, [row] = Page.panels(1, 4, height=2.1, sharey=True)
     for axes, (name, by_value) in zip(row, shown.items(), strict=True):
         values, found = list(by_value), 100 * np.stack(list(by_value.values()))
         _AXES[name](axes, values)
@@ -125,13 +127,13 @@ def _mark(axes: Any, value: float, gain: float) -> None:
 
 
 def _capacities(axes: Any, values: Sequence[float]) -> None:
-    capacity_axis(axes, [int(value) for value in values])
+    Axis.capacity(axes, [int(value) for value in values])
 
 
 def _betas(axes: Any, values: Sequence[float]) -> None:
     axes.set_xlabel("sharpness beta")
     axes.set_xticks(values, [f"{value:g}" for value in values])
-    zero_line(axes)
+    Axis.zero_line(axes)
 
 
 def _alphas(axes: Any, values: Sequence[float]) -> None:
@@ -139,10 +141,10 @@ def _alphas(axes: Any, values: Sequence[float]) -> None:
     axes.set_xlabel("scale alpha")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
-    zero_line(axes)
+    Axis.zero_line(axes)
 
 
-_AXES = {"K": _capacities, "w": weight_axis, "beta": _betas, "alpha": _alphas}
+_AXES = {"K": _capacities, "w": Axis.weight, "beta": _betas, "alpha": _alphas}
 
 
 def _make(work: Work) -> Sequence[Artifact]:
@@ -153,12 +155,17 @@ def _make(work: Work) -> Sequence[Artifact]:
         for space, found in _curves(work, stream, spaces).items():
             rows += _rows_of(stream, space, found)
             figures.append(_figure(plan, stream, space, found))
-    return [*figures, _table(plan, rows)]
+    settings = {**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")}
+    return [*figures, Table.of(plan, _NAME, _COLUMNS, rows, settings, around=_around(plan))]
 
 
 def _deployed_settings(plan: Plan) -> dict[str, float]:
     """Where the other settings stand while one is varied."""
     return {"K": plan.grids.capacity, "w": plan.grids.weight, **_USUAL}
+
+
+def _around(plan: Plan) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in _deployed_settings(plan).items())
 
 
 def _label_of(plan: Plan, stream: str, space: str) -> tuple[str, ...]:
@@ -172,32 +179,17 @@ def _figure(plan: Plan, stream: str, space: str, found: _Curves) -> Figure:
     shown = {name: dict(zip(scores, _gains(scores), strict=True)) for name, scores in found.items()}
     deployed = _deployed_settings(plan)
     base = next(iter(found["K"].values())).base_accuracies[0]
-    around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
-    return Figure(
-        name=f"{_NAME}-{stream}-{safe_name(space)}",
-        title=f"Settings of {space} on {stream}",
-        caption=f"One setting varied at a time around {around} (ring and dotted line), one view. "
-        f"Gain over no memory ({100 * base:.2f} %), mean over {len(plan.seeds.orders)} orders; the "
-        "band is the range over orders.",
-        draw=partial(_draw, shown, deployed, looks_of(plan)[space]),
+    return Figure.of(
+        plan,
+        f"{_NAME}-{stream}-{safe_name(space)}",
+        partial(_draw, shown, deployed, looks_of(plan)[space]),
+        {"deployed": deployed, "no memory": base, "gains": shown},
+        like="sensitivity-figure",
         answers=_label_of(plan, stream, space),
-        data={"deployed": deployed, "no memory": base, "gains": shown},
-    )
-
-
-def _table(plan: Plan, rows: Sequence[Row]) -> Table:
-    deployed = _deployed_settings(plan)
-    around = ", ".join(f"{name} = {value:g}" for name, value in deployed.items())
-    return Table(
-        name=_NAME,
-        title="One setting at a time",
-        caption=f"Each row changes one setting of {around}; one view, gain over orders.",
-        columns=columns(
-            "stream | space | setting | value | no memory: percent | gain: points fixed"
-        ),
-        rows=tuple(rows),
-        answers=tuple(_LABELS.values()),
-        settings={**plan.protocol("capacity weight"), **_USUAL, **plan.protocol("views seeds")},
+        space=space,
+        stream=stream,
+        around=_around(plan),
+        base=100 * base,
     )
 
 
@@ -211,10 +203,8 @@ def _pieces(plan: Plan) -> list[Piece]:
         piece
         for stream, spaces in _subjects(plan).items()
         for settings in distinct.values()
-        for piece in sweep_pieces([stream], spaces, **settings)
+        for piece in Piece.sweeps([stream], spaces, **settings)
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "One setting at a time, figures", tuple(_LABELS.values()), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

@@ -16,7 +16,7 @@ from marc.spaces.geometry import Geometry
 from marc.stats import spearman
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "across-streams"
 _FEWEST = 3
@@ -88,29 +88,13 @@ def _make(work: Work) -> Sequence[Table]:
             sweep.fixed(space, capacity, weight),
             sweep.oracle(space, capacity),
         )
-    settings = {"space": space, "capacity": capacity, "weight": weight, "seeds": plan.seeds.orders}
+    settings = plan.protocol("space capacity weight seeds")
+    values = [_value_row(name, found) for name, found in streams.items()]
     return [
-        Table(
-            name=_NAME,
-            title="Whether geometry predicts which streams gain",
-            caption=f"Spearman's correlation over {len(streams)} streams, in the space {space}, "
-            f"K = {capacity}, fixed: w = {weight:g}. Anti-hubs and skewness depend on the number "
-            "of images, which may differ between streams. So few streams support no conclusion.",
-            columns=_CORRELATIONS,
-            rows=tuple(_correlation_rows(streams)),
-            answers=("sec:s_discarded",),
-            settings=settings,
+        Table.of(
+            plan, _NAME, _CORRELATIONS, _correlation_rows(streams), settings, n_streams=len(streams)
         ),
-        Table(
-            name=f"{_NAME}-values",
-            title="The deployed space on every stream",
-            caption=f"Space {space}, K = {capacity}, fixed: w = {weight:g}; geometry before "
-            "anything is adapted.",
-            columns=_VALUES,
-            rows=tuple(_value_row(name, found) for name, found in streams.items()),
-            answers=("sec:s_discarded",),
-            settings=settings,
-        ),
+        Table.of(plan, f"{_NAME}-values", _VALUES, values, settings),
     ]
 
 
@@ -120,15 +104,13 @@ def _missing(plan: Plan) -> str:
     return f"streams are ranked, and there are fewer than {_FEWEST} of main, shift and domain"
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Whether geometry predicts which streams gain",
-    ("sec:s_discarded",),
     _make,
-    pieces=lambda plan: sweep_pieces(
+    lambda plan: Piece.sweeps(
         _streams(plan), [plan.spaces.deployed], plan.usual_views, also=("geometry",)
     ),
-    missing=_missing,
+    _missing,
 )
 
 

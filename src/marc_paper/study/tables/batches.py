@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc.report.text import percent
-from marc_paper.analysis.regrets import BatchRegret
+from marc_paper.analysis.regrets import BatchRegret, Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import PSEUDO_PURITY, PURITY, batch_notes, first_ceilings
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.choosing import first_ceilings
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "batches"
-_MEASURES = (PURITY, PSEUDO_PURITY)
+_MEASURES = (Rule.PURITY, Rule.PSEUDO_PURITY)
 _ALL = "all"
 """In the column n: every image of the stream."""
 
@@ -46,32 +46,21 @@ def _make(work: Work) -> Sequence[Table]:
             judged = values.judged(measure, gains, stream)
             rows += _batch_rows(stream, measure, judged)
             notes.append(_choice_note(measure, judged))
-        notes += batch_notes(stream, draws.sizes, values)
+        notes += values.notes(stream, draws.sizes)
     return [
-        Table(
-            name=_NAME,
-            title="How many images a choice of space needs",
-            caption=f"{draws.batches} batches of n images, drawn without replacement; the same for "
-            "every space. Spearman's correlation of a batch's measure with G* over the spaces: "
-            "mean and central 95 % of the batches. Zero regret: how often a batch chooses a space "
-            f"of the highest G*. G* is held fixed: K = {capacity}, all images, the first order.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_bootstrap_selection",),
-            settings=plan.protocol(
-                "capacity views seeds", seeds=plan.seeds.orders[:1], draws=draws.batches
-            ),
-            notes=tuple(notes),
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            plan.protocol("capacity views seeds", seeds=plan.seeds.orders[:1], draws=draws.batches),
+            notes=notes,
         )
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "How many images a choice of space needs",
-    ("tab:s_bootstrap_selection",),
-    _make,
-    pieces=lambda plan: sweep_pieces(plan.group("main"), plan.spaces.all, also=("batches",)),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Piece.sweeps(plan.group("main"), plan.spaces.all, also=("batches",))
 )
 
 

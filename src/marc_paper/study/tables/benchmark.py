@@ -14,20 +14,11 @@ from typing import Any, final
 
 from marc.errors import MarcError
 from marc.peers.cards import MethodCard
+from marc.peers.registry import METHODS
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Mean,
-    Runs,
-    averages,
-    card_of,
-    difference,
-    marc_settings,
-    peer_settings,
-    span,
-    views_of,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs, span
+from marc_paper.study.work import Experiment, Piece, Work
 
 _METHOD_COLUMNS = columns(
     "method | order | sees | views | second encoder | settings here | tuned by its authors"
@@ -39,7 +30,7 @@ _ORDER = {True: "answers, then stores", False: "stores, then answers", None: "st
 def _method_row(plan: Plan, card: MethodCard) -> Row:
     if card.name == "marc":
         settings = "the paper's, the same for all streams"
-    elif "published" in peer_settings(plan, card.name):
+    elif "published" in plan.peer_settings(card.name):
         settings = f"published for {plan.benchmark.published}"
     else:
         settings = "its defaults"
@@ -54,22 +45,7 @@ def _method_row(plan: Plan, card: MethodCard) -> Row:
     )
 
 
-def _method_table(plan: Plan, name: str, answers: tuple[str, ...]) -> Table:
-    methods = [method for method in plan.benchmark.methods if method != "marc"]
-    return Table(
-        name=name,
-        title="What the methods use",
-        caption="Order: whether an image is answered before it is stored. Sees: what is answered "
-        "together. A method that stores first, sees more than one image, or was tuned on labels "
-        "is not matched with one that does not.",
-        columns=_METHOD_COLUMNS,
-        rows=tuple(_method_row(plan, card_of(method)) for method in (*methods, "marc")),
-        answers=answers,
-    )
-
-
 _NAME = "benchmark"
-_ANSWERS = ("tab:ood", "tab:s_extra", "tab:crossdomain", "tab:cd_extra")
 _TABLES = {_NAME: ("main", "shift"), f"{_NAME}-domains": ("domain", "extra")}
 """Groups of streams by table."""
 
@@ -106,13 +82,13 @@ def _entries(plan: Plan, streams: Sequence[str]) -> list[_Entry]:
     is_domain = bool(streams) and plan.streams[streams[0]].group in ("domain", "extra")
     capacity = grids.capacity if is_domain else grids.benchmark_capacity
     graph = [plan.graph_views] if "cosmic" in methods else []
-    counts = [_one_view, plan.few_views, *graph, plan.most_views]
+    counts = [lambda stream: 1, plan.few_views, *graph, plan.most_views]
     asked = [(spaces.deployed, count) for count in counts]
     if not is_domain and spaces.strong != spaces.deployed:
         asked.append((spaces.strong, plan.most_views))
     for space, count in asked:
         views = {stream: count(stream) for stream in streams}
-        entry = _Entry("marc", views, marc_settings(plan, space, capacity), space)
+        entry = _Entry("marc", views, plan.marc_settings(space, capacity), space)
         if entry not in found:
             found.append(entry)
     return found
@@ -144,7 +120,7 @@ def _mean_rows(
 ) -> list[Row]:
     """Averages over streams, of entries that answered all of them."""
     rows: list[Row] = []
-    for name, several in averages(plan, streams).items():
+    for name, several in plan.averages(streams).items():
         for place, entry in enumerate(lines):
             if any((place, stream) not in found for stream in several):
                 continue
@@ -175,7 +151,7 @@ def _advantage(
             and entry.views[stream] == lines[place].views[stream]
         )
         pairs.append((found[ours, stream].correct, found[place, stream].correct))
-    return difference(pairs)
+    return Estimate.over_streams(pairs)
 
 
 def _make(work: Work) -> Sequence[Table]:
@@ -188,8 +164,12 @@ def _make(work: Work) -> Sequence[Table]:
         lines = _entries(plan, streams)
         found, refusals = _answers(work, streams, lines)
         rows = _run_rows(plan, streams, lines, found) + _mean_rows(plan, streams, lines, found)
-        tables.append(_table(plan, name, lines[-1].settings["capacity"], rows, refusals))
-    return [*tables, _method_table(plan, f"{_NAME}-methods", _ANSWERS)]
+        capacity = {"capacity": lines[-1].settings["capacity"]}
+        settings = capacity | plan.protocol("weight seeds", published=plan.benchmark.published)
+        tables.append(Table.of(plan, name, _COLUMNS, rows, settings, notes=refusals, **capacity))
+    methods = [METHODS[name] for name in plan.benchmark.methods if name != "marc"]
+    uses = [_method_row(plan, card) for card in (*methods, METHODS["marc"])]
+    return [*tables, Table.of(plan, f"{_NAME}-methods", _METHOD_COLUMNS, uses)]
 
 
 def _answers(
@@ -225,7 +205,7 @@ def _answers(
 
 def _pieces(plan: Plan) -> list[Piece]:
     entries = [each for groups in _TABLES.values() for each in _entries(plan, plan.group(*groups))]
-    return run_pieces(
+    return Piece.runs(
         plan.seeds.orders,
         (
             (stream, entry.method, views, entry.settings)
@@ -235,40 +215,10 @@ def _pieces(plan: Plan) -> list[Piece]:
     )
 
 
-_EXPERIMENT = Experiment(_NAME, "Methods side by side", _ANSWERS, _make, _pieces)
-
-
-def _one_view(stream: str) -> int:
-    del stream
-    return 1
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _peer(plan: Plan, streams: Sequence[str], method: str) -> _Entry:
-    settings = peer_settings(plan, method)
-    views = {stream: views_of(plan, stream, method) for stream in streams}
+    settings = plan.peer_settings(method)
+    views = {stream: plan.method_views(stream, method) for stream in streams}
     return _Entry(method, views, settings, settings.get("space", ""))
-
-
-def _table(
-    plan: Plan, name: str, capacity: int, rows: Sequence[Row], refusals: Sequence[str]
-) -> Table:
-    return Table(
-        name=name,
-        title="Methods side by side" + (", other classes" if name != _NAME else ""),
-        caption=f"MARC: K = {capacity}, w = {plan.grids.weight:g}. Others with their own settings, "
-        f"at few views ({plan.grids.few_views}; COSMIC: {plan.grids.graph_views}; all of a stream "
-        "that has fewer) if a method takes so few, else at the most views that the stream has; at "
-        "one view if these are too few, or if it takes the plain image alone. So a mean over "
-        "streams may mix view budgets: its column views has their range. No memory: the same "
-        "method's own pipeline with the same views, prompts and order. MARC minus method: in the "
-        f"space {plan.spaces.deployed} at the same views. Intervals are paired over images after "
-        "a mean over orders; ± is the deviation over orders.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS[:2] if name == _NAME else _ANSWERS[2:],
-        settings={
-            "capacity": capacity,
-            **plan.protocol("weight seeds", published=plan.benchmark.published),
-        },
-        notes=tuple(refusals),
-    )

@@ -13,13 +13,8 @@ from typing import Any
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Mean,
-    Runs,
-    averages,
-    marc_settings,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "components"
 _REDUCED, _STRICT = "reduced system", "strict one memory"
@@ -69,30 +64,21 @@ def _make(work: Work) -> Sequence[Table]:
     streams = plan.group("main", "shift")
     runs = {stream: _runs(work, stream, 1) for stream in streams}
     rows = [row for stream in streams for row in _component_rows(stream, 1, [runs[stream]])]
-    for name, several in averages(plan, streams).items():
+    for name, several in plan.averages(streams).items():
         rows += _component_rows(name, 1, [runs[stream] for stream in several])
     many = plan.most_views(plan.main)
     if many > 1:
         rows += _component_rows(plan.main, many, [_runs(work, plan.main, many)])
     settings = _settings(plan)
     return [
-        Table(
-            name=_NAME,
-            title="Optional components",
-            caption=f"{settings['space']}, K = {settings['capacity']}, "
-            f"w = {settings['weight']:g}. Components are added one after the other, each to all "
-            f"before it: the negative memory with lambda_- = {_NEGATIVE_WEIGHT:g}, adaptive fusion "
-            f"with gamma = {_GAMMA:g}; the paper prints neither. Change: accuracy minus that of "
-            "the step before, for the strict system (K_C = 0) minus that of the reduced one. "
-            "Intervals are paired over images, after a mean over orders; ± is the deviation over "
-            "orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_components_ood",),
-            settings={
-                **settings,
-                **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA),
-            },
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {**settings, **plan.protocol("seeds", negative_weight=_NEGATIVE_WEIGHT, gamma=_GAMMA)},
+            negative_weight=_NEGATIVE_WEIGHT,
+            gamma=_GAMMA,
         )
     ]
 
@@ -102,18 +88,16 @@ def _pieces(plan: Plan) -> list[Piece]:
     asked.append((plan.main, plan.most_views(plan.main)))
     usual = _settings(plan)
     steps = [{**usual, **step} for step in _STEPS.values()]
-    return run_pieces(
+    return Piece.runs(
         plan.seeds.orders, ((stream, "marc", m, step) for stream, m in asked for step in steps)
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Optional components, one after the other", ("tab:s_components_ood",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+    return plan.marc_settings(plan.spaces.deployed, plan.grids.benchmark_capacity)
 
 
 def _runs(work: Work, stream: str, views: int) -> dict[str, Runs]:

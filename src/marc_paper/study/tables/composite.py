@@ -22,8 +22,7 @@ from marc.stats import spearman
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.choosing import ceilings
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.selection import candidate_sets
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "composite"
 _KAPPA = 10
@@ -144,26 +143,19 @@ def _make(work: Work) -> Sequence[Table]:
         for name in plan.group("main")
     }
     rows = []
-    for named, spaces in candidate_sets(plan).items():
+    for named, spaces in plan.candidate_sets().items():
         chosen = {
             name: _Geometries.of(geometry, {space: gains[space] for space in spaces})
             for name, (gains, geometry) in streams.items()
         }
         rows += _composite_rows(named, chosen)
     return [
-        Table(
-            name=_NAME,
-            title="Purity less anti-hubs, fitted on one stream",
-            caption=f"Spearman's correlation over the spaces, with G* at K = {capacity}, mean over "
-            "orders. The composite is purity@10 minus lambda times the anti-hub fraction@10. "
-            f"Lambda is fitted on {plan.main}, with its labels. Every lambda between the two ends "
-            "ranks its spaces alike; the middle is taken, or 0 where purity alone is best. Where "
-            "spaces tie in purity, 0 is a ranking of its own. No upper end: all larger ones do. "
-            "Lowest and highest: over all lambda between the ends.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("sec:s_discarded", "eq:composite"),
-            settings={"capacity": capacity, "views": 1, "seeds": plan.seeds.orders},
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {"capacity": capacity, "views": 1, "seeds": plan.seeds.orders},
         )
     ]
 
@@ -174,14 +166,7 @@ def _missing(plan: Plan) -> str:
     return "a fit is tried on another stream of group main, and there is none"
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Purity less anti-hubs, fitted on one stream",
-    ("sec:s_discarded", "eq:composite"),
-    _make,
-    main_pieces,
-    _missing,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main, _missing)
 
 
 def _inside(low: float, high: float) -> float:

@@ -22,7 +22,7 @@ from marc_paper.study.choosing import sources_of
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import envelope_interval
-from marc_paper.study.work import Experiment, Piece, Work, main_pieces, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "controls"
 _SPAN = "span"
@@ -129,64 +129,28 @@ def _make(work: Work) -> Sequence[Table]:
         geometry = work.geometry(stream, plan.spaces.all)
         controls += _control_rows(stream, sweeps, geometry, plan)
         best_rows += _all_rows(stream, sweep, geometry)
+    settings = plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps)
+    lacks = ["G^tr is missing where no other main stream has other images."]
+    notes = lacks if any(row[-2] is None for row in controls) else []
+    first = plan.protocol("views seeds", seeds=plan.seeds.orders[:1])
+    sweep = sweeps[plan.main]
     return [
-        _controls_table(plan, controls),
-        Table(
-            name=f"{_NAME}-all",
-            title="Every space at its own best capacity",
-            caption="One view, the first order. K* and its weight have the highest gain of the "
-            "grids and are chosen with the labels of the stream; of equal gains the smaller K "
-            "counts. The lowest ceiling first.",
-            columns=_ALL_COLUMNS,
-            rows=tuple(best_rows),
-            answers=("tab:s_newspaces_results",),
-            settings={"views": 1, "seeds": plan.seeds.orders[:1]},
+        Table.of(plan, _NAME, _COLUMNS, controls, settings, notes=notes),
+        Table.of(plan, f"{_NAME}-all", _ALL_COLUMNS, best_rows, first),
+        Table.of(
+            plan,
+            f"{_NAME}-parallel",
+            _PARALLEL_COLUMNS,
+            _parallel_rows(work, sweep),
+            plan.protocol("views seeds", clip_weight=_CLIP_WEIGHT),
+            best=sweep.oracle(plan.spaces.own).capacity,
         ),
-        _parallel_table(plan, _parallel_rows(work, sweeps[plan.main]), sweeps[plan.main]),
     ]
-
-
-def _controls_table(plan: Plan, rows: Sequence[Row]) -> Table:
-    capacity, weight = plan.grids.capacity, plan.grids.weight
-    return Table(
-        name=_NAME,
-        title="The control spaces, each at its own best capacity",
-        caption="One view. K* has the highest mean over orders of the best gain over the grid of "
-        "weights; of equal gains the smaller K counts. w* is the best weight there of the mean "
-        "over orders; G* takes the best of each order. The interval of G* is over images, with "
-        f"the weight but not K* chosen again in each draw; ± is over orders. At w = {weight:g} "
-        "the weight is fixed, but K* was chosen with labels. G^tr: the weight is chosen on the "
-        f"other main streams, all at K = {capacity}. Span: strongest minus weakest.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:swap",),
-        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
-        notes=("G^tr is missing where no other main stream has other images.",)
-        if any(row[-2] is None for row in rows)
-        else (),
-    )
-
-
-def _parallel_table(plan: Plan, rows: Sequence[Row], sweep: Sweep) -> Table:
-    own, best = plan.spaces.own, sweep.oracle(plan.spaces.own).capacity
-    return Table(
-        name=f"{_NAME}-parallel",
-        title="Single and parallel memories in the predictor's own space",
-        caption="One view, mean over orders. Parallel: the evidence of the CLIP memory that "
-        f"otherwise only admits is added with weight {_CLIP_WEIGHT:g}; this is another system. "
-        "Differences are averaged over orders before the interval over images is formed; ± is the "
-        "deviation over orders.",
-        columns=_PARALLEL_COLUMNS,
-        rows=tuple(rows),
-        answers=("sec:s_swap",),
-        settings={"views": 1, "seeds": plan.seeds.orders, "clip_weight": _CLIP_WEIGHT},
-        notes=(f"The best capacity K* of the single memory in {own} is {best}.",),
-    )
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     runs = ((plan.main, "marc", 1, each) for each in _parallel_settings(plan))
-    return main_pieces(plan) + run_pieces(plan.seeds.orders, runs)
+    return Piece.main(plan) + Piece.runs(plan.seeds.orders, runs)
 
 
 def _parallel_settings(plan: Plan) -> list[dict[str, Any]]:
@@ -209,10 +173,4 @@ def _geometry_cells(geometry: Geometry) -> tuple[Cell, Cell]:
     return Estimate.within(measures.purity), measures.antihub_fraction
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "The control spaces at their best capacity",
-    ("tab:swap", "tab:s_newspaces_results", "sec:s_swap"),
-    _make,
-    _pieces,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

@@ -10,20 +10,41 @@ batches of every space on main streams.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
-from marc_paper.analysis.regrets import BatchValues, Choice, choice_of, score
+from marc_paper.analysis.regrets import BatchValues, Choice, Rule
 from marc_paper.study.artifacts import Cell, Estimate, Row, Table, columns
-from marc_paper.study.choosing import ANTIHUB, PURITY, batch_notes, ceilings, first_ceilings
+from marc_paper.study.choosing import ceilings, first_ceilings
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "correlations"
 _NEAR = (0.2, 0.6)
 """Near-matched spaces gain at least and at most these shares of the highest gain."""
 _FEWEST = 3
 """Spaces without which a part of them is not ranked."""
+
+_CONTROLS = columns(
+    "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
+    "with ceiling, batches: correlation oracle",
+    "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
+    "images of a batch: count",
+)
+_ORDERS = columns(
+    "stream | order | no memory: percent | correlation: correlation oracle | leader",
+    "G* of leader: points oracle | chosen | regret: points oracle",
+)
+_CHECKS = columns(
+    "stream | predictor | set | spaces: count | correlation: correlation oracle",
+    "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
+    "highest G*: points oracle",
+)
+_INTERVALS = columns(
+    "stream | measure | spaces: count | all images: correlation oracle",
+    "batches: correlation oracle | images of a batch: count",
+)
 
 _Gains = dict[str, float]
 
@@ -39,7 +60,7 @@ def _control_rows(stream: str, sweep: Sweep, batches: BatchValues) -> list[Row]:
             *_judged_cells(batches, rule, capacities, stream),
             batches.sizes[-1],
         )
-        for rule in (PURITY, ANTIHUB)
+        for rule in (Rule.PURITY, Rule.ANTIHUB)
     ]
 
 
@@ -50,7 +71,7 @@ def _interval_rows(stream: str, gains: _Gains, batches: BatchValues) -> list[Row
             *_judged_cells(batches, rule, gains, stream),
             batches.sizes[-1],
         )
-        for rule in (PURITY, ANTIHUB)
+        for rule in (Rule.PURITY, Rule.ANTIHUB)
     ]
 
 
@@ -136,117 +157,33 @@ def _make(work: Work) -> Sequence[Table]:
         rows["all"] += _interval_rows(stream, first_ceilings(sweep, capacity), batches)
         controls = work.batches(stream, plan.spaces.controls)
         rows["controls"] += _control_rows(stream, sweep, controls)
-        notes += batch_notes(stream, plan.draws.sizes, batches)
-    return [
-        _controls(plan, rows["controls"], notes),
-        _orders(plan, rows["orders"]),
-        _checks(plan, rows["checks"]),
-        _intervals(plan, rows["all"], notes),
-    ]
-
-
-def _controls(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=_NAME,
-        title="What purity and anti-hubs rank among the control spaces",
-        caption="Spearman's correlation with midranks of a measure with the ceiling G* at K* and "
-        f"with K* itself, both over all orders. {_batches_words(plan)}",
-        columns=columns(
-            "stream | measure | spaces: count | with ceiling, all images: correlation oracle",
-            "with ceiling, batches: correlation oracle",
-            "with K*, all images: correlation oracle | with K*, batches: correlation oracle",
-            "images of a batch: count",
-        ),
-        rows=tuple(rows),
-        answers=("tab:s_correlations",),
-        settings={"views": 1, "seeds": plan.seeds.orders, "batches": plan.draws.batches},
-        notes=tuple(notes),
-    )
-
-
-def _orders(plan: Plan, rows: Sequence[Row]) -> Table:
-    return Table(
-        name=f"{_NAME}-orders",
-        title="The ranking of every space in each order",
-        caption="All spaces see the same order. Spearman's correlation of purity@10 with G* at "
-        f"K = {plan.grids.capacity}; the leader has the highest G*. Regret: what the space of the "
-        "highest purity loses.",
-        columns=columns(
-            "stream | order | no memory: percent | correlation: correlation oracle | leader",
-            "G* of leader: points oracle | chosen | regret: points oracle",
-        ),
-        rows=tuple(rows),
-        answers=("tab:s_spaces16_seeds",),
-        settings=_settings(plan),
-    )
-
-
-def _checks(plan: Plan, rows: Sequence[Row]) -> Table:
+        notes += batches.notes(stream, plan.draws.sizes)
+    every = plan.protocol("capacity views seeds")
+    first = every | {"seeds": plan.seeds.orders[:1]}
+    drawn = {"batches": plan.draws.batches}
+    of_controls = plan.protocol("views seeds") | drawn
     least, most = (f"{100 * share:g}" for share in _NEAR)
-    return Table(
-        name=f"{_NAME}-checks",
-        title="The ranking among parts of the spaces and with other predictors",
-        caption="Spearman's correlation of purity@10 with G* of the first order at "
-        f"K = {plan.grids.capacity}. Positive gain: without ties at zero. Near-matched: spaces "
-        f"that gain {least} to {most} % of the highest gain. Parts of fewer than {_FEWEST} spaces "
-        "are left out.",
-        columns=columns(
-            "stream | predictor | set | spaces: count | correlation: correlation oracle",
-            "chosen | regret: points oracle | no memory: percent | lowest G*: points oracle",
-            "highest G*: points oracle",
-        ),
-        rows=tuple(rows),
-        answers=("tab:s_rho_checks",),
-        settings=_settings(plan) | {"seeds": plan.seeds.orders[:1]},
-    )
-
-
-def _intervals(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=f"{_NAME}-batches",
-        title="Rank correlations over every space on calibration batches",
-        caption="Spearman's correlation with midranks of a measure with G* of the first order at "
-        f"K = {plan.grids.capacity}. {_batches_words(plan)}",
-        columns=columns(
-            "stream | measure | spaces: count | all images: correlation oracle",
-            "batches: correlation oracle | images of a batch: count",
-        ),
-        rows=tuple(rows),
-        answers=("tab:s_rho_ci",),
-        settings=_settings(plan) | {"seeds": plan.seeds.orders[:1], "batches": plan.draws.batches},
-        notes=tuple(notes),
-    )
+    near: dict[str, Any] = {"least": least, "most": most, "fewest": _FEWEST}
+    return [
+        Table.of(plan, _NAME, _CONTROLS, rows["controls"], of_controls, notes=notes),
+        Table.of(plan, f"{_NAME}-orders", _ORDERS, rows["orders"], every),
+        Table.of(plan, f"{_NAME}-checks", _CHECKS, rows["checks"], first, **near),
+        Table.of(plan, f"{_NAME}-batches", _INTERVALS, rows["all"], first | drawn, notes=notes),
+    ]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     main, others, spaces = plan.group("main"), plan.group("predictor"), plan.spaces.all
     return [
-        *sweep_pieces(main, spaces, also=("geometry", "batches")),
-        *sweep_pieces(others, spaces, also=("geometry",)),
+        *Piece.sweeps(main, spaces, also=("geometry", "batches")),
+        *Piece.sweeps(others, spaces, also=("geometry",)),
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "How geometry ranks spaces, and how sure that is",
-    ("tab:s_correlations", "tab:s_spaces16_seeds", "tab:s_rho_checks", "tab:s_rho_ci"),
-    _make,
-    _pieces,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _chosen_by_purity(stream: str, gains: _Gains, geometry: Mapping[str, Geometry]) -> Choice:
-    return choice_of(stream, {space: score(geometry, space, PURITY) for space in gains}, gains)
-
-
-def _settings(plan: Plan) -> dict[str, object]:
-    return {"capacity": plan.grids.capacity, "views": 1, "seeds": plan.seeds.orders}
-
-
-def _batches_words(plan: Plan) -> str:
-    return (
-        f"Batches: mean and central 95 % of {plan.draws.batches} calibration batches of the size "
-        "in the last column, the largest that was drawn, with outcomes and spaces held fixed. "
-        "Anti-hubs depend on the number of images, so their interval need not hold the value on "
-        "all images; more anti-hubs count as a lower rank."
+    return Choice.of(
+        stream, {space: Rule.score(geometry, space, Rule.PURITY) for space in gains}, gains
     )

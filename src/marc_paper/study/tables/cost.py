@@ -19,19 +19,10 @@ from marc.report.style import INK, MUTED, Look
 from marc.stats import ratio_interval
 from marc.types import Answers
 from marc_paper.study.artifacts import Artifact, Column, Estimate, Figure, Row, Table, columns
-from marc_paper.study.drawing import legend_below, looks_of, panels
+from marc_paper.study.drawing import Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.timing import (
-    DEPLOYED,
-    N_PICTURES,
-    STRONG,
-    Configuration,
-    Times,
-    beginning,
-    configurations,
-    measure,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.timing import Configuration, Part, Times
+from marc_paper.study.work import Experiment, Piece, Work
 
 _BELOW = ("TDA", "MARC, deployed")
 """Systems whose numbers rather stand below their points, so that others have room above."""
@@ -62,7 +53,7 @@ class _Point:
 
 def _draw(points: Sequence[_Point], looks: Mapping[str, Look], axis: str) -> Any:
     """Lines join the view budgets of a system, bars span the sessions, grey is the front."""
-    figure, grid = panels(1, 1, height=3.4)
+    figure, grid = Page.panels(1, 1, height=3.4)
     axes = grid[0, 0]
     _time_axis(axes, [bound for each in points for bound in (each.low, each.high)])
     front = sorted((each.seconds, 100 * each.accuracy) for each in points if each.is_front)
@@ -89,7 +80,7 @@ def _draw(points: Sequence[_Point], looks: Mapping[str, Look], axis: str) -> Any
     axes.margins(y=0.14)
     axes.set_xlabel(axis)
     axes.set_ylabel("accuracy, percent")
-    legend_below(figure, looks, marker=True)
+    Page.legend_below(figure, looks, marker=True)
     _numbers(figure, axes, points)
     return figure
 
@@ -183,7 +174,6 @@ def _looks(plan: Plan) -> dict[str, Look]:
 
 
 _NAME = "cost"
-_ANSWERS = ("tab:pareto", "tab:s_timing")
 
 _COLUMNS = columns(
     "configuration | space | views | encoding: seconds | scoring: seconds | memory: seconds",
@@ -232,9 +222,9 @@ def _ratio_rows(
     place = {(each.label, each.views): number for number, each in enumerate(systems)}
     many = max(views for label, views in place if label == "no memory")
     graph = next(views for label, views in place if label == "COSMIC")
-    asked = [("COSMIC over MARC, same views", ("COSMIC", graph), (DEPLOYED, graph))]
+    asked = [("COSMIC over MARC, same views", ("COSMIC", graph), (Configuration.DEPLOYED, graph))]
     if many > 1:
-        for label in (DEPLOYED, STRONG):
+        for label in (Configuration.DEPLOYED, Configuration.STRONG):
             name = f"many views without memory over {label}, one view"
             asked.append((name, ("no memory", many), (label, 1)))
     rows: list[Row] = []
@@ -247,38 +237,22 @@ def _ratio_rows(
 
 def _make(work: Work) -> Sequence[Artifact]:
     plan = work.plan
-    systems = configurations(plan)
+    systems = Configuration.all_of(plan)
     seed = plan.seeds.orders[0]
     answers = [
         work.run(plan.main, each.method, seed, each.views, **each.settings) for each in systems
     ]
-    times, reason = measure(work, systems)
+    times, reason = Times.measure(work, systems)
     rows = _cost_rows(systems, times, answers)
-    common: dict[str, Any] = {
-        "answers": _ANSWERS,
-        "settings": _settings(work),
-        "notes": _notes(reason),
-    }
-    order = f"{plan.main}, first order."
+    common: dict[str, Any] = {"settings": _settings(work), "notes": _notes(reason)}
     return [
-        Table(
-            name=_NAME,
-            title="Accuracy and seconds an image",
-            caption=f"{order} Means over {plan.timing.sessions} sessions, one image at a time. "
-            "On the front: no other system is as fast and as accurate, and better in one.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            **common,
-        ),
-        _sessions_table(systems, times, order, common),
-        Table(
-            name=f"{_NAME}-ratios",
-            title="How many times as long",
-            caption=f"{order} Ratios of the total inside each session, with a t-interval over "
-            "sessions. Accuracy: MARC minus the other system, paired over images; both stand in "
-            f"the table {_NAME}, each with its accuracy without memory.",
-            columns=columns("comparison | ratio: ratio | accuracy of MARC over it: points fixed"),
-            rows=tuple(_ratio_rows(systems, times, answers)),
+        Table.of(plan, _NAME, _COLUMNS, rows, **common),
+        _sessions_table(plan, systems, times, common),
+        Table.of(
+            plan,
+            f"{_NAME}-ratios",
+            columns("comparison | ratio: ratio | accuracy of MARC over it: points fixed"),
+            _ratio_rows(systems, times, answers),
             **common,
         ),
         _figure(plan, systems, times, rows, reason),
@@ -287,35 +261,35 @@ def _make(work: Work) -> Sequence[Artifact]:
 
 def _pieces(plan: Plan) -> list[Piece]:
     # times are shared with nobody
-    runs = ((plan.main, each.method, each.views, each.settings) for each in configurations(plan))
-    return run_pieces(plan.seeds.orders[:1], runs)
+    runs = (
+        (plan.main, each.method, each.views, each.settings) for each in Configuration.all_of(plan)
+    )
+    return Piece.runs(plan.seeds.orders[:1], runs)
 
 
-_EXPERIMENT = Experiment(_NAME, "Accuracy against seconds an image", _ANSWERS, _make, _pieces)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _sessions_table(
-    systems: Sequence[Configuration], times: Sequence[Times], order: str, common: Mapping[str, Any]
+    plan: Plan, systems: Sequence[Configuration], times: Sequence[Times], common: Mapping[str, Any]
 ) -> Table:
     n_sessions = len(times[0].memory)
-    return Table(
-        name=f"{_NAME}-sessions",
-        title="Seconds an image, session by session",
-        caption=f"{order} Totals; every session times every system. Spread: the longest minus the "
-        "shortest.",
-        columns=(
+    return Table.of(
+        plan,
+        f"{_NAME}-sessions",
+        (
             *_COLUMNS[:3],
             *(Column(f"session {number + 1}", "seconds") for number in range(n_sessions)),
             Column("spread", "seconds"),
         ),
-        rows=tuple(
+        [
             (
                 *(each.label, each.space, str(each.views)),
                 *spent.total.tolist(),
                 float(np.ptp(spent.total)),
             )
             for each, spent in zip(systems, times, strict=True)
-        ),
+        ],
         **common,
     )
 
@@ -338,20 +312,17 @@ def _figure(
         for each, spent, row in zip(systems, times, rows, strict=True)
     ]
     axis = "milliseconds an image" + (", encoding not counted" if reason else "")
-    return Figure(
-        name="pareto",
-        title="Accuracy against time",
-        caption=f"{plan.main}, first order, fixed settings. Numbers are views; lines join the view "
-        "budgets of a system, bars span the sessions. Grey: the Pareto front.",
-        draw=partial(_draw, points, _looks(plan), axis),
-        answers=_ANSWERS[:1],
-        data={"points": [asdict(point) for point in points], "axis": axis},
+    return Figure.of(
+        plan,
+        "pareto",
+        partial(_draw, points, _looks(plan), axis),
+        {"points": [asdict(point) for point in points], "axis": axis},
     )
 
 
 def _settings(work: Work) -> dict[str, Any]:
     plan = work.plan
-    part = beginning(work.stream(plan.main), plan.timing)
+    part = Part.beginning(work.stream(plan.main), plan.timing)
     return {
         "stream": plan.main,
         "capacity": plan.grids.benchmark_capacity,
@@ -363,17 +334,11 @@ def _settings(work: Work) -> dict[str, Any]:
     }
 
 
-def _notes(reason: str) -> tuple[str, ...]:
-    encoding = (
-        f"Encoding was not timed: {reason}. Totals are scoring and memory alone."
-        if reason
-        else f"Encoding: views are made and embedded one picture at a time, over {N_PICTURES} "
-        "pictures at most that were decoded before; a retrieval encoder sees the plain picture."
-    )
-    return (
-        "Times are of one machine and one day. They differ from session to session.",
-        "Scoring: logits of every view, their selection and entropies. Methods that score views "
-        "in their own way have it in the memory's time. Memory: features of one image in, an "
-        "answer out, memories updated.",
-        encoding,
-    )
+def _notes(reason: str) -> list[str]:
+    if reason:
+        return [f"Encoding was not timed: {reason}. Totals are scoring and memory alone."]
+    return [
+        "Encoding: views are made and embedded one picture at a time, over "
+        f"{Times.N_PICTURES} pictures at most that were decoded before; a retrieval encoder sees "
+        "the plain picture."
+    ]

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import NOT_SIMULTANEOUS, lead_text, paired_gain, purities, sources_of
+from marc_paper.study.choosing import lead_text, purities, sources_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, main_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "joint-choice"
 _ALL, _WITHOUT_OWN = "all", "without the predictor's own"
@@ -56,7 +56,7 @@ def _choice_row(
         score.accuracies[0],
         Estimate.over_orders(score.accuracies),
         score.accuracies[0] - score.base_accuracies[0],
-        paired_gain(sweep, score),
+        Estimate.paired_gain(sweep, score),
         f"{oracle.space}, K = {oracle.capacity}",
         first.accuracy,
         Estimate.over_orders(oracle.accuracies),
@@ -82,20 +82,13 @@ def _make(work: Work) -> Sequence[Table]:
     grids = plan.grids
     size = len(plan.spaces.all) * len(grids.capacities) * len(grids.weights)
     return [
-        Table(
-            name=_NAME,
-            title="Space, capacity and weight chosen without labels",
-            caption="Chosen: the highest pseudo-purity@10 on the unlabelled images. Its lead is "
-            "resolved where it is above the sum of both half-widths of the 95 % intervals. "
-            f"{NOT_SIMULTANEOUS} K and w: the highest gain in that space on the other main "
-            "streams, mean over streams and orders. The gain has a paired 95 % interval over "
-            f"images. Oracle: the best of all {size:,} settings of space, K and w, among all "
-            "candidates in every row; w is chosen for each order. Regret: oracle minus held-out "
-            "accuracy.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_joint_selection",),
-            settings={"views": 1, "seeds": plan.seeds.orders, "configurations": size},
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {"views": 1, "seeds": plan.seeds.orders, "configurations": size},
+            n_settings=size,
         )
     ]
 
@@ -106,11 +99,4 @@ def _missing(plan: Plan) -> str:
     return "settings are chosen on another stream of group main, and there is none"
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Space, capacity and weight chosen without labels",
-    ("tab:s_joint_selection",),
-    _make,
-    main_pieces,
-    _missing,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main, _missing)

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import difference
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "large-views"
 
@@ -41,7 +40,7 @@ def _dispersion_ratio(change: float, *deviations: float | None) -> float | None:
 
 
 def _capacity_row(stream: str, sides: _Capacities) -> Row:
-    first, second = (each.correct[DEPLOYED] for each in sides)
+    first, second = (each.correct[Arm.DEPLOYED] for each in sides)
     cells = [Estimate.over_orders(each.mean(axis=1).tolist()) for each in (first, second)]
     change = Estimate.paired(second, first)
     ratio = _dispersion_ratio(change.value, *(each.sd for each in cells))
@@ -54,14 +53,16 @@ def _mean_row(streams: Sequence[_Capacities]) -> Row:
     cells = [
         Estimate.over_orders(
             np.mean(
-                [each[side].correct[DEPLOYED].mean(axis=1) for each in streams], axis=0
+                [each[side].correct[Arm.DEPLOYED].mean(axis=1) for each in streams], axis=0
             ).tolist()
         )
         for side in (0, 1)
     ]
-    pairs = [(second.correct[DEPLOYED], first.correct[DEPLOYED]) for first, second in streams]
+    pairs = [
+        (second.correct[Arm.DEPLOYED], first.correct[Arm.DEPLOYED]) for first, second in streams
+    ]
     base = float(np.mean([first.base.mean() for first, _ in streams]))
-    return ("mean", None, base, *cells, difference(pairs), None)
+    return ("mean", None, base, *cells, Estimate.over_streams(pairs), None)
 
 
 def _make(work: Work) -> Sequence[Table]:
@@ -77,27 +78,10 @@ def _make(work: Work) -> Sequence[Table]:
     rows = [_capacity_row(stream, sides) for stream, sides in found.items()]
     if len(rows) > 1:
         rows.append(_mean_row(list(found.values())))
-    return [
-        Table(
-            name=_NAME,
-            title="Two capacities at the most views",
-            caption=f"{arm.space}, w = {arm.weight:g}; K = {grids.capacity} against "
-            f"K = {grids.benchmark_capacity}. ±: standard deviation over orders. Change: the "
-            "second minus the first, with its 95 % interval, paired over images; of the mean, "
-            "streams count as independent. Ratio: the change in pooled deviations of the two.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_cd_capacity",),
-            settings={
-                "space": arm.space,
-                "weight": arm.weight,
-                "capacity": grids.capacity,
-                "benchmark_capacity": grids.benchmark_capacity,
-                "seeds": plan.seeds.orders,
-            },
-            notes=view_notes(plan.group("domain"), _streams(plan)),
-        )
-    ]
+    settings = plan.protocol("space weight capacity", benchmark_capacity=grids.benchmark_capacity)
+    notes = Budget.one_view_note(plan.group("domain"), _streams(plan))
+    settings |= plan.protocol("seeds")
+    return [Table.of(plan, _NAME, _COLUMNS, rows, settings, notes=notes)]
 
 
 def _missing(plan: Plan) -> str:
@@ -106,13 +90,11 @@ def _missing(plan: Plan) -> str:
     return "" if _streams(plan) else "no stream of group domain has several views"
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Two capacities at the most views",
-    ("tab:s_cd_capacity",),
     _make,
-    pieces=lambda plan: sweep_pieces(_streams(plan), [plan.spaces.deployed], plan.most_views),
-    missing=_missing,
+    lambda plan: Piece.sweeps(_streams(plan), [plan.spaces.deployed], plan.most_views),
+    _missing,
 )
 
 

@@ -14,9 +14,9 @@ from marc.stats import mcnemar_log10
 from marc.types import Answers
 from marc_paper.study.artifacts import Column, Estimate, Row, Table, Word, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, marc_settings, peer_settings
+from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "matched-orders"
 _WORDS: dict[Word, str] = {"fixed": _NAME, "oracle": f"{_NAME}-oracle"}
@@ -71,53 +71,26 @@ def _make(work: Work) -> Sequence[Table]:
         theirs = Runs.of(work, plan.main, "cosmic", views, **_theirs(plan, word))
         pairs = zip(plan.seeds.orders, ours.answers, theirs.answers, strict=True)
         rows = [_order_row(str(seed), a, b) for seed, a, b in pairs]
-        tables.append(_table(plan, views, name, word, [*rows, *_pooled_rows(ours, theirs)]))
+        settings = {"stream": plan.main, **_ours(plan), "views": views, "seeds": plan.seeds.orders}
+        settings["cosmic"] = _theirs(plan, word)
+        rows += _pooled_rows(ours, theirs)
+        tables.append(Table.of(plan, name, _columns(word), rows, settings, views=views))
     return tables
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     views = plan.graph_views(plan.main)
     theirs = [(plan.main, "cosmic", views, _theirs(plan, word)) for word in _WORDS]
-    return run_pieces(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
+    return Piece.runs(plan.seeds.orders, [(plan.main, "marc", views, _ours(plan)), *theirs])
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "MARC and COSMIC over the same orders", ("tab:s_ci_cosmic",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 def _ours(plan: Plan) -> dict[str, Any]:
-    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+    return plan.marc_settings(plan.spaces.deployed, plan.grids.benchmark_capacity)
 
 
 def _theirs(plan: Plan, word: Word) -> dict[str, Any]:
     oracle = {"oracle": True} if word == "oracle" else {}
-    return {**peer_settings(plan, "cosmic"), **oracle}
-
-
-def _table(plan: Plan, views: int, name: str, word: Word, rows: Sequence[Row]) -> Table:
-    chosen = (
-        "its two weights chosen on the labels of the stream, which favours it"
-        if word == "oracle"
-        else "its two weights fixed"
-    )
-    settings = _ours(plan)
-    return Table(
-        name=name,
-        title=f"MARC and COSMIC over the same orders, weights of COSMIC {word}",
-        caption=f"{plan.main}, {settings['space']}, M = {views}. MARC: K = {settings['capacity']}, "
-        f"w = {settings['weight']:g}. COSMIC: {chosen}. Advantage: MARC minus COSMIC. The pooled "
-        "interval is over images, each averaged over orders first; that of the mean over orders "
-        "is a t-interval over them. Discordant: images that one system alone has right. p: "
-        "McNemar's exact test.",
-        columns=_columns(word),
-        rows=tuple(rows),
-        answers=("tab:s_ci_cosmic",),
-        settings={
-            "stream": plan.main,
-            **settings,
-            "views": views,
-            "seeds": plan.seeds.orders,
-            "cosmic": _theirs(plan, word),
-        },
-    )
+    return {**plan.peer_settings("cosmic"), **oracle}

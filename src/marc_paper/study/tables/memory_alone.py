@@ -16,7 +16,7 @@ from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
 from marc_paper.study.tables.over_orders import Runs
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "memory-alone"
 _NO_MEMORY = "no memory"
@@ -57,26 +57,14 @@ def _make(work: Work) -> Sequence[Table]:
         rows.append(_no_memory_row(stream, runs[plan.spaces.own].no_memory))
         rows += [_alone_row(stream, space, found) for space, found in runs.items()]
     return [
-        Table(
-            name=_NAME,
-            title="The memory scored alone",
-            caption=f"K = {plan.grids.capacity}, one view, the predictor's logits left out of the "
-            "answer; they still gave the stored labels. Mean over orders with their deviation. "
-            "The difference is paired: an image's differences are averaged over orders before "
-            "the interval over images is formed. McNemar's exact test of the first order.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_cachealone",),
-            settings=plan.protocol("capacity views seeds", use_base=False),
-            notes=("Without evidence, as for the first image, the first class is answered.",),
-        )
+        Table.of(plan, _NAME, _COLUMNS, rows, plan.protocol("capacity views seeds", use_base=False))
     ]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     asked = [_settings(plan, space) for space in _spaces_of(plan)]
     streams = plan.group("main")
-    return run_pieces(
+    return Piece.runs(
         plan.seeds.orders, ((stream, "marc", 1, each) for stream in streams for each in asked)
     )
 
@@ -86,6 +74,4 @@ def _settings(plan: Plan, space: str) -> dict[str, Any]:
     return {"space": space, "capacity": plan.grids.capacity, "weight": 1.0, "use_base": False}
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "The memory without the predictor's scores", ("tab:s_cachealone",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

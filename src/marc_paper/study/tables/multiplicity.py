@@ -8,7 +8,7 @@ Cost: the sweeps of `tables/paired.py`, nothing more.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -19,9 +19,22 @@ from marc.replay.sweep import Sweep
 from marc.stats import Interval, benjamini_hochberg_log10, mcnemar_log10, paired_interval
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.tables.paired import changes
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "multiplicity"
+_PROCEDURES = columns(
+    "procedure | level | tests: count | rejected: count | not rejected: count",
+    "threshold: log10 p | allowance: number",
+)
+_STREAMS = columns(
+    "stream | no memory: percent | tests: count | gains: count | losses: count",
+    "no detectable effect: count",
+)
+_UNDETECTED = columns(
+    "stream | space | order | no memory: percent | gain at K, w: points fixed",
+    "discordant: count | McNemar p: log10 p",
+)
+
 _LISTED = 60
 """Tests without a detectable effect that are listed one by one."""
 _LEVEL = 0.05
@@ -129,78 +142,22 @@ def _make(work: Work) -> Sequence[Table]:
     for stream in plan.streams:  # one sweep is held at a time
         tests += _paired_tests(stream, work.sweep(stream, plan.spaces.all), capacity, weight)
     settings = plan.protocol("capacity weight views seeds")
-    tables = [_procedures(tests, settings), _streams(tests, settings)]
-    if any(test.includes_zero for test in tests):
-        tables.append(_undetected(tests, settings))
+    procedures = _procedure_rows(tests)
+    tables = [
+        Table.of(plan, _NAME, _PROCEDURES, procedures, settings, n_tests=len(tests)),
+        Table.of(plan, f"{_NAME}-streams", _STREAMS, _stream_rows(tests), settings),
+    ]
+    n_found = sum(test.includes_zero for test in tests)
+    if n_found:
+        rows = _undetected_rows(tests)
+        more = n_found - len(rows)
+        notes = [f"{n_found} in all; {more} more are not listed."] if more else []
+        name = f"{_NAME}-undetected"
+        tables.append(Table.of(plan, name, _UNDETECTED, rows, settings, notes=notes))
     return tables
 
 
-def _procedures(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
-    return Table(
-        name=_NAME,
-        title="All paired tests as one family",
-        caption=f"{len(tests):,} tests against no memory: every stream, space and order at "
-        f"K = {settings['capacity']}, w = {settings['weight']:g}, one view; McNemar's exact "
-        "two-sided test. Threshold: p-values up to it are rejected. Allowance: of so many "
-        "rejections the procedure lets as many be false on average.",
-        columns=columns(
-            "procedure | level | tests: count | rejected: count | not rejected: count",
-            "threshold: log10 p | allowance: number",
-        ),
-        rows=tuple(_procedure_rows(tests)),
-        answers=("sec:s_ci",),
-        settings=settings,
-        notes=(
-            "Tests are not independent of each other: orders and spaces of a stream share its "
-            "images and its answers without memory, and a stream of group predictor has the "
-            "images of a main stream again.",
-        ),
-    )
-
-
-def _streams(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
-    return Table(
-        name=f"{_NAME}-streams",
-        title="Tests that find a gain, a loss or nothing",
-        caption="By the paired 95 % interval of the gain at K, w (fixed), for every space and "
-        "order of a stream.",
-        columns=columns(
-            "stream | no memory: percent | tests: count | gains: count | losses: count",
-            "no detectable effect: count",
-        ),
-        rows=tuple(_stream_rows(tests)),
-        answers=("sec:s_ci",),
-        settings=settings,
-    )
-
-
-def _undetected(tests: Sequence[_PairedTest], settings: Mapping[str, object]) -> Table:
-    n_found = sum(test.includes_zero for test in tests)
-    rows = _undetected_rows(tests)
-    more = n_found - len(rows)
-    return Table(
-        name=f"{_NAME}-undetected",
-        title="Results with no detectable effect",
-        caption="Tests whose paired 95 % interval of the gain includes zero: neither evidence of "
-        "a gain nor of a loss.",
-        columns=columns(
-            "stream | space | order | no memory: percent | gain at K, w: points fixed",
-            "discordant: count | McNemar p: log10 p",
-        ),
-        rows=tuple(rows),
-        answers=("sec:s_ci",),
-        settings=settings,
-        notes=(f"{n_found} in all; {more} more are not listed.",) if more else (),
-    )
-
-
-_EXPERIMENT = Experiment(
-    _NAME,
-    "All paired tests as one family",
-    ("sec:s_ci",),
-    _make,
-    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, lambda plan: Piece.sweeps(plan.streams, plan.spaces.all))
 
 
 def _at_most(logs: NDArray[np.float64], level: float) -> int:

@@ -17,7 +17,7 @@ from marc.replay.sweep import Sweep
 from marc.stats import Interval, envelope_bootstrap, mcnemar_log10, paired_interval, wilson
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Draws
-from marc_paper.study.work import Experiment, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "paired"
 
@@ -85,39 +85,26 @@ def _make(work: Work) -> Sequence[Table]:
     plan = work.plan
     main = plan.group("main")
     others = [name for name in plan.streams if name not in main]
-    tables = [_table(work, _NAME, "Gains with their intervals", main)]
+    tables = [_table(work, _NAME, main)]
     if others:
-        tables.append(_table(work, f"{_NAME}-others", "The same on the other streams", others))
+        tables.append(_table(work, f"{_NAME}-others", others))
     return tables
 
 
-def _table(work: Work, name: str, title: str, streams: Sequence[str]) -> Table:
+def _table(work: Work, name: str, streams: Sequence[str]) -> Table:
     plan = work.plan
     capacity, weight = plan.grids.capacity, plan.grids.weight
     rows: list[Row] = []
     for stream in streams:
         sweep = work.sweep(stream, plan.spaces.all)
         rows += _paired_rows(stream, sweep, capacity, weight, plan.draws, plan.seeds.draws)
-    return Table(
-        name=name,
-        title=title,
-        caption=f"K = {capacity}, one view. Fixed: w = {weight:g}. Accuracies of the first order "
-        "have Wilson's interval; its gain has the paired interval over images and McNemar's exact "
-        "two-sided test of the discordant answers. G*: the best weight of the grid, chosen with "
-        f"the labels of the stream and again in each of {plan.draws.bootstraps} draws of the "
-        "images; it leans upwards. The last column is the mean over orders with their deviation "
-        "and a t-interval over orders, which says how far another order might be.",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=("tab:s_ci_spaces16",),
-        settings=plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
+    return Table.of(
+        plan,
+        name,
+        _COLUMNS,
+        rows,
+        plan.protocol("capacity weight views seeds", bootstraps=plan.draws.bootstraps),
     )
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Paired intervals and tests of every space",
-    ("tab:s_ci_spaces16",),
-    _make,
-    pieces=lambda plan: sweep_pieces(plan.streams, plan.spaces.all),
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, lambda plan: Piece.sweeps(plan.streams, plan.spaces.all))

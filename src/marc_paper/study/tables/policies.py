@@ -12,8 +12,8 @@ from typing import Any
 from marc.admission import POLICIES
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Mean, Runs, marc_settings
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "policies"
 _USUAL = "entropy"
@@ -56,42 +56,24 @@ def _make(work: Work) -> Sequence[Table]:
     lows, highs = zip(*runs.values(), strict=True)
     rows.append(_policy_row("mean of the policies", lows, highs))
     spaces, capacity = plan.spaces, plan.grids.benchmark_capacity
-    return [
-        Table(
-            name=_NAME,
-            title="Admission policies",
-            caption=f"{plan.main}, one view, K = {capacity}, w = {plan.grids.weight:g}. Deployed: "
-            f"{spaces.deployed}. Strong: {spaces.strong}. Gap: strong minus deployed. Intervals "
-            "are paired over images after a mean over orders; ± is the deviation over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_admission_policies",),
-            settings={
-                "stream": plan.main,
-                "deployed": spaces.deployed,
-                "strong": spaces.strong,
-                "capacity": capacity,
-                "weight": plan.grids.weight,
-                "views": 1,
-                "seeds": plan.seeds.orders,
-            },
-            notes=tuple(f"{name}: {POLICIES[name].summary}." for name in POLICIES.own),
-        )
-    ]
+    settings = {
+        **{"stream": plan.main, "deployed": spaces.deployed, "strong": spaces.strong},
+        **{"capacity": capacity, **plan.protocol("weight views seeds")},
+    }
+    notes = [f"{name}: {POLICIES[name].summary}." for name in POLICIES.own]
+    return [Table.of(plan, _NAME, _COLUMNS, rows, settings, notes=notes)]
 
 
 def _settings_of(plan: Plan, space: str, policy: str) -> dict[str, Any]:
     """The settings of a policy; the usual one is left out, as everywhere in the study."""
-    usual = marc_settings(plan, space, plan.grids.benchmark_capacity)
+    usual = plan.marc_settings(space, plan.grids.benchmark_capacity)
     return usual if policy == _USUAL else {**usual, "policy": policy}
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     spaces = dict.fromkeys((plan.spaces.deployed, plan.spaces.strong))
     asked = [_settings_of(plan, space, policy) for policy in POLICIES.own for space in spaces]
-    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
+    return Piece.runs(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in asked))
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Every admission policy in two spaces", ("tab:s_admission_policies",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

@@ -13,8 +13,8 @@ from typing import Any, final
 
 from marc_paper.study.artifacts import Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import Runs, marc_settings
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Runs
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "protocol-controls"
 
@@ -38,7 +38,7 @@ class _Control:
 
     def settings(self, plan: Plan, *, changed: bool) -> dict[str, Any]:
         """The settings of either side; the default is left out, as everywhere in the study."""
-        usual = marc_settings(plan, self.space, self.capacity)
+        usual = plan.marc_settings(self.space, self.capacity)
         return {**usual, self.setting: self.variant} if changed else usual
 
 
@@ -74,33 +74,14 @@ def _make(work: Work) -> Sequence[Table]:
                 *(variant.accuracy, variant.against(reference)),
             )
         )
-    return [
-        Table(
-            name=_NAME,
-            title="Controls of the protocol",
-            caption=f"{plan.main}, one view, w = {plan.grids.weight:g}. Change: variant minus "
-            "reference, with an interval paired over images after a mean over orders; ± is the "
-            "deviation over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_protocol_controls",),
-            settings=plan.protocol("stream weight views seeds"),
-            notes=(
-                "At one view the entropy of the released TDA is that of the posterior.",
-                "The retrieval-aware priority is minus the entropy of softmax(b + w L). What it "
-                "stores depends on the space and on w, so it is run online.",
-            ),
-        )
-    ]
+    return [Table.of(plan, _NAME, _COLUMNS, rows, plan.protocol("stream weight views seeds"))]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     sides = [
         each.settings(plan, changed=side) for each in _controls(plan) for side in (False, True)
     ]
-    return run_pieces(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
+    return Piece.runs(plan.seeds.orders, ((plan.main, "marc", 1, each) for each in sides))
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Controls of the protocol", ("tab:s_protocol_controls",), _make, _pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)

@@ -9,33 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc_paper.analysis.interaction import RepairSets, repair_sets
+from marc_paper.analysis.interaction import RepairSets
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import (
-    AUGMENTATION,
-    ONE_DRAW,
-    OWN_WEIGHTS,
-    Arm,
-    Budget,
-    shared_fraction,
-)
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, needs_views
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "repairs"
-_COSTS = (
-    "Augmentation embeds every view; a memory at one view embeds the picture once more, in its "
-    "space: compare costs, not counts alone."
-)
-_COVERAGE = (
-    "An oracle over two sources loses what both break. The paper's coverage agrees with its counts "
-    "only if the answers of the reference may be kept too, which the last column does."
-)
 
 _COLUMNS = columns(
     "source | views | space | weight | no memory: percent | accuracy: percent fixed",
@@ -69,12 +54,18 @@ class _Source:
 
 def _views_and_memories(one: Budget, many: Budget, arms: Sequence[Arm]) -> list[_Source]:
     """Views alone, each memory alone, and each memory with the views."""
-    alone = _Source(AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
+    alone = _Source(Budget.AUGMENTATION, many.views, None, many.base, many.base[np.newaxis])
     return [
         alone,
         *(_Source(arm.name, 1, arm, one.base, one.correct[arm.name]) for arm in arms),
         *(
-            _Source(f"{AUGMENTATION} and {a.name}", many.views, a, many.base, many.correct[a.name])
+            _Source(
+                f"{Budget.AUGMENTATION} and {a.name}",
+                many.views,
+                a,
+                many.base,
+                many.correct[a.name],
+            )
             for a in arms
         ),
     ]
@@ -84,7 +75,7 @@ def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> li
     base = float(reference.mean())
     rows: list[Row] = [("reference", "1", None, None, base, base, 0, 0, 0.0)]
     for source in sources:
-        sets = [repair_sets(reference, {source.name: each}) for each in source.correct]
+        sets = [RepairSets.of(reference, {source.name: each}) for each in source.correct]
         arm = source.arm
         rows.append(
             (
@@ -105,19 +96,23 @@ def _source_rows(reference: NDArray[np.bool_], sources: Sequence[_Source]) -> li
 def _shared_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What many views and one memory at one view repair and break together."""
     sets = one.repairs(many, arm.name)
-    shared = [each.shared_repairs(AUGMENTATION, arm.name) for each in sets]
+    shared = [each.shared_repairs(Budget.AUGMENTATION, arm.name) for each in sets]
     only = {
         source: [
             int(each.repairs[source].sum()) - both for each, both in zip(sets, shared, strict=True)
         ]
-        for source in (AUGMENTATION, arm.name)
+        for source in (Budget.AUGMENTATION, arm.name)
     }
     return (
         *(arm.name, arm.space, f"{arm.weight:g}", Estimate.over_orders(shared)),
-        Estimate.over_orders(only[AUGMENTATION]),
+        Estimate.over_orders(only[Budget.AUGMENTATION]),
         Estimate.over_orders(only[arm.name]),
-        Estimate.over_orders([shared_fraction(each, arm.name) for each in sets]),
-        Estimate.over_orders([each.shared_regressions(AUGMENTATION, arm.name) for each in sets]),
+        Estimate.over_orders(
+            [each.shared_fraction(Budget.AUGMENTATION, arm.name) for each in sets]
+        ),
+        Estimate.over_orders(
+            [each.shared_regressions(Budget.AUGMENTATION, arm.name) for each in sets]
+        ),
         sum(_crossed(each, arm.name) for each in sets),
     )
 
@@ -126,14 +121,16 @@ def _crossed(sets: RepairSets, arm: str) -> int:
     """Images that one source repairs and the other breaks: none, by definition."""
     return sum(
         int((sets.repairs[first] & sets.regressions[second]).sum())
-        for first, second in ((AUGMENTATION, arm), (arm, AUGMENTATION))
+        for first, second in ((Budget.AUGMENTATION, arm), (arm, Budget.AUGMENTATION))
     )
 
 
 def _coverage_row(one: Budget, many: Budget, arm: Arm) -> Row:
     """What an oracle over both sources reaches, and what their combination does."""
     kept = [
-        repair_sets(one.base, {"reference": one.base, AUGMENTATION: many.base, arm.name: correct})
+        RepairSets.of(
+            one.base, {"reference": one.base, Budget.AUGMENTATION: many.base, arm.name: correct}
+        )
         for correct in one.correct[arm.name]
     ]
     return (
@@ -157,46 +154,14 @@ def _make(work: Work) -> Sequence[Table]:
         "images": len(one.base),
         "seeds": plan.seeds.orders,
     }
-    about = (
-        f"{stream}, {len(one.base):,} images, K = {capacity}. The reference is one view without "
-        f"memory; augmentation is {many.views} views without memory. ±: standard deviation over "
-        "orders."
-    )
+    values: dict[str, Any] = {"n_images": len(one.base), "many": many.views}
     sources = _views_and_memories(one, many, arms)
+    shared = [_shared_row(one, many, arm) for arm in arms]
+    coverage = [_coverage_row(one, many, arm) for arm in arms]
     return [
-        Table(
-            name=_NAME,
-            title="Repairs and regressions",
-            caption=f"{about} Net change: (repairs - regressions) / images, the accuracy minus "
-            "that of the reference. No memory: the same views.",
-            columns=_COLUMNS,
-            rows=tuple(_source_rows(one.base, sources)),
-            answers=("tab:s_repair_regression",),
-            settings=settings,
-            notes=(ONE_DRAW, OWN_WEIGHTS, _COSTS),
-        ),
-        Table(
-            name=f"{_NAME}-shared",
-            title="What views and a memory both repair and break",
-            caption=f"{about} Memories are read at one view. Cross sets: images that one repairs "
-            "and the other breaks, summed over orders; none, as only errors can be repaired.",
-            columns=_SHARED_COLUMNS,
-            rows=tuple(_shared_row(one, many, arm) for arm in arms),
-            answers=("tab:s_repair_regression",),
-            settings=settings,
-            notes=(ONE_DRAW, OWN_WEIGHTS),
-        ),
-        Table(
-            name=f"{_NAME}-coverage",
-            title="What an oracle over views and a memory would reach",
-            caption=f"{about} Coverage: an oracle that keeps every answer that augmentation or "
-            "the memory at one view gets right. Combination: the memory at all these views.",
-            columns=_COVERAGE_COLUMNS,
-            rows=tuple(_coverage_row(one, many, arm) for arm in arms),
-            answers=("sec:s_substitution",),
-            settings=settings,
-            notes=(ONE_DRAW, OWN_WEIGHTS, _COVERAGE),
-        ),
+        Table.of(plan, _NAME, _COLUMNS, _source_rows(one.base, sources), settings, **values),
+        Table.of(plan, f"{_NAME}-shared", _SHARED_COLUMNS, shared, settings, **values),
+        Table.of(plan, f"{_NAME}-coverage", _COVERAGE_COLUMNS, coverage, settings, **values),
     ]
 
 
@@ -204,11 +169,9 @@ def _ends(plan: Plan) -> tuple[int, int]:
     return 1, plan.most_views(plan.main)
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "Repairs and regressions of views and memories",
-    ("tab:s_repair_regression", "sec:s_substitution"),
     _make,
-    pieces=lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
-    missing=needs_views,
+    lambda plan: Budget.pieces(plan.main, _ends(plan), Arm.all_of(plan)),
+    Plan.needs_views,
 )

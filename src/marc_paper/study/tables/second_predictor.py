@@ -11,18 +11,10 @@ from typing import Any
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
 from marc_paper.study.plan import Plan
-from marc_paper.study.tables.over_orders import (
-    Mean,
-    Runs,
-    averages,
-    difference,
-    marc_settings,
-    span,
-)
-from marc_paper.study.work import Experiment, Piece, Work, run_pieces
+from marc_paper.study.tables.over_orders import Mean, Runs, span
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "second-predictor"
-_ANSWERS = ("tab:ood", "sec:s_substitution")
 
 _COLUMNS = columns(
     "stream | predictor | views | no memory: percent | from views alone: points fixed",
@@ -41,12 +33,14 @@ def _predictor_rows(name: str, predictor: str, streams: Sequence[_ByViews]) -> l
         first = [each[1].base_correct for each in streams]
         alone: Estimate | None = None
         if place:
-            alone = difference([(a.base_correct, b) for a, b in zip(runs, first, strict=True)])
+            alone = Estimate.over_streams(
+                [(a.base_correct, b) for a, b in zip(runs, first, strict=True)]
+            )
         rows.append(
             (
                 *(name, predictor, span([views for views, _ in here])),
                 *(Mean(runs).no_memory, alone, Mean(runs).accuracy, Mean(runs).gain),
-                difference([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
+                Estimate.over_streams([(a.correct, b) for a, b in zip(runs, first, strict=True)]),
             )
         )
     return rows
@@ -66,38 +60,23 @@ def _make(work: Work) -> Sequence[Table]:
     rows: list[Row] = []
     for stream in streams:
         rows += _predictor_rows(stream, _predictor(plan, stream), [runs[stream]])
-    for name, several in averages(plan, streams).items():
+    for name, several in plan.averages(streams).items():
         seen = sorted({_predictor(plan, stream) for stream in several})
         rows += _predictor_rows(name, ", ".join(seen), [runs[stream] for stream in several])
-    return [
-        Table(
-            name=_NAME,
-            title="Views and memory with another predictor",
-            caption=f"{settings['space']}, K = {settings['capacity']}, "
-            f"w = {settings['weight']:g}. From views alone: without memory, against one view. "
-            "Gain: memory at the same views. Intervals are paired over images after a mean over "
-            "orders; ± is the deviation over orders.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=_ANSWERS,
-            settings={**settings, "seeds": plan.seeds.orders},
-        )
-    ]
+    return [Table.of(plan, _NAME, _COLUMNS, rows, {**settings, "seeds": plan.seeds.orders})]
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     asked = [(each, views) for each in plan.group("predictor") for views in _budgets(plan, each)]
     settings = _settings(plan)
-    return run_pieces(plan.seeds.orders, ((each, "marc", m, settings) for each, m in asked))
+    return Piece.runs(plan.seeds.orders, ((each, "marc", m, settings) for each, m in asked))
 
 
 def _missing(plan: Plan) -> str:
     return "" if plan.group("predictor") else "there is no stream of group predictor"
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Views and memory with another predictor", _ANSWERS, _make, _pieces, _missing
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces, _missing)
 
 
 def _budgets(plan: Plan, stream: str) -> tuple[int, ...]:
@@ -109,4 +88,4 @@ def _predictor(plan: Plan, stream: str) -> str:
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
-    return marc_settings(plan, plan.spaces.deployed, plan.grids.benchmark_capacity)
+    return plan.marc_settings(plan.spaces.deployed, plan.grids.benchmark_capacity)

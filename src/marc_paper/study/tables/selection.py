@@ -17,25 +17,15 @@ from typing import final
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.analysis.regrets import Choice, Regret, choice_of, parse_rule, score
+from marc_paper.analysis.regrets import Choice, Regret, Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import (
-    ANTIHUB,
-    NOT_SIMULTANEOUS,
-    PSEUDO_PURITY,
-    PURITY,
-    ceilings,
-    first_ceilings,
-    lead_text,
-    mean_known,
-    purities,
-)
+from marc_paper.study.choosing import ceilings, first_ceilings, lead_text, purities
 from marc_paper.study.formats import cell_text
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "selection-rules"
-_RULES = ("purity@5", PURITY, PSEUDO_PURITY, "hub_skewness@10", ANTIHUB)
+_RULES = ("purity@5", Rule.PURITY, Rule.PSEUDO_PURITY, "hub_skewness@10", Rule.ANTIHUB)
 
 _COLUMNS = columns(
     "candidates | rule | labels | hits: count oracle | streams: count",
@@ -56,12 +46,12 @@ class _Compared:
 
     def scores(self, rule: str, spaces: Sequence[str]) -> dict[str, float]:
         """A rule's value of some spaces, higher is better."""
-        return {space: score(self.geometry, space, rule) for space in spaces}
+        return {space: Rule.score(self.geometry, space, rule) for space in spaces}
 
     def choice(self, rule: str, spaces: Sequence[str], capacity: int) -> Choice:
         """What a rule chooses among some spaces, judged by G*, mean over orders."""
         gains = ceilings(self.sweep, capacity, spaces)
-        return choice_of(self.stream, self.scores(rule, spaces), gains)
+        return Choice.of(self.stream, self.scores(rule, spaces), gains)
 
 
 def _compared(work: Work) -> list[_Compared]:
@@ -75,13 +65,6 @@ def _compared(work: Work) -> list[_Compared]:
     return found
 
 
-def candidate_sets(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """All spaces, and the few that are compared in every detail, where these are fewer."""
-    spaces = plan.spaces
-    few = {} if set(spaces.controls) == set(spaces.all) else {"controls": spaces.controls}
-    return {"all": spaces.all, **few}
-
-
 def _rule_row(
     named: str, spaces: Sequence[str], rule: str, streams: Sequence[_Compared], capacity: int
 ) -> Row:
@@ -90,14 +73,14 @@ def _rule_row(
     alike = [
         spearman(list(each.scores(rule, spaces).values()), list(pure.values()))
         for each in streams
-        for pure in [each.scores(PURITY, spaces)]
+        for pure in [each.scores(Rule.PURITY, spaces)]
     ]
     return (
-        *(named, rule, "yes" if parse_rule(rule)[0] == "purity" else "no"),
+        *(named, rule, "yes" if Rule.parse(rule)[0] == "purity" else "no"),
         *(found.hits, len(streams), found.mean, found.worst),
         worst.stream if worst.regret > 0 else None,
-        mean_known(choice.rank_correlation for choice in found.choices),
-        mean_known(alike),
+        Estimate.mean_known(choice.rank_correlation for choice in found.choices),
+        Estimate.mean_known(alike),
     )
 
 
@@ -106,22 +89,16 @@ def _make(work: Work) -> Sequence[Table]:
     streams, capacity = _compared(work), plan.grids.capacity
     rows = [
         _rule_row(named, spaces, rule, streams, capacity)
-        for named, spaces in candidate_sets(plan).items()
+        for named, spaces in plan.candidate_sets().items()
         for rule in _RULES
     ]
     return [
-        Table(
-            name=_NAME,
-            title="Rules that choose a space by one measurement",
-            caption=f"Judged by G* at K = {capacity}, mean over orders: one view on main streams, "
-            f"up to {plan.grids.few_views} on streams of other classes. Of skewness and anti-hubs "
-            "the lowest is chosen. A hit loses nothing. Correlations are Spearman's over the "
-            "spaces of a stream, mean over streams; skewness and anti-hubs count as better where "
-            "they are lower.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_selection",),
-            settings={
+        Table.of(
+            plan,
+            _NAME,
+            _COLUMNS,
+            rows,
+            {
                 "capacity": capacity,
                 "views": {each.stream: each.views for each in streams},
                 "seeds": plan.seeds.orders,
@@ -132,10 +109,10 @@ def _make(work: Work) -> Sequence[Table]:
 
 def _pieces(plan: Plan) -> list[Piece]:
     streams = plan.group("main", "domain")
-    return sweep_pieces(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
+    return Piece.sweeps(streams, plan.spaces.all, plan.usual_views, also=("geometry",))
 
 
-_EXPERIMENT = Experiment(_NAME, "Rules that choose a space", ("tab:s_selection",), _make, _pieces)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces)
 
 
 _STREAMS = "selection-streams"
@@ -153,11 +130,11 @@ _CEILINGS = columns(
 
 
 def _stream_row(found: _Compared, named: str, spaces: Sequence[str], capacity: int) -> Row:
-    purity = found.scores(PURITY, spaces)
+    purity = found.scores(Rule.PURITY, spaces)
     gains = ceilings(found.sweep, capacity, spaces)
     first = first_ceilings(found.sweep, capacity, spaces)
-    chosen = found.choice(PURITY, spaces, capacity)
-    pseudo = found.choice(PSEUDO_PURITY, spaces, capacity)
+    chosen = found.choice(Rule.PURITY, spaces, capacity)
+    pseudo = found.choice(Rule.PSEUDO_PURITY, spaces, capacity)
     values, outcome = list(purity.values()), list(gains.values())
     intervals = purities({space: found.geometry[space] for space in spaces}, "purity", 10)
     return (
@@ -190,49 +167,32 @@ def _ceiling_rows(found: _Compared, capacity: int) -> list[Row]:
 def _make_streams(work: Work) -> Sequence[Table]:
     plan = work.plan
     streams, capacity = _compared(work), plan.grids.capacity
-    sets = candidate_sets(plan)
+    sets = plan.candidate_sets()
     rows = {
         named: [_stream_row(each, named, spaces, capacity) for each in streams]
         for named, spaces in sets.items()
     }
     settings = {"capacity": capacity, "seeds": plan.seeds.orders}
     return [
-        Table(
-            name=_STREAMS,
-            title="Where purity can choose a space",
-            caption=f"G* at K = {capacity}, mean over orders. Range: highest minus lowest "
-            "purity@10. Resolved: the lead in purity is above the sum of both half-widths of the "
-            "95 % intervals, which stand for the error radii; else the spaces that are too close. "
-            f"{NOT_SIMULTANEOUS} "
-            "Ties: spaces that no weight helps. Correlation: Spearman's of purity@10 with G*; "
-            "leaving ties out conditions on the outcome. Regret: what the selected space loses in "
-            "G*.",
-            columns=_STREAM_COLUMNS,
-            rows=tuple(row for found in rows.values() for row in found),
-            answers=("tab:cd16", "tab:s_scope", "tab:s_scope8"),
-            settings=settings,
-            notes=tuple(_mean_note(named, found) for named, found in rows.items()),
+        Table.of(
+            plan,
+            _STREAMS,
+            _STREAM_COLUMNS,
+            [row for found in rows.values() for row in found],
+            settings,
+            notes=[_mean_note(named, found) for named, found in rows.items()],
         ),
-        Table(
-            name=f"{_STREAMS}-ceilings",
-            title="The ceiling of every space on every stream",
-            caption=f"G* at K = {capacity}: the best weight of the grid, chosen with the labels of "
-            "the stream. Purity with its 95 % interval, before anything is adapted.",
-            columns=_CEILINGS,
-            rows=tuple(row for each in streams for row in _ceiling_rows(each, capacity)),
-            answers=("tab:s_scope", "tab:s_scope8"),
-            settings=settings,
+        Table.of(
+            plan,
+            f"{_STREAMS}-ceilings",
+            _CEILINGS,
+            [row for each in streams for row in _ceiling_rows(each, capacity)],
+            settings,
         ),
     ]
 
 
-STREAMS = Experiment(
-    _STREAMS,
-    "Where purity can choose a space",
-    ("tab:cd16", "tab:s_scope", "tab:s_scope8"),
-    _make_streams,
-    _pieces,
-)
+STREAMS = Experiment.of(_STREAMS, _make_streams, _pieces)
 
 
 def _mean_note(named: str, rows: Sequence[Row]) -> str:
@@ -243,6 +203,6 @@ def _mean_note(named: str, rows: Sequence[Row]) -> str:
     for word, wanted in (("resolved", True), ("not resolved", False)):
         found = [row[value] for row in rows if (row[resolved] == "yes") == wanted]
         if found:
-            mean = mean_known(float(each) for each in found)  # type: ignore[arg-type]
+            mean = Estimate.mean_known(float(each) for each in found)  # type: ignore[arg-type]
             parts.append(f"{cell_text(mean, 'correlation')} over {len(found)} {word}")
     return f"Mean correlation, candidates {named}: {'; '.join(parts)}."

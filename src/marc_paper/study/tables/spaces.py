@@ -20,14 +20,18 @@ from dataclasses import replace
 from marc.replay.sweep import Sweep
 from marc.spaces.geometry import Geometry
 from marc.stats import spearman
-from marc_paper.analysis.regrets import choice_of, score
+from marc_paper.analysis.regrets import Choice, Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import ANTIHUB, PURITY, ceilings, first_ceilings
+from marc_paper.study.choosing import ceilings, first_ceilings
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, main_pieces, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "spaces"
 
+_SUMMARY = columns(
+    "stream | measure | correlation, first order: correlation oracle",
+    "correlation, all orders: correlation oracle | chosen | regret: points oracle",
+)
 _COLUMNS = columns(
     "stream | space | purity@10: percent | anti-hubs@10: percent | no memory: percent",
     "gain at K, w: points fixed | G*, first order: points oracle",
@@ -58,10 +62,10 @@ def _summary_rows(
 ) -> list[Row]:
     """How purity and anti-hubs rank the gains, and what choosing by them loses."""
     rows: list[Row] = []
-    for rule in (PURITY, ANTIHUB):
-        scores = {space: score(geometry, space, rule) for space in sweep.spaces}
+    for rule in (Rule.PURITY, Rule.ANTIHUB):
+        scores = {space: Rule.score(geometry, space, rule) for space in sweep.spaces}
         by_order = [ceilings(sweep.of_orders([seed]), capacity) for seed in sweep.seeds]
-        first = choice_of(stream, scores, by_order[0])
+        first = Choice.of(stream, scores, by_order[0])
         correlations = [spearman(list(scores.values()), list(g.values())) for g in by_order]
         mean = Estimate.over_orders(correlations)
         rows.append((stream, rule, first.rank_correlation, mean, first.chosen, first.regret))
@@ -80,45 +84,15 @@ def _make(work: Work) -> Sequence[Table]:
         summary += _summary_rows(stream, sweep, geometry, capacity)
     settings = plan.protocol("capacity weight views seeds")
     return [
-        Table(
-            name=_NAME,
-            title="The same memory in every space",
-            caption=f"K = {capacity}, one view. Purity and anti-hubs at ten neighbours, before "
-            f"anything is adapted. Fixed: w = {weight:g}. G*: the best weight of the grid, chosen "
-            "with the labels of the stream.",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:spaces16",),
-            settings=settings,
-        ),
-        Table(
-            name=f"{_NAME}-ranked",
-            title="How geometry ranks the gains",
-            caption="Spearman's correlation with midranks over the spaces, of a measure taken "
-            f"before adaptation with G* at K = {capacity}. Regret: what the space of the best "
-            "measure loses in G* of the first order.",
-            columns=columns(
-                "stream | measure | correlation, first order: correlation oracle",
-                "correlation, all orders: correlation oracle | chosen | regret: points oracle",
-            ),
-            rows=tuple(summary),
-            answers=("tab:spaces16",),
-            settings=settings,
-        ),
+        Table.of(plan, _NAME, _COLUMNS, rows, settings),
+        Table.of(plan, f"{_NAME}-ranked", _SUMMARY, summary, settings),
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Every space with the same memory", ("tab:spaces16",), _make, main_pieces
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, Piece.main)
 
 
 _TRANSFORMED = "transformed"
-_ANSWERS = ("sec:swap", "sec:capacity")
-_TRANSDUCTIVE = (
-    "Transductive: means, whitenings and projections are fitted on all unlabelled images of the "
-    "stream, the later ones included. Random projections use no statistics."
-)
 
 _RANKED = columns(
     "stream | projection | variants: count | measure",
@@ -180,8 +154,12 @@ def _make_transformed(work: Work) -> Sequence[Table]:
             sets = _projections(deployed, dims)
             ranked += _ranked_rows(stream, sweep, geometry, sets, capacity)
         notes += _dims_note(stream, deployed, dim, plan.grids.dims[len(dims) :])
-    tables = [_variants_table(plan, rows, notes)]
-    return [*tables, _ranked_table(plan, ranked, notes)] if ranked else tables
+    settings = plan.protocol("capacity weight views seeds")
+    tables = [Table.of(plan, _TRANSFORMED, _COLUMNS, rows, settings, notes=notes)]
+    if ranked:
+        name = f"{_TRANSFORMED}-ranked"
+        tables.append(Table.of(plan, name, _RANKED, ranked, settings, notes=notes))
+    return tables
 
 
 def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) -> list[str]:
@@ -191,46 +169,9 @@ def _dims_note(stream: str, deployed: str, dim: int, left_out: Sequence[int]) ->
     return [f"{stream}: {deployed} has {dim} dimensions, so it is not projected to {named}."]
 
 
-def _variants_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=_TRANSFORMED,
-        title="The same features with another geometry",
-        caption=f"K = {plan.grids.capacity}, one view, the same retained images in every row. "
-        f"Fixed: w = {plan.grids.weight:g}. G*: the best weight of the grid, chosen with the "
-        f"labels of the stream. {_TRANSDUCTIVE}",
-        columns=_COLUMNS,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings=plan.protocol("capacity weight views seeds"),
-        notes=tuple(notes),
-    )
-
-
-def _ranked_table(plan: Plan, rows: Sequence[Row], notes: Sequence[str]) -> Table:
-    return Table(
-        name=f"{_TRANSFORMED}-ranked",
-        title="How geometry ranks projections of one space",
-        caption="Spearman's correlation with midranks of a measure with G* at "
-        f"K = {plan.grids.capacity}, over {plan.spaces.deployed} and its projections to fewer "
-        "dimensions. Regret: what the variant of the best measure loses in G* of the first "
-        f"order. {_TRANSDUCTIVE}",
-        columns=_RANKED,
-        rows=tuple(rows),
-        answers=_ANSWERS,
-        settings=plan.protocol("capacity weight views seeds"),
-        notes=tuple(notes),
-    )
-
-
 def _transformed_pieces(plan: Plan) -> list[Piece]:
     variants = _variants(plan, plan.grids.dims)
-    return sweep_pieces(plan.group("main"), variants, also=("geometry",))
+    return Piece.sweeps(plan.group("main"), variants, also=("geometry",))
 
 
-TRANSFORMED = Experiment(
-    _TRANSFORMED,
-    "Centred, whitened and projected spaces",
-    _ANSWERS,
-    _make_transformed,
-    _transformed_pieces,
-)
+TRANSFORMED = Experiment.of(_TRANSFORMED, _make_transformed, _transformed_pieces)

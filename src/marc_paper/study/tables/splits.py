@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, Arm, Budget, view_notes
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
 from marc_paper.study.work import Experiment, Piece, Work
 
@@ -33,11 +33,11 @@ def _split_row(names: Sequence[str], one: Budget, few: Budget) -> Row:
             for each in (one, few)
             for cell in (
                 float(each.base.mean()),
-                Estimate.over_orders(each.correct[DEPLOYED].mean(axis=1).tolist()),
+                Estimate.over_orders(each.correct[Arm.DEPLOYED].mean(axis=1).tolist()),
             )
         ),
-        *(Estimate.paired(each.correct[DEPLOYED], each.base) for each in (one, few)),
-        Estimate.paired(few.gains(DEPLOYED), one.gains(DEPLOYED)),
+        *(Estimate.paired(each.correct[Arm.DEPLOYED], each.base) for each in (one, few)),
+        Estimate.paired(few.gains(Arm.DEPLOYED), one.gains(Arm.DEPLOYED)),
     )
 
 
@@ -58,37 +58,12 @@ def _make(work: Work) -> Sequence[Table]:
         names = (plan.streams[stream].group, stream, str(capacity), str(few))
         first.append(_split_row(names, *map(_first_order, budgets)))
         every.append(_split_row(names, *budgets))
-    about = (
-        f"{plan.spaces.deployed}, w = {plan.grids.weight:g}. Shrink: the gain with few views minus "
-        "that with one, Sub(1, M). Intervals: 95 %, paired over images"
-    )
-    tables = (
-        (_NAME, "first order", f"{about}.", first, plan.seeds.orders[:1]),
-        (
-            f"{_NAME}-orders",
-            "means over orders",
-            f"{about}, each image averaged over orders first; ±: standard deviation over orders.",
-            every,
-            plan.seeds.orders,
-        ),
-    )
+    common = {**plan.protocol("space weight"), "few_views": plan.grids.few_views}
+    notes = Budget.one_view_note(plan.group(*_GROUPS), _streams(plan))
+    orders = plan.seeds.orders
     return [
-        Table(
-            name=name,
-            title=f"The gain with one view and with few on every stream, {which}",
-            caption=caption,
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            answers=("tab:s_ood_sub",),
-            settings={
-                "space": plan.spaces.deployed,
-                "weight": plan.grids.weight,
-                "few_views": plan.grids.few_views,
-                "seeds": seeds,
-            },
-            notes=view_notes(plan.group(*_GROUPS), _streams(plan)),
-        )
-        for name, which, caption, rows, seeds in tables
+        Table.of(plan, name, _COLUMNS, rows, {**common, "seeds": seeds}, notes=notes)
+        for name, rows, seeds in ((_NAME, first, orders[:1]), (f"{_NAME}-orders", every, orders))
     ]
 
 
@@ -104,14 +79,7 @@ def _pieces(plan: Plan) -> list[Piece]:
     return [piece for each, views in asked.items() for piece in Budget.pieces(each, views, arms)]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "The gain with one view and with few on every stream",
-    ("tab:s_ood_sub",),
-    _make,
-    _pieces,
-    _missing,
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces, _missing)
 
 
 def _streams(plan: Plan) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from marc.embed.store import FeatureStore
 from marc.encoders import Encoder, create_encoder
@@ -37,11 +37,8 @@ from marc.loop import AnyMethod, iter_steps
 from marc.peers.registry import create_method
 from marc.scores import score_views
 from marc_paper.study.plan import Plan, Timing
-from marc_paper.study.tables.over_orders import marc_settings, peer_settings, views_of
 from marc_paper.study.work import Work
 
-N_PICTURES = 32
-"""Pictures that are encoded for one time."""
 _N_WARM = 8
 """Of these, so many are encoded once before, to warm up."""
 
@@ -101,7 +98,7 @@ class _Bench:
 
 
 def _open_bench(
-    stream: Stream, source: str, spaces: Sequence[str], n_pictures: int = N_PICTURES
+    stream: Stream, source: str, spaces: Sequence[str], n_pictures: int
 ) -> _Bench | str:
     """Encoders of some spaces and a few pictures of a source, or why they cannot be had."""
     try:
@@ -178,8 +175,6 @@ def _of_store(stream: Stream, path: Path) -> _Drawing:
     )
 
 
-DEPLOYED, STRONG = "MARC, deployed", "MARC, strong"
-
 _Seconds = NDArray[np.float64]
 """(sessions,) each."""
 
@@ -188,6 +183,8 @@ _Seconds = NDArray[np.float64]
 @dataclass(frozen=True)
 class Configuration:
     """A system that is timed."""
+
+    DEPLOYED, STRONG = "MARC, deployed", "MARC, strong"
 
     label: str
     method: str
@@ -201,11 +198,34 @@ class Configuration:
         """Whether it takes the base scores of its views, rather than score them in its own way."""
         return self.method in ("marc", "no-memory") or (self.method, self.views) == ("tda", 1)
 
+    @classmethod
+    def all_of(cls, plan: Plan) -> list[Configuration]:
+        """The systems of the table."""
+        main, spaces, capacity = plan.main, plan.spaces, plan.grids.benchmark_capacity
+        few, graph, many = plan.few_views(main), plan.graph_views(main), plan.most_views(main)
+        found = [Configuration("no memory", "no-memory", "", views, {}) for views in (1, many)]
+        for name in ("tda", "cosmic"):
+            settings = plan.peer_settings(name)
+            views = plan.method_views(main, name)
+            found.append(
+                Configuration(name.upper(), name, settings.get("space", ""), views, settings)
+            )
+        for label, space, budgets in (
+            (Configuration.DEPLOYED, spaces.deployed, sorted({1, few, graph, many})),
+            (Configuration.STRONG, spaces.strong, sorted({1, few})),
+        ):
+            settings = plan.marc_settings(space, capacity)
+            found += [Configuration(label, "marc", space, views, settings) for views in budgets]
+        return list({(each.label, each.views): each for each in found}.values())
+
 
 @final
 @dataclass(frozen=True)
 class Times:
     """Seconds an image of one system, session by session."""
+
+    N_PICTURES: ClassVar = 32
+    """Pictures that are encoded for one time."""
 
     encoding: _Seconds | None
     """None where encoders or pictures are not at hand."""
@@ -219,10 +239,37 @@ class Times:
         known = self.scoring + self.memory
         return known if self.encoding is None else known + self.encoding
 
+    @classmethod
+    def measure(cls, work: Work, systems: Sequence[Configuration]) -> tuple[list[Times], str]:
+        """Time all systems in each session; also why encoding was not timed, if it was not."""
+        plan = work.plan
+        own = {
+            "",
+            "predictor",
+            plan.spaces.own,
+        }  # the predictor's feature is the key: nothing to embed
+        spaces = sorted({each.space.partition("+")[0] for each in systems} - own)
+        entry = plan.streams[plan.main]
+        n_pictures = min(Times.N_PICTURES, plan.timing.images)
+        bench = _open_bench(work.entry(plan.main), entry.source, spaces, n_pictures)
+        parts = {
+            views: Part.beginning(
+                work.stream(plan.main, views).in_order(plan.seeds.orders[0]), plan.timing
+            )
+            for views in sorted({each.views for each in systems})
+        }
+        sessions = [_session(systems, parts, bench) for _ in range(plan.timing.sessions)]
+        times = []
+        for each in zip(*sessions, strict=True):
+            encoding, scoring, memory = zip(*each, strict=True)
+            known = None if encoding[0] is None else np.array(encoding)
+            times.append(Times(known, np.array(scoring), np.array(memory)))
+        return times, bench if isinstance(bench, str) else ""
+
 
 @final
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """The beginning of a stream: some images to warm up, then those that are timed."""
 
     stream: Stream
@@ -233,17 +280,17 @@ class _Part:
         """How many images are timed."""
         return len(self.stream) - self.n_warm
 
+    @classmethod
+    def beginning(cls, stream: Stream, timing: Timing) -> Part:
+        """The part of a stream that is timed; of a short one, at most half is warm-up."""
+        n_warm = min(timing.warm_up, len(stream) // 2)
+        order = stream.order[: n_warm + timing.images]
+        part = replace(stream, order=order, seed=None)
+        _ = part.features.base  # shared by all methods; its time is that of `_scoring_seconds`
+        return Part(part, n_warm)
 
-def beginning(stream: Stream, timing: Timing) -> _Part:
-    """The part of a stream that is timed; of a short one, at most half is warm-up."""
-    n_warm = min(timing.warm_up, len(stream) // 2)
-    order = stream.order[: n_warm + timing.images]
-    part = replace(stream, order=order, seed=None)
-    _ = part.features.base  # shared by all methods; its time is that of `_scoring_seconds`
-    return _Part(part, n_warm)
 
-
-def _memory_seconds(method: AnyMethod, part: _Part) -> float:
+def _memory_seconds(method: AnyMethod, part: Part) -> float:
     """Seconds an image to look at its features, answer it and learn from it."""
     method.reset()
     steps = iter_steps(method, part.stream)
@@ -255,7 +302,7 @@ def _memory_seconds(method: AnyMethod, part: _Part) -> float:
     return (time.perf_counter() - started) / part.n_timed
 
 
-def _scoring_seconds(part: _Part) -> float:
+def _scoring_seconds(part: Part) -> float:
     """Seconds an image for the base scores: logits of every view, equation 1 and e_t."""
     seconds = 0.0
     for position, query in enumerate(part.stream):
@@ -266,47 +313,8 @@ def _scoring_seconds(part: _Part) -> float:
     return seconds / part.n_timed
 
 
-def configurations(plan: Plan) -> list[Configuration]:
-    """The systems of the table."""
-    main, spaces, capacity = plan.main, plan.spaces, plan.grids.benchmark_capacity
-    few, graph, many = plan.few_views(main), plan.graph_views(main), plan.most_views(main)
-    found = [Configuration("no memory", "no-memory", "", views, {}) for views in (1, many)]
-    for name in ("tda", "cosmic"):
-        settings = peer_settings(plan, name)
-        views = views_of(plan, main, name)
-        found.append(Configuration(name.upper(), name, settings.get("space", ""), views, settings))
-    for label, space, budgets in (
-        (DEPLOYED, spaces.deployed, sorted({1, few, graph, many})),
-        (STRONG, spaces.strong, sorted({1, few})),
-    ):
-        settings = marc_settings(plan, space, capacity)
-        found += [Configuration(label, "marc", space, views, settings) for views in budgets]
-    return list({(each.label, each.views): each for each in found}.values())
-
-
-def measure(work: Work, systems: Sequence[Configuration]) -> tuple[list[Times], str]:
-    """Time all systems in each session; also why encoding was not timed, if it was not."""
-    plan = work.plan
-    own = {"", "predictor", plan.spaces.own}  # the predictor's feature is the key: nothing to embed
-    spaces = sorted({each.space.partition("+")[0] for each in systems} - own)
-    entry = plan.streams[plan.main]
-    n_pictures = min(N_PICTURES, plan.timing.images)
-    bench = _open_bench(work.entry(plan.main), entry.source, spaces, n_pictures)
-    parts = {
-        views: beginning(work.stream(plan.main, views).in_order(plan.seeds.orders[0]), plan.timing)
-        for views in sorted({each.views for each in systems})
-    }
-    sessions = [_session(systems, parts, bench) for _ in range(plan.timing.sessions)]
-    times = []
-    for each in zip(*sessions, strict=True):
-        encoding, scoring, memory = zip(*each, strict=True)
-        known = None if encoding[0] is None else np.array(encoding)
-        times.append(Times(known, np.array(scoring), np.array(memory)))
-    return times, bench if isinstance(bench, str) else ""
-
-
 def _session(
-    systems: Sequence[Configuration], parts: Mapping[int, _Part], bench: _Bench | str
+    systems: Sequence[Configuration], parts: Mapping[int, Part], bench: _Bench | str
 ) -> list[tuple[float | None, float, float]]:
     """Encoding, scoring and memory of each system, one after the other."""
     scoring = {views: _scoring_seconds(part) for views, part in parts.items()}

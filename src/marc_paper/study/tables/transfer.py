@@ -16,14 +16,13 @@ import numpy as np
 
 from marc.replay.sweep import Score, Sweep
 from marc.stats import spearman
-from marc_paper.analysis.regrets import score
+from marc_paper.analysis.regrets import Rule
 from marc_paper.study.artifacts import Estimate, Row, Table, columns
-from marc_paper.study.choosing import PURITY, mean_known, sources_of
+from marc_paper.study.choosing import sources_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Piece, Work, sweep_pieces
+from marc_paper.study.work import Experiment, Piece, Work
 
 _NAME = "transfer"
-_ANSWERS = ("tab:s_transfer", "sec:s_transfer")
 _PAIRS, _DOMAINS = "one other main stream", "other domain streams"
 _SHIFTS = "other main and shift streams"
 _FAMILIES = {_PAIRS: "pairs", _DOMAINS: "domain", _SHIFTS: "shift"}
@@ -119,8 +118,8 @@ def _summary_row(chosen_on: str, found: Sequence[_Transfer]) -> Row:
         *(costs[dearest], names[dearest]),
         *(gains[lowest], names[lowest]),
         len(found),
-        mean_known(each.correlation(each.oracle) for each in found),
-        mean_known(held_out),
+        Estimate.mean_known(each.correlation(each.oracle) for each in found),
+        Estimate.mean_known(held_out),
         sum(value > 0 for value in held_out),
     )
 
@@ -140,48 +139,38 @@ def _families(plan: Plan) -> dict[str, tuple[str, ...]]:
 def _make(work: Work) -> Sequence[Table]:
     by_family = {name: _transfers(work, name, each) for name, each in _families(work.plan).items()}
     known = {name: found for name, found in by_family.items() if found}
-    capacity = work.plan.grids.capacity
-    settings = {"capacity": capacity, "seeds": work.plan.seeds.orders}
+    plan = work.plan
+    settings = {"capacity": plan.grids.capacity, "seeds": plan.seeds.orders}
     tables = [
-        Table(
-            name=f"{_NAME}-{_FAMILIES[family]}",
-            title=f"Weights chosen on {family}",
-            caption=f"K = {capacity}. The weight of the highest gain there, mean over streams and "
-            "orders, is applied unchanged. Cost: G* minus the held-out gain, in the same orders.",
-            columns=_CELLS,
-            rows=tuple(row for each in found for row in _cell_rows(each)),
-            answers=_ANSWERS,
-            settings=settings,
+        Table.of(
+            plan,
+            f"{_NAME}-{_FAMILIES[family]}",
+            _CELLS,
+            [row for each in found for row in _cell_rows(each)],
+            settings,
         )
         for family, found in known.items()
     ]
-    ranked = Table(
-        name=f"{_NAME}-ranked",
-        title="Ranks of spaces under weights chosen elsewhere",
-        caption=f"K = {capacity}, the control spaces, gains as means over orders. Span: the "
-        f"highest minus the lowest. Correlation: Spearman's with {PURITY}.",
-        columns=_RANKED,
-        rows=tuple(_ranked_row(each) for found in known.values() for each in found),
-        answers=_ANSWERS,
-        settings=settings,
+    ranked = Table.of(
+        plan,
+        f"{_NAME}-ranked",
+        _RANKED,
+        [_ranked_row(each) for found in known.values() for each in found],
+        settings,
     )
-    summary = Table(
-        name=f"{_NAME}-summary",
-        title="What weights chosen elsewhere cost",
-        caption=f"K = {capacity}. A cell is a control space on a stream. Correlations are "
-        f"Spearman's with {PURITY} over the spaces of a stream, mean over streams. Each cell "
-        "stands in a table of its own choice, with its accuracy without memory.",
-        columns=_SUMMARY,
-        rows=tuple(_summary_row(family, found) for family, found in known.items()),
-        answers=_ANSWERS,
-        settings=settings,
+    summary = Table.of(
+        plan,
+        f"{_NAME}-summary",
+        _SUMMARY,
+        [_summary_row(family, found) for family, found in known.items()],
+        settings,
     )
     return [*tables, ranked, summary] if known else []
 
 
 def _pieces(plan: Plan) -> list[Piece]:
     streams = dict.fromkeys(stream for each in _families(plan).values() for stream in each)
-    return sweep_pieces(streams, plan.spaces.controls, plan.usual_views, also=("geometry",))
+    return Piece.sweeps(streams, plan.spaces.controls, plan.usual_views, also=("geometry",))
 
 
 def _missing(plan: Plan) -> str:
@@ -190,9 +179,7 @@ def _missing(plan: Plan) -> str:
     return "weights are chosen on another stream of the groups main, shift or domain: there is none"
 
 
-_EXPERIMENT = Experiment(
-    _NAME, "Weights chosen on other streams", _ANSWERS, _make, _pieces, _missing
-)
+_EXPERIMENT = Experiment.of(_NAME, _make, _pieces, _missing)
 
 
 def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfer]:
@@ -202,7 +189,7 @@ def _transfers(work: Work, family: str, streams: Sequence[str]) -> list[_Transfe
     found = []
     for stream in streams:
         geometry = work.geometry(stream, spaces)
-        purity = {space: score(geometry, space, PURITY) for space in spaces}
+        purity = {space: Rule.score(geometry, space, Rule.PURITY) for space in spaces}
         others = sources_of(sweeps, stream)
         groups = {other: [other] for other in others} if family == _PAIRS else {family: others}
         for chosen_on, names in groups.items():

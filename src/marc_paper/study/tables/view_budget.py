@@ -14,31 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc_paper.study.artifacts import Cell, Column, Estimate, Row, Table, columns
-from marc_paper.study.budgets import (
-    AUGMENTATION,
-    DEPLOYED,
-    ONE_DRAW,
-    OWN_WEIGHTS,
-    STRONG,
-    Arm,
-    Budget,
-    shared_fraction,
-)
+from marc_paper.study.budgets import Arm, Budget
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, needs_views
+from marc_paper.study.work import Experiment, Work
 
 
 def _contrast_rows(budgets: Sequence[Budget], seeds: Sequence[int]) -> list[Row]:
     """Gain and Sub(1, M) of the deployed memory, order by order, then their mean."""
-    one = budgets[0].gains(DEPLOYED)
+    one = budgets[0].gains(Arm.DEPLOYED)
     rows: list[Row] = []
     for budget in budgets:
-        gains = budget.gains(DEPLOYED)
+        gains = budget.gains(Arm.DEPLOYED)
         base = float(budget.base.mean())
         rows += _by_order(("gain", str(budget.views)), seeds, base, gains, np.zeros_like(gains))
     for budget in budgets[1:]:
         names = ("Sub(1, M)", str(budget.views))
-        rows += _by_order(names, seeds, None, budget.gains(DEPLOYED), one)
+        rows += _by_order(names, seeds, None, budget.gains(Arm.DEPLOYED), one)
     return rows
 
 
@@ -61,11 +52,11 @@ def _by_order(
 
 def _repair_rows(one: Budget, many: Budget, seeds: Sequence[int]) -> list[Row]:
     """Errors that many views repair, that the deployed memory repairs, and both, by order."""
-    sets = one.repairs(many, DEPLOYED)
-    augmented = int(sets[0].repairs[AUGMENTATION].sum())
-    found = [int(each.repairs[DEPLOYED].sum()) for each in sets]
-    shared = [each.shared_repairs(AUGMENTATION, DEPLOYED) for each in sets]
-    shares = [shared_fraction(each, DEPLOYED) for each in sets]
+    sets = one.repairs(many, Arm.DEPLOYED)
+    augmented = int(sets[0].repairs[Budget.AUGMENTATION].sum())
+    found = [int(each.repairs[Arm.DEPLOYED].sum()) for each in sets]
+    shared = [each.shared_repairs(Budget.AUGMENTATION, Arm.DEPLOYED) for each in sets]
+    shares = [each.shared_fraction(Budget.AUGMENTATION, Arm.DEPLOYED) for each in sets]
     counts: dict[str, list[Cell]] = {
         "augmentation repairs": [*([augmented] * len(seeds)), augmented],
         "retrieval repairs": [*found, Estimate.across_orders(found)],
@@ -86,37 +77,27 @@ def _contrast_tables(
     """Gains and contrasts, and shared repairs, from the budgets of one, few and many views."""
     seeds = plan.seeds.orders
     many = budgets[-1].views
-    intervals = "Mean: ± is the standard deviation over orders, the interval a t-interval over them"
     return [
-        Table(
-            name="substitution",
-            title="Gain of the memory with one, few and many views, order by order",
-            caption=f"{plan.main}, {plan.spaces.deployed}, K = {settings['capacity']}, "
-            f"w = {plan.grids.weight:g}. Sub(1, M): gain at M views minus gain at one view. "
-            f"{intervals}; of one order: 95 %, paired over images.",
-            columns=columns("quantity | views | order | no memory: percent | value: points fixed"),
-            rows=tuple(_contrast_rows(budgets, seeds)),
-            answers=("tab:s_substitution_seeds",),
-            settings=settings,
-            notes=(ONE_DRAW,),
+        Table.of(
+            plan,
+            "substitution",
+            columns("quantity | views | order | no memory: percent | value: points fixed"),
+            _contrast_rows(budgets, seeds),
+            settings,
         ),
-        Table(
-            name="substitution-repairs",
-            title="Errors of one view that views and the memory repair, order by order",
-            caption=f"{plan.main}: augmentation is {many} views without memory, retrieval one view "
-            f"with {plan.spaces.deployed}, K = {settings['capacity']}, w = {plan.grids.weight:g}; "
-            f"both against one view without memory. {intervals}.",
-            columns=columns("quantity | order | images: count | share of augmentation: percent"),
-            rows=tuple(_repair_rows(budgets[0], budgets[-1], seeds)),
-            answers=("tab:s_substitution_seeds",),
-            settings={**settings, "images": len(budgets[0].base)},
-            notes=(ONE_DRAW,),
+        Table.of(
+            plan,
+            "substitution-repairs",
+            columns("quantity | order | images: count | share of augmentation: percent"),
+            _repair_rows(budgets[0], budgets[-1], seeds),
+            {**settings, "images": len(budgets[0].base)},
+            many=many,
         ),
     ]
 
 
 _NAME = "view-budget"
-_GAINS = {"deployed": DEPLOYED, "strong": STRONG}
+_GAINS = {"deployed": Arm.DEPLOYED, "strong": Arm.STRONG}
 """Memories whose gains have columns."""
 
 _CHANGE_COLUMNS = columns("quantity | first order: points fixed | all orders: points fixed")
@@ -203,38 +184,22 @@ def _make(work: Work) -> Sequence[Table]:
 
 def _budget_tables(plan: Plan, budgets: Sequence[Budget], arms: Sequence[Arm]) -> list[Table]:
     settings, most = _settings(plan), budgets[-1].views
-    about = f"{plan.main}, K = {plan.grids.benchmark_capacity}"
-    usual = f"{about}, w = {plan.grids.weight:g} where no other weight is named."
-    error = "Intervals: 95 %, paired over images; ±: standard deviation over orders."
-    common: dict[str, Any] = {"answers": ("tab:grid",), "notes": (ONE_DRAW, OWN_WEIGHTS)}
     return [
-        Table(
-            name=_NAME,
-            title="Accuracy and gain at every view budget",
-            caption=f"{usual} Accuracies are of the first order. {error}",
-            columns=_columns_of(arms),
-            rows=tuple(_budget_rows(budgets)),
-            settings=settings,
-            **common,
+        Table.of(plan, _NAME, _columns_of(arms), _budget_rows(budgets), settings),
+        Table.of(
+            plan,
+            f"{_NAME}-change",
+            _CHANGE_COLUMNS,
+            _change_rows(budgets[0], budgets[-1]),
+            settings,
+            most=most,
         ),
-        Table(
-            name=f"{_NAME}-change",
-            title=f"What {most} views change against one",
-            caption=f"{usual} Values of the table {_NAME} at {most} views minus those at one; of a "
-            f"gain this is Sub(1, {most}). {error}",
-            columns=_CHANGE_COLUMNS,
-            rows=tuple(_change_rows(budgets[0], budgets[-1])),
-            settings=settings,
-            **common,
-        ),
-        Table(
-            name=f"{_NAME}-orders",
-            title="The same, means over orders",
-            caption=f"{about}. {error} Each image is averaged over orders first.",
-            columns=_ORDER_COLUMNS,
-            rows=tuple(_order_rows(budgets, arms)),
-            settings={name: value for name, value in settings.items() if name != "weight"},
-            **common,
+        Table.of(
+            plan,
+            f"{_NAME}-orders",
+            _ORDER_COLUMNS,
+            _order_rows(budgets, arms),
+            {name: value for name, value in settings.items() if name != "weight"},
         ),
     ]
 
@@ -254,11 +219,9 @@ def _settings(plan: Plan) -> dict[str, object]:
     }
 
 
-_EXPERIMENT = Experiment(
+_EXPERIMENT = Experiment.of(
     _NAME,
-    "The gain of a memory at every view budget",
-    ("tab:grid", "tab:s_substitution_seeds"),
     _make,
-    pieces=lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
-    missing=needs_views,
+    lambda plan: Budget.pieces(plan.main, _budgets(plan), Arm.all_of(plan)),
+    Plan.needs_views,
 )

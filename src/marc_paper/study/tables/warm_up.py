@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from marc.report.style import MUTED, Look
 from marc_paper.study.artifacts import Column, Estimate, Figure, Row, Table, columns
-from marc_paper.study.budgets import DEPLOYED, OWN, OWN_AT_ONE, STRONG, Arm, Budget
-from marc_paper.study.drawing import legend_below, looks_of, panels, zero_line
+from marc_paper.study.budgets import Arm, Budget
+from marc_paper.study.drawing import Axis, Page, looks_of
 from marc_paper.study.plan import Plan
-from marc_paper.study.work import Experiment, Work, needs_views
+from marc_paper.study.work import Experiment, Work
 
 _NAME = "warm-up"
 _NO_MEMORY = "no memory"
@@ -32,8 +32,8 @@ _Curves = Mapping[str, NDArray[np.float64]]
 
 _VALUES = (
     Column(_NO_MEMORY, "percent"),
-    Column(DEPLOYED, "percent", "fixed"),
-    Column(STRONG, "percent", "fixed"),
+    Column(Arm.DEPLOYED, "percent", "fixed"),
+    Column(Arm.STRONG, "percent", "fixed"),
     *columns("deployed gain: points fixed | strong gain: points fixed"),
 )
 
@@ -86,8 +86,8 @@ def _values(found: Mapping[str, NDArray[np.float64]]) -> list[Estimate]:
     return [
         Estimate.over_orders(each.tolist())
         for each in (
-            *(found[name] for name in (_NO_MEMORY, DEPLOYED, STRONG)),
-            *(found[name] - base for name in (DEPLOYED, STRONG)),
+            *(found[name] for name in (_NO_MEMORY, Arm.DEPLOYED, Arm.STRONG)),
+            *(found[name] - base for name in (Arm.DEPLOYED, Arm.STRONG)),
         )
     ]
 
@@ -118,51 +118,37 @@ def _make(work: Work) -> Sequence[Table]:
         "parts": n_parts,
         "seeds": plan.seeds.orders,
     }
-    about = (
-        f"{stream}, K = {capacity}, w = {weight:g}, {n_parts} equal parts of the stream. ±: "
-        "standard deviation over orders."
-    )
     return [
-        Table(
-            name=_NAME,
-            title="Accuracy along the stream",
-            caption=f"{about} One view.",
-            columns=(Column("part"), *_VALUES),
-            rows=tuple(_part_rows(budgets[1])),
-            answers=("fig:s_warmup",),
-            settings={**settings, "views": 1},
+        Table.of(
+            plan,
+            _NAME,
+            (Column("part"), *_VALUES),
+            _part_rows(budgets[1]),
+            {**settings, "views": 1},
+            n_parts=n_parts,
         ),
-        Table(
-            name=f"{_NAME}-climb",
-            title="How far accuracy climbs along the stream at every view budget",
-            caption=f"{about} Accuracy in the last part minus that in the first.",
-            columns=(
-                Column("views"),
-                *(Column(column.name, "points", column.word) for column in _VALUES),
-            ),
-            rows=tuple(_climb_rows(budgets)),
-            answers=("fig:s_warmup",),
-            settings=settings,
-            notes=("Views are one draw; the paper draws them again with the seed.",),
+        Table.of(
+            plan,
+            f"{_NAME}-climb",
+            (Column("views"), *(Column(column.name, "points", column.word) for column in _VALUES)),
+            _climb_rows(budgets),
+            settings,
+            n_parts=n_parts,
         ),
     ]
 
 
-_EXPERIMENT = Experiment(
-    _NAME,
-    "Accuracy while the memory fills",
-    ("fig:s_warmup",),
-    _make,
-    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), _arms(plan)),
+_EXPERIMENT = Experiment.of(
+    _NAME, _make, lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), _arms(plan))
 )
 
 
 def _arms(plan: Plan) -> list[Arm]:
-    return [arm for arm in Arm.all_of(plan) if arm.name in (DEPLOYED, STRONG)]
+    return [arm for arm in Arm.all_of(plan) if arm.name in (Arm.DEPLOYED, Arm.STRONG)]
 
 
 _CURVES = "view-budget-curves"
-_WATCHED = (_NO_MEMORY, DEPLOYED, STRONG)
+_WATCHED = (_NO_MEMORY, Arm.DEPLOYED, Arm.STRONG)
 
 _PANELS = (
     ("(a) accuracy against views", "accuracy, %"),
@@ -208,7 +194,7 @@ def _draw(
     views: Sequence[int], lines: Sequence[_Lines], looks: Mapping[str, Look], legend: Sequence[str]
 ) -> Any:
     """Four panels; `legend` says of each look what it is."""
-    figure, grid = panels(2, 2, height=2.3)
+    figure, grid = Page.panels(2, 2, height=2.3)
     n_parts = lines[2][_NO_MEMORY].shape[1]
     parts = range(1, n_parts + 1)
     for axes, panel, (title, unit) in zip(grid.flat, lines, _PANELS, strict=True):
@@ -223,8 +209,8 @@ def _draw(
         else:
             _view_axis(axes, views)
     for axes in grid[:, 1]:
-        zero_line(axes)
-    legend_below(figure, dict(zip(legend, looks.values(), strict=True)), marker=True)
+        Axis.zero_line(axes)
+    Page.legend_below(figure, dict(zip(legend, looks.values(), strict=True)), marker=True)
     return figure
 
 
@@ -254,9 +240,9 @@ def _looks_and_legend(plan: Plan) -> tuple[dict[str, Look], list[str]]:
     # markers that no space has, so that two lines never differ by colour alone
     looks = {_NO_MEMORY: Look(MUTED, "+", (0, (4, 1.6)), 1.3)}
     looks |= {arm.name: spaces[arm.space] for arm in Arm.all_of(plan)}
-    looks[OWN_AT_ONE] = replace(looks[OWN_AT_ONE], marker="x")
-    if OWN in looks:  # at w = 1 the two are one
-        looks[OWN] = replace(looks[OWN], marker="x", dash=(0, (1, 1.4)))
+    looks[Arm.OWN_AT_ONE] = replace(looks[Arm.OWN_AT_ONE], marker="x")
+    if Arm.OWN in looks:  # at w = 1 the two are one
+        looks[Arm.OWN] = replace(looks[Arm.OWN], marker="x", dash=(0, (1, 1.4)))
     return looks, [_NO_MEMORY, *(f"{arm.space}, w = {arm.weight:g}" for arm in Arm.all_of(plan))]
 
 
@@ -268,28 +254,18 @@ def _make_figure(work: Work) -> Sequence[Figure]:
     looks, legend = _looks_and_legend(plan)
     names = ("accuracy", "gain", "along the stream", "climb")
     return [
-        Figure(
-            name=_CURVES,
-            title="View budget and warm-up",
-            caption=f"{stream}, K = {capacity}, weights as the legend says (fixed). (a) Accuracy "
-            "at every view budget. (b) Gain over the same views without memory. (c) Accuracy in "
-            "equal parts of the stream at one view: a memory climbs while it fills. (d) Accuracy "
-            "in the last part minus that in the first, at every view budget. Lines are means over "
-            "orders, bands the range over orders; views are one draw. Memories of the "
-            f"predictor's own space, {plan.spaces.own}, are in (a) and (b); (c) and (d) leave them "
-            "out.",
-            draw=partial(_draw, views, lines, looks, legend),
-            answers=("fig:s_substitution",),
-            data={"views": views, **dict(zip(names, lines, strict=True))},
+        Figure.of(
+            plan,
+            _CURVES,
+            partial(_draw, views, lines, looks, legend),
+            {"views": views, **dict(zip(names, lines, strict=True))},
         )
     ]
 
 
-_FIGURE = Experiment(
+_FIGURE = Experiment.of(
     _CURVES,
-    "View budget and warm-up, figure",
-    ("fig:s_substitution",),
     _make_figure,
-    pieces=lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), Arm.all_of(plan)),
-    missing=needs_views,
+    lambda plan: Budget.pieces(plan.main, plan.budgets(plan.main), Arm.all_of(plan)),
+    Plan.needs_views,
 )
