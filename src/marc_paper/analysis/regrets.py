@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, one_of
 from marc.replay.sweep import Sweep
 from marc.scores import Int
+from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, agreement, antihub_fraction, hub_skewness, pseudo_labels
 from marc.spaces.neighbors import check_kappas, wide_table
 from marc.spaces.selection import rank_correlation, zero_regret
