@@ -11,22 +11,10 @@ def _line(half_width: float, *coordinates: float) -> list[Contour]:
     return Pen.stroke(Pen.polygon(*coordinates), half_width)
 
 
-def _around(angles: Contour, distance: Contour) -> Contour:
-    """Points at some distance from the middle, clockwise from the top."""
-    return np.stack([distance * np.sin(angles), -distance * np.cos(angles)], axis=1)
-
-
-def _path_outwards(x: float, y: float, radius: float, start: float, stop: float, n: int) -> Contour:
-    """A path that winds outwards; it reaches `radius` at angle `stop`."""
-    angles = np.linspace(start, stop, n)
-    distance = radius * angles / stop
-    return np.stack([x + distance * np.cos(angles), y + distance * np.sin(angles)], axis=1)
-
-
 def _star(pen: Pen) -> Shape:
     n = int(pen.generator.choice([5, 5, 5, 6]))
     inner, angles = pen.vary(0.45, 0.15), np.arange(2 * n) * np.pi / n
-    return Shape(_around(angles, np.where(np.arange(2 * n) % 2 == 0, 1.0, inner)))
+    return Shape(Pen.around(angles, np.where(np.arange(2 * n) % 2 == 0, 1.0, inner)))
 
 
 def _heart(pen: Pen) -> Shape:
@@ -53,7 +41,7 @@ def _cross(pen: Pen) -> Shape:
 
 
 def _spiral(pen: Pen) -> Shape:
-    path = _path_outwards(0, 0, 0.9, 0.8, pen.vary(2.4, 0.1) * 2 * np.pi, 60)
+    path = Pen.path_outwards(0, 0, 0.9, 0.8, pen.vary(2.4, 0.1) * 2 * np.pi, 60)
     return Shape(*pen.stroke(path, pen.vary(0.085, 0.15)))
 
 
@@ -143,7 +131,7 @@ def _cherry(pen: Pen) -> Shape:
 def _gear(pen: Pen) -> Shape:
     n, depth = pen.integer(7, 11), pen.vary(0.24, 0.15)
     angles = np.arange(14 * n) * (2 * np.pi / (14 * n))
-    rim = _around(angles, 1 - depth * (np.sin(n * angles) < -0.1))
+    rim = Pen.around(angles, 1 - depth * (np.sin(n * angles) < -0.1))
     return Shape(rim).cut(pen.ellipse(0, 0, pen.vary(0.35, 0.15)))
 
 
@@ -306,7 +294,7 @@ def _snail(pen: Pen) -> Shape:
     foot = pen.polygon(-1, 0.35, -0.75, 0.3, -0.5, 0.55, 0.9, 0.6, 1, 0.85, -0.8, 0.85)
     shell = pen.ellipse(0.15, 0.05, pen.vary(0.58, 0.08))
     horns = [*_line(0.05, -0.85, 0.5, -1, -0.2), *_line(0.05, -0.75, 0.5, -0.7, -0.2)]
-    groove = pen.stroke(_path_outwards(0.15, 0.05, 0.5, 0.5, 4 * np.pi, 40), 0.035)
+    groove = pen.stroke(Pen.path_outwards(0.15, 0.05, 0.5, 0.5, 4 * np.pi, 40), 0.035)
     return Shape(foot, shell, *horns).cut(*groove)
 
 

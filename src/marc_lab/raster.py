@@ -134,6 +134,20 @@ class Pen:
         joints = path[:, np.newaxis] + Pen.ellipse(0, 0, half_width, n=10)
         return [*pieces, *joints]
 
+    @staticmethod
+    def around(angles: Contour, distance: Contour) -> Contour:
+        """Points at some distance from the middle, clockwise from the top."""
+        return np.stack([distance * np.sin(angles), -distance * np.cos(angles)], axis=1)
+
+    @staticmethod
+    def path_outwards(
+        x: float, y: float, radius: float, start: float, stop: float, n: int
+    ) -> Contour:
+        """A path that winds outwards; it reaches `radius` at angle `stop`."""
+        angles = np.linspace(start, stop, n)
+        distance = radius * angles / stop
+        return np.stack([x + distance * np.cos(angles), y + distance * np.sin(angles)], axis=1)
+
 
 def shrink(fine: NDArray[np.bool_] | NDArray[np.floating]) -> Gray:
     """Average blocks of the fine grid: the fraction of each pixel that is covered."""

@@ -61,8 +61,8 @@ def geometry(
 
     Example:  marc geometry arrays/photos.npz --space dinov2-b clip-b16 --neighbors 5 10
     """
-    stream = open_stream(source, 0)
-    stream = stream.sample(images) if images else stream
+    whole = open_stream(source, 0)
+    stream = whole.sample(images) if images else whole
     plain = stream.with_views(1)  # what the predictor says of plain images is computed once
     spaces = check_spaces(stream, space)
     kappas = check_kappas(neighbors, len(stream))
@@ -73,10 +73,9 @@ def geometry(
 
     measured = _for_each(spaces, len(stream), work)
     if json:
-        data = {"n_replicates": replicates, "chance": _chances(plain)}
-        by_space = {each.space: _geometry_as_data(each, stream) for each in measured}
-        described = Folder.describe("geometry", source, stream)
-        console.as_json({**described, **data, "spaces": by_space})
+        data: dict[str, Any] = {"n_replicates": replicates, "chance": _chances(plain)}
+        data["spaces"] = {each.space: _geometry_as_data(each, stream) for each in measured}
+        console.as_json({**Folder.describe("geometry", source, stream), **data})
     else:
         measured.sort(key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate)
         _show_geometry(plain, measured)

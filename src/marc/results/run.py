@@ -25,8 +25,7 @@ from marc.stream import Stream, digest
 from marc.types import Run, Step, Trajectory
 
 _WARM = 4  # images that a method answers before its time is taken
-_AS_STORED = -1
-"""The order of the rows, among the stored seeds."""
+_AS_STORED = -1  # the order of the rows, among the stored seeds
 
 
 @dataclass(frozen=True)
@@ -382,13 +381,12 @@ def _metrics(arrays: Arrays, chosen: Sequence[str]) -> dict[str, Any]:
             ],
         }
     if chosen:
-        weights = arrays["chosen"].tolist()
-        metrics["chosen"] = [dict(zip(chosen, row, strict=True)) for row in weights]
+        rows = arrays["chosen"].tolist()
+        metrics["chosen"] = [dict(zip(chosen, row, strict=True)) for row in rows]
     return metrics
 
 
 def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float) -> dict[str, Any]:
-    """One order against the matched baseline, image by image."""
     repairs, regressions = int((right & ~base).sum()), int((~right & base).sum())
     return {
         "accuracy": float(right.mean()),
