@@ -134,7 +134,7 @@ def test_the_enumeration_is_confined_to_what_changed(monkeypatch):
     after[0, 1] = after[1, 0] = False
     seen = []
     monkeypatch.setattr(
-        module, "maximal_cliques", lambda part: seen.append(len(part)) or _maximal_cliques(part)
+        module, "_maximal_cliques", lambda part: seen.append(len(part)) or _maximal_cliques(part)
     )
     expected = sorted([(0, 2, 3), (1, 2, 3), *known[1:]])
     assert _updated_cliques(graph, known, after) == expected

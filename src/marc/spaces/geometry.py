@@ -232,7 +232,7 @@ def geometry_of(
 
     >>> import marc
     >>> spaces = marc.geometry_of(marc.synthetic_stream(n_images=100), n_replicates=0)
-    >>> [name for name in spaces if spaces[name].measures[10].pseudo_purity.estimate > 0.5]
+    >>> [name for name in spaces if spaces[name].measures[10].pseudo_purity.estimate > 0.1]
     ['classes', 'both']
     """
     plain = stream.with_views(1)  # pseudo-labels are of plain images, and are computed once
