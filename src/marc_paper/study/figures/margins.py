@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.method import MARC
-from marc.report.style import INK, MUTED, PALETTE
+from marc.report.style import INK, MUTED, Look
 from marc_paper.analysis.interaction import margins, repair_sets
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import panels
@@ -28,7 +28,7 @@ from marc_paper.study.work import Experiment, Work, sweep_pieces
 _NAME = "margins"
 _LABEL = "fig:s_margin"
 
-_RIGHT, _WRONG = PALETTE[0], PALETTE[1]
+_RIGHT, _WRONG = Look.PALETTE[0], Look.PALETTE[1]
 
 _Mask = NDArray[np.bool_]
 
