@@ -12,7 +12,7 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import open_stream
-from marc.cli.spaces import choose, show_selection
+from marc.cli.spaces import choose_aloud
 from marc.errors import MarcError
 from marc.files import read_json
 from marc.results.folder import Folder, Stored
@@ -141,9 +141,7 @@ def _chapter_choice(
         console.say(f"not asked: {space}, {reason}")
     fewer = "" if replicates == Calibration.REPLICATES else f" --replicates {replicates}"
     console.say(f"$ marc select {source} --space {' '.join(spaces)}{fewer}\n")
-    unlabelled = replace(pictures, row_labels=None)
-    selection = choose(unlabelled, spaces, replicates=replicates)
-    show_selection(unlabelled, selection)
+    selection = choose_aloud(replace(pictures, row_labels=None), spaces, replicates)
     if selection.space is None:
         first = selection.ranking[0].space
         console.say(f"any of them may be the best; the demo goes on with the first, {first}")

@@ -89,9 +89,18 @@ def check_label_order(
     accuracy = float(right.mean())
     numbers = accuracy, chance, name, best_accuracy
     if believed and best:
-        order = tuple(int(each) for each in best.order)
-        texts = _permuted(accuracy, name, best_accuracy)
-        return _LabelOrder("permuted", *numbers, (), order, *texts)
+        message = (
+            "the labels count the classes in another order than the predictor: "
+            f"{_percent(accuracy)} of the answers are right as given, {_percent(best_accuracy)} in "
+            f"the {name.removeprefix('another ')}"
+        )
+        fix = "put class names and labels in one order; labels = np.array(order)[labels] does it"
+        if name.startswith(_TEXT):
+            fix = (
+                "read ImageNet-V2 as imagenet-v2 --root DIR, and other numbered folders as "
+                "folder/DIR: both take folders in the order of the numbers"
+            )
+        return _LabelOrder("permuted", *numbers, (), tuple(best.order.tolist()), message, fix)
     moved = tuple(pair for each in fitted for pair in _moved(each.order, answers, labels, names))
     if _at_least(int(right.sum()), len(right), chance) < _UNLIKELY:
         return _LabelOrder("fine", *numbers, moved, (), *_fine(accuracy, chance, moved))
@@ -101,22 +110,6 @@ def check_label_order(
     )
     fix = "more labelled images, or a look at a few pictures of class 0 and of the last class"
     return _LabelOrder("cannot tell", *numbers, moved, (), message, fix)
-
-
-def _permuted(accuracy: float, best: str, best_accuracy: float) -> tuple[str, str]:
-    """Message and fix."""
-    message = (
-        f"the labels count the classes in another order than the predictor: {_percent(accuracy)} "
-        f"of the answers are right as given, {_percent(best_accuracy)} in the "
-        f"{best.removeprefix('another ')}"
-    )
-    if best.startswith(_TEXT):
-        return message, (
-            "read ImageNet-V2 as imagenet-v2 --root DIR, and other numbered folders as "
-            "folder/DIR: both take folders in the order of the numbers"
-        )
-    fix = "put class names and labels in one order; labels = np.array(order)[labels] does it"
-    return message, fix
 
 
 def _fine(accuracy: float, chance: float, moved: Sequence[tuple[str, str]]) -> tuple[str, str]:
@@ -135,13 +128,12 @@ def _fine(accuracy: float, chance: float, moved: Sequence[tuple[str, str]]) -> t
 
 def _usual_mistakes(n_classes: int, class_names: Sequence[str]) -> Iterator[tuple[str, Int]]:
     """Orders that labels are often given in by mistake: name, and the class of each label."""
+    lower = [name.lower() for name in class_names]
     keys: dict[str, Callable[[int], Any]] = {
         f"{_TEXT} of the numbers 0, 1, 10, ...": str,
         f"{_TEXT} of the numbers 1, 10, 100, ...": lambda label: str(label + 1),
-        "order of the sorted class names": lambda label: class_names[label],
-        "order of the class names, sorted without regard to case": lambda label: class_names[
-            label
-        ].lower(),
+        "order of the sorted class names": class_names.__getitem__,
+        "order of the class names, sorted without regard to case": lower.__getitem__,
         "reversed order": lambda label: -label,
         "order shifted by one": lambda label: (label + 1) % n_classes,
     }

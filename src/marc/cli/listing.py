@@ -60,9 +60,8 @@ def _print(data: Mapping[str, Any], columns: list[str], rows: list[list[str]], j
 
 
 def _list_method_cards(pattern: str, card: str, json: bool) -> None:
-    """Methods, or the card of one."""
     names = [METHODS.resolve(card)] if card else list_methods(pattern)
-    refuse_none("method", names, pattern, METHODS)
+    _refuse_none("method", names, pattern, METHODS)
     usable, broken = METHODS.load_all()
     cards = {name: METHODS[name] for name in names if name in usable or card}
     if card and not json:
@@ -75,9 +74,8 @@ def _list_method_cards(pattern: str, card: str, json: bool) -> None:
 
 
 def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
-    """Encoders, or the card of one."""
     names = [card] if card else list_encoders(pattern)
-    refuse_none("encoder", names, pattern, list_encoders())
+    _refuse_none("encoder", names, pattern, list_encoders())
     cards = {name: dataclasses.asdict(encoder_card(name)) for name in names}
     if card:
         _print(cards, ["", card], _encoder_rows(cards[card]), json)
@@ -115,15 +113,12 @@ def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
 
 def _list_datasets(pattern: str, card: str, json: bool) -> None:
     """Streams that come with the program, and published sets that it knows how to read."""
-    refuse_card("data sets", card)
     ours = {
         f"{kind}/{name}": size
         for kind, source in SOURCES.load_all()[0].items()
         for name, size in source.names().items()
     }
-    known = [*ours, *NAMED_SETS]
-    names = fnmatch.filter(known, pattern)
-    refuse_none("data set", names, pattern, known)
+    names = matching("data set", "data sets", [*ours, *NAMED_SETS], pattern, card)
     sets = {name: _data_set(name, ours.get(name)) for name in names}
     rows = [[name, *map(str, each.values())] for name, each in sets.items()]
     _print(sets, ["data set", "images", "classes", "where"], rows, json)
@@ -139,10 +134,9 @@ def _data_set(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def _list_prompts(pattern: str, card: str, json: bool) -> None:
-    """Prompt sets, or the texts of one."""
     sets = list_prompt_sets()
     names = [one_of("prompt set", card, sets)] if card else fnmatch.filter(sets, pattern)
-    refuse_none("prompt set", names, pattern, sets)
+    _refuse_none("prompt set", names, pattern, sets)
     if not card:
         chosen = {name: sets[name] for name in names}
         _print(chosen, ["prompt set", "what it is"], [[*row] for row in chosen.items()], json)
@@ -156,24 +150,23 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
 
 
 def _list_policies(pattern: str, card: str, json: bool) -> None:
-    """Admission policies and what they keep."""
-    refuse_card("policies", card)
-    usable, _ = POLICIES.load_all()
-    found = {p.name: p.summary for p in usable.values() if fnmatch.fnmatch(p.name, pattern)}
-    refuse_none("policy", found, pattern, POLICIES)
+    summaries = {each.name: each.summary for each in POLICIES.load_all()[0].values()}
+    names = matching("policy", "policies", summaries, pattern, card)
+    found = {name: summaries[name] for name in names}
     _print(found, ["policy", "keeps"], [[*row] for row in found.items()], json)
 
 
-def refuse_card(what: str, card: str) -> None:
-    """Refuse to print the card of something that has none."""
+def matching(noun: str, plural: str, known: Iterable[str], pattern: str, card: str) -> list[str]:
+    """Names that a pattern matches, of things that have no cards."""
     if card:
-        raise MarcError(
-            f"{what} have no cards", got=f"--card {card}", allowed="methods, encoders, prompts"
-        )
+        allowed = "methods, encoders, prompts"
+        raise MarcError(f"{plural} have no cards", got=f"--card {card}", allowed=allowed)
+    names = fnmatch.filter(known, pattern)
+    _refuse_none(noun, names, pattern, known)
+    return names
 
 
-def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:
-    """Refuse a pattern that nothing matches."""
+def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:
     if not found:
         raise MarcError(f"no {what} has such a name", got=pattern, allowed=", ".join(known))
 
@@ -181,12 +174,11 @@ def refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable
 def _show_card(card: MethodCard) -> None:
     """Everything about one method."""
     console.say(f"{card.name}: {card.summary}", bold=True)
+    together = {"image": "one image", "batch": "a batch", "stream": "all images"}
     lines = {
         "paper": card.paper,
         "order": _order(card),
-        "answers together": {"image": "one image", "batch": "a batch", "stream": "all images"}[
-            card.sees
-        ],
+        "answers together": together[card.sees],
         "views": card.views,
         "needs": "; ".join(_NEEDS[need] for need in card.needs) or "nothing more",
         "the paper says": card.paper_says,
@@ -220,7 +212,6 @@ def _show_tables(card: MethodCard) -> None:
 
 
 def _as_data(card: MethodCard) -> dict[str, Any]:
-    """A card for JSON."""
     names = [each.name for each in dataclasses.fields(card) if each.name not in ("name", "factory")]
     return {**{name: getattr(card, name) for name in names}, "settings": card.settings}
 

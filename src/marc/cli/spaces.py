@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -187,12 +186,12 @@ def select(
     if labelled is not None:  # a sample would hide that the sweep is of the same images
         settings = {name: labelled.transferred(name, whole) for name in spaces}
     stream = whole.sample(images) if images else whole
-    selection = choose(stream, spaces, neighbors, replicates=replicates, test=test)
+    selection = _choose(stream, spaces, neighbors, replicates, test)
     if json:
         data = _selection_as_data(stream, selection, settings_from, settings)
         console.as_json({**Folder.describe("select", source, stream), **data})
         return
-    show_selection(stream, selection, settings_from, settings)
+    _show_selection(stream, selection, settings_from, settings)
     if selection.space is not None:
         console.say(f"next: {_next_command(source, selection.space, settings)}")
 
@@ -205,13 +204,15 @@ def _next_command(source: str, space: str, settings: _Settings) -> str:
     return shlex.join(["marc", "run", source, "--space", space, *words])
 
 
-def choose(
-    stream: Stream,
-    spaces: list[str],
-    neighbors: int = 10,
-    *,
-    replicates: int = _REPLICATES,
-    test: str = _TEST,
+def choose_aloud(stream: Stream, spaces: list[str], replicates: int) -> Selection:
+    """Choose a space and show why, as `marc select` does."""
+    selection = _choose(stream, spaces, 10, replicates, _TEST)
+    _show_selection(stream, selection, "", {})
+    return selection
+
+
+def _choose(
+    stream: Stream, spaces: list[str], neighbors: int, replicates: int, test: str
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
@@ -258,11 +259,8 @@ def _candidate_as_data(
     }
 
 
-def show_selection(
-    stream: Stream,
-    selection: Selection,
-    settings_from: str = "",
-    settings: _Settings = MappingProxyType({}),
+def _show_selection(
+    stream: Stream, selection: Selection, settings_from: str, settings: _Settings
 ) -> None:
     """The selection for a person."""
     size = f"{selection.n_images} images, {stream.n_classes} classes"

@@ -14,7 +14,7 @@ from marc.cli import console
 from marc.cli._options import check_seeds, check_spaces, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob
 from marc.results.folder import Folder, Stored
-from marc.results.sweep import SweepPlan, envelope, load_sweep
+from marc.results.sweep import SweepPlan, load_sweep
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
@@ -67,7 +67,7 @@ def sweep(
     result, metrics = load_sweep(stored), stored.metrics
     scores = _summarise(result, sources)
     # a folder of an older version has no intervals
-    oracles = metrics.get("envelope") or envelope(result)
+    oracles = metrics.get("envelope") or plan.envelope(result)
     intervals = {name: row["gain_interval"] for name, row in oracles["spaces"].items()}
     if json:
         rows = {name: [_as_data(score) for score in row] for name, row in scores.items()}

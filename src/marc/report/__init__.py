@@ -22,4 +22,5 @@ class _Verb(ModuleType):
     __call__ = staticmethod(report)
 
 
-sys.modules[__name__].__class__ = _Verb
+_module = sys.modules[__name__]
+_module.__class__ = _Verb

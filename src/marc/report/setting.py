@@ -121,17 +121,46 @@ class Subject:
     @cached_property
     def fusion(self) -> _Fusion:
         """The scores of the first order as lines in w."""
-        return _fusion_of(self.method, self.stream)
+        method, stream = self.method, self.stream
+        base = stream.features.base
+        scale = np.ones(len(base.label))
+        if method.gamma:
+            weights = method.fusion_weights(base, stream.n_classes, 1.0)
+            scale = np.asarray(weights["retrieval"], dtype=np.float64)
+        if not (method.clip_weight or method.negative_weight):
+            return _Fusion(base.logits * np.float32(method.use_base), scale)
+        # rare, and only the loop has the evidence of every memory in its public results
+        constant = np.empty(base.logits.shape)
+        for step in iter_steps(replace(method), stream):
+            total = step.base_weight * step.base.astype(np.float64)
+            for name in step.evidence.keys() - {"retrieval"}:
+                total += step.weights[name] * step.evidence[name]
+            constant[step.item] = total
+        return _Fusion(constant, scale)
 
     @cached_property
     def answers(self) -> dict[str, _Answers]:
         """Answers of the first order at the setting's weight, in both shown spaces."""
-        return {
-            space: _answer_all(
-                space, self.method, self.weight, self.stream, self.history, self.fusion
-            )
-            for space in self.shown_spaces
-        }
+        return {space: self._answer_all(space) for space in self.shown_spaces}
+
+    def _answer_all(self, space: str) -> _Answers:
+        """Answers at the setting's weight when the memory is read in `space`."""
+        keys = self.stream.features.keys(space)
+        prediction = np.empty(len(keys), dtype=np.int64)
+        margin = np.empty(len(keys))
+        lines = self.fusion
+
+        def answer(order: int, items: Int, sums: NDArray[np.float32]) -> None:
+            del order
+            factor = (self.weight * lines.scale[items])[:, np.newaxis]
+            logits = fuse(lines.constant[items], sums[0].T, factor)
+            prediction[items] = logits.argmax(axis=-1)
+            best = np.partition(logits, -2, axis=-1)
+            margin[items] = best[:, -1] - best[:, -2]
+
+        values = KernelValues(keys, self.method.alpha, self.method.beta)
+        read_all(values, [self.history], answer)
+        return _Answers(prediction, margin)
 
     @property
     def base_prediction(self) -> Int:
@@ -195,25 +224,6 @@ class _Fusion:
     """1, or the image's own factor in adaptive fusion, (N,)."""
 
 
-def _fusion_of(method: MARC, stream: Stream) -> _Fusion:
-    """The lines of a method's scores; `stream` is in the order that was run."""
-    base = stream.features.base
-    scale = np.ones(len(base.label))
-    if method.gamma:
-        weights = method.fusion_weights(base, stream.n_classes, 1.0)
-        scale = np.asarray(weights["retrieval"], dtype=np.float64)
-    if not (method.clip_weight or method.negative_weight):
-        return _Fusion(base.logits * np.float32(method.use_base), scale)
-    # rare, and only the loop has the evidence of every memory in its public results
-    constant = np.empty(base.logits.shape)
-    for step in iter_steps(replace(method), stream):
-        total = step.base_weight * step.base.astype(np.float64)
-        for name in step.evidence.keys() - {"retrieval"}:
-            total += step.weights[name] * step.evidence[name]
-        constant[step.item] = total
-    return _Fusion(constant, scale)
-
-
 @dataclass(frozen=True)
 class _Answers:
     """Fused answers of all images in one space, by stored row (N,)."""
@@ -221,26 +231,6 @@ class _Answers:
     prediction: Int
     margin: NDArray[np.float64]
     """Best fused score minus the second best."""
-
-
-def _answer_all(
-    space: str, method: MARC, weight: float, stream: Stream, history: History, lines: _Fusion
-) -> _Answers:
-    """Answers at one weight when the memory is read in `space`."""
-    keys = stream.features.keys(space)
-    prediction = np.empty(len(keys), dtype=np.int64)
-    margin = np.empty(len(keys))
-
-    def answer(order: int, items: Int, sums: NDArray[np.float32]) -> None:
-        del order
-        factor = (weight * lines.scale[items])[:, np.newaxis]
-        logits = fuse(lines.constant[items], sums[0].T, factor)
-        prediction[items] = logits.argmax(axis=-1)
-        best = np.partition(logits, -2, axis=-1)
-        margin[items] = best[:, -1] - best[:, -2]
-
-    read_all(KernelValues(keys, method.alpha, method.beta), [history], answer)
-    return _Answers(prediction, margin)
 
 
 def _sweep_around(inputs: Inputs, progress: _Progress) -> Sweep | None:

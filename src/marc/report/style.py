@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 _STYLE = Path(__file__).with_name("assets") / "figures.mplstyle"
 
 INK, MUTED, LINE = "#1d1d1f", "#6e6e73", "#dcdce0"
 """The greys of `figures.mplstyle`; a page replaces them by its own."""
 
-# Okabe and Ito's colours without yellow, which vanishes on white, and without black
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (4, 1.6)), (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5)))
 
@@ -23,6 +21,9 @@ _DASHES = ("-", (0, (4, 1.6)), (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5)))
 @dataclass(frozen=True)
 class Look:
     """How one space is drawn in every figure."""
+
+    PALETTE: ClassVar = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+    """Okabe and Ito's colours without yellow, which vanishes on white, and without black."""
 
     color: str
     marker: str
@@ -40,7 +41,7 @@ class Look:
         """A look for each space; the first few, which are shown side by side, are heavier."""
         return {
             space: Look(
-                PALETTE[index % len(PALETTE)],
+                Look.PALETTE[index % len(Look.PALETTE)],
                 _MARKERS[index % len(_MARKERS)],
                 "-" if index < n_shown else _DASHES[1 + index % (len(_DASHES) - 1)],
                 2.2 if index < n_shown else 1.2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,14 @@ def pictures_of(stream: Stream, source: str) -> Pictures:
         return _pictures_of_store(stream, str(FeatureStore.default_path(source)))
     kind, _, name = source.partition("/")
     own = SOURCES[kind].pictures if kind in SOURCES else None
-    return own(name) if own is not None else _BY_TYPE.get(kind, _no_pictures)(stream, name)
+    if own is not None:
+        return own(name)
+    by_type = {"arrays": _pictures_of_files, "store": _pictures_of_store}
+    return by_type[kind](stream, name) if kind in by_type else _no_picture
 
 
-def _no_pictures(stream: Stream, name: str) -> Pictures:
-    """A source of features alone."""
-    del stream, name
-    return lambda row: None
+def _no_picture(row: int) -> None:
+    del row
 
 
 def _pictures_of_files(stream: Stream, name: str) -> Pictures:
@@ -63,7 +64,7 @@ def _pictures_of_store(stream: Stream, name: str) -> Pictures:
             source, Path(about["folder"], about["root"]) if about["root"] else None
         )
     except MarcError:
-        return _no_pictures(stream, name)
+        return _no_picture
     places = dict(zip(images.ids, images.locations, strict=True))
 
     def picture(row: int) -> NDArray[np.uint8] | None:
@@ -71,12 +72,6 @@ def _pictures_of_store(stream: Stream, name: str) -> Pictures:
         return None if place is None else _read_picture(place, upright=about["upright"])
 
     return picture
-
-
-_BY_TYPE: Mapping[str, Callable[[Stream, str], Pictures]] = {
-    "arrays": _pictures_of_files,
-    "store": _pictures_of_store,
-}
 
 
 def _read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] | None:

@@ -132,17 +132,14 @@ def compare(
     """
     if len(runs) < 2:
         raise MarcError("a comparison needs two runs", got=len(runs), hint="marc compare A B")
-    stored = [_labelled(stored_run(run)) for run in runs]
+    stored = [stored_run(run) for run in runs]
+    for run in stored:
+        if "label" not in run.arrays:
+            raise MarcError("this run has no labels, so right answers are not known", got=run.path)
     reference = _reference(stored, against)
     others = [run for run in stored if run is not reference]
     rows = tuple(_against(reference, other) for other in others)
     return Comparison(_row(reference), rows, (reference, *others))
-
-
-def _labelled(stored: Stored) -> Stored:
-    if "label" not in stored.arrays:
-        raise MarcError("this run has no labels, so right answers are not known", got=stored.path)
-    return stored
 
 
 def _reference(stored: Sequence[Stored], against: str | Path | None) -> Stored:
@@ -166,10 +163,10 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
     label = reference.arrays["label"]
     right, before = (_by_order(run, "prediction", seeds) == label for run in (other, reference))
     interval = paired_difference(right, before)
-    by_order = [float(difference) for difference in right.mean(axis=1) - before.mean(axis=1)]
-    repairs = [int(count) for count in (right & ~before).sum(axis=1)]
-    regressions = [int(count) for count in (~right & before).sum(axis=1)]
-    counts = list(zip(repairs, regressions, strict=True))
+    by_order = (right.mean(axis=1) - before.mean(axis=1)).tolist()
+    repairs, regressions = (
+        (x & ~y).sum(axis=1).tolist() for x, y in ((right, before), (before, right))
+    )
     return {
         **_row(other),
         "orders": seeds,
@@ -180,7 +177,7 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
         "repairs": repairs,
         "regressions": regressions,
         "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
-        "mcnemar_log10_p": [mcnemar_log10(*pair) for pair in counts],
+        "mcnemar_log10_p": [*map(mcnemar_log10, repairs, regressions)],
         "protocol_differences": _differences(reference.config, other.config),
     }
 
@@ -229,11 +226,13 @@ def _row(run: Stored) -> dict[str, Any]:
     settings = run.config["method"]
     name = settings["method"]
     card = METHODS.get(name)
+    speed: Any = run.timing.get("images_per_second")  # older runs have none
+    known = isinstance(speed, int | float) and math.isfinite(speed)
     return {
         "run": str(run.path),
         "method": name,
         **{name: run.metrics[name] for name in names},
-        "images_per_second": _speed(run.timing.get("images_per_second")),
+        "images_per_second": float(speed) if known else None,
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,
         "uses": _uses(card, settings) if card else [],
@@ -242,12 +241,6 @@ def _row(run: Stored) -> dict[str, Any]:
         "tuned": card.tuned if card else None,
         "reconstruction": card.reconstruction if card else False,
     }
-
-
-def _speed(value: object) -> float | None:
-    """A number, or None where there is none, as in older runs."""
-    known = isinstance(value, int | float) and math.isfinite(value)
-    return float(value) if known else None  # type: ignore[arg-type]
 
 
 def _published(card: MethodCard, config: Mapping[str, Any]) -> str | None:
@@ -300,14 +293,10 @@ def _class_names(*runs: Stored) -> list[str]:
 
 
 def _refuse_foreign(path: Path) -> None:
-    if not path.exists():
-        return
+    ours = not path.exists()
     if path.is_file():
         with path.open("rb") as file:
-            if file.readline().rstrip() == ",".join(_HEADER).encode():
-                return
-    raise MarcError(
-        "this path is not a list of changed images, so it is left alone",
-        got=path,
-        hint="-o FILE.csv",
-    )
+            ours = file.readline().rstrip() == ",".join(_HEADER).encode()
+    if not ours:
+        problem = "this path is not a list of changed images, so it is left alone"
+        raise MarcError(problem, got=path, hint="-o FILE.csv")

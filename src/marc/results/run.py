@@ -32,7 +32,8 @@ _AS_STORED = -1  # the order of the rows, among the stored seeds
 class RunPlan:
     """One method over one stream in some orders."""
 
-    Watch = Callable[[str, Stream], Callable[[Step], None] | None]
+    OnStep = Callable[[Step], None]
+    Watch = Callable[[str, Stream], OnStep | None]
     """Called with a method's name and a stream in its order: what is called after each step."""
 
     stream: Stream
@@ -49,13 +50,7 @@ class RunPlan:
         drawn: dict[str, Any] = {"seed": seed or 0} if draws else {}
         return create_method(self.name, published=self.published, **self.settings, **drawn)
 
-    def run(
-        self,
-        seed: int | None,
-        on_step: Callable[[Step], None] | None = None,
-        *,
-        at_once: bool = False,
-    ) -> Run:
+    def run(self, seed: int | None, on_step: OnStep | None = None, *, at_once: bool = False) -> Run:
         """One order; `at_once`, whole streams are replayed where that gives the same answers."""
         stream, method = self.stream.in_order(seed), self.method(seed)
         if not self.oracle:
@@ -176,8 +171,7 @@ def save_run(
         published: the data set whose published settings were taken.
         force: replace another run that is there.
     """
-    runs = _of_one_method(runs)
-    for run in runs:
+    for run in (runs := _of_one_method(runs)):
         _check_order(run, stream)
     seeds, chosen = [run.seed for run in runs], tuple(runs[0].chosen)
     config = _config(stream, seeds, runs[0].method, published, oracle=bool(chosen))
@@ -306,8 +300,7 @@ def _of_one_method(runs: Run | Sequence[Run]) -> list[Run]:
     if not runs or len(orders) < len(runs) or methods.count(methods[0]) < len(runs):
         raise MarcError(
             "a run folder is one method over distinct orders",
-            got=", ".join(f"{run.method.get('method')} (seed {run.seed})" for run in runs)
-            or "none",
+            got=", ".join(f"{r.method.get('method')} (seed {r.seed})" for r in runs) or "none",
             hint="[marc.run(method, stream.in_order(seed)) for seed in (0, 1, 2)]",
         )
     return runs

@@ -120,6 +120,23 @@ class SweepPlan:
         digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
         return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
 
+    @staticmethod
+    def envelope(sweep: Sweep) -> dict[str, Any]:
+        """The oracle gain of each space over the grid, with its interval over images.
+
+        The capacity is the one that is best on all images; the weight is chosen again in each draw.
+        """
+        spaces = {}
+        for space in sweep.spaces:
+            best = sweep.oracle(space)
+            index = sweep.capacities.index(best.capacity)
+            lower, upper = (ends[:, index] for ends in sweep.intervals[space])
+            gain, low, high = envelope_bootstrap(
+                lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=_REPLICATES
+            )
+            spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
+        return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
+
 
 def _finish(folder: Folder, sweep: Sweep, stream: Stream) -> None:
     arrays = {
@@ -133,23 +150,6 @@ def _finish(folder: Folder, sweep: Sweep, stream: Stream) -> None:
         "axes": ["space", "capacity", "weight", "seed"],
         "accuracy": sweep.accuracy.tolist(),
         "base_accuracy": sweep.base_accuracy.tolist(),
-        "envelope": envelope(sweep),
+        "envelope": SweepPlan.envelope(sweep),
     }
     folder.finish(metrics, arrays)
-
-
-def envelope(sweep: Sweep) -> dict[str, Any]:
-    """The oracle gain of each space over the grid, with its interval over images.
-
-    The capacity is the one that is best on all images; the weight is chosen again in each draw.
-    """
-    spaces = {}
-    for space in sweep.spaces:
-        best = sweep.oracle(space)
-        index = sweep.capacities.index(best.capacity)
-        lower, upper = (ends[:, index] for ends in sweep.intervals[space])
-        gain, low, high = envelope_bootstrap(
-            lower, upper, sweep.base_correct, weights=sweep.weights, n_replicates=_REPLICATES
-        )
-        spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
-    return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}

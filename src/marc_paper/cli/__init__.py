@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from pathlib import Path
 
 import typer
 
 from marc.cli import console
-from marc.cli.listing import refuse_card, refuse_none
+from marc.cli.listing import matching
 
 
 def study(
@@ -60,10 +59,8 @@ def list_experiments(pattern: str, card: str, json: bool) -> None:
     """Experiments of `marc study` and what of the paper they answer."""
     from marc_paper.study.experiments import EXPERIMENTS
 
-    refuse_card("experiments", card)
     known = {each.name: each for each in EXPERIMENTS}
-    shown = [each for name, each in known.items() if fnmatch.fnmatch(name, pattern)]
-    refuse_none("experiment", [each.name for each in shown], pattern, known)
+    shown = [known[n] for n in matching("experiment", "experiments", known, pattern, card)]
     if json:
         console.as_json({e.name: {"title": e.title, "answers": e.answers} for e in shown})
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marc.report.style import INK, MUTED, PALETTE, Look
+from marc.report.style import INK, MUTED, Look
 from marc_paper.study.plan import Plan
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "p", "h")
@@ -22,8 +22,8 @@ def looks_of(plan: Plan) -> dict[str, Look]:
     looks = {}
     others = [space for space in plan.spaces.all if space != plan.spaces.own]
     for place, space in enumerate(others):
-        color = PALETTE[place % len(PALETTE)]
-        dash = _DASHES[place // len(PALETTE) % len(_DASHES)]
+        color = Look.PALETTE[place % len(Look.PALETTE)]
+        dash = _DASHES[place // len(Look.PALETTE) % len(_DASHES)]
         looks[space] = Look(color, _MARKERS[place % len(_MARKERS)], dash, 1.3)
     looks[plan.spaces.own] = Look(INK, "X", "-", 1.6)
     return {space: looks[space] for space in plan.spaces.all}

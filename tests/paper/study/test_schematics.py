@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from helpers.studies import tiny_work
 
-from marc.report.style import INK, MUTED, PALETTE
+from marc.report.style import INK, MUTED, Look
 from marc_paper.study.figures.schematics import _EXPERIMENT
 from marc_paper.study.formats import files_of
 
@@ -40,4 +40,4 @@ def test_a_schematic_is_written_whole_and_well_formed(written, name):
 @pytest.mark.parametrize("name", SYMBOLS)
 def test_a_schematic_has_the_colours_of_every_figure(written, name):
     content = written[name][f"figures/{name}.svg"].decode()
-    assert set(re.findall("#[0-9a-f]{6}", content)) <= {INK, MUTED, *PALETTE, "#ffffff"}
+    assert set(re.findall("#[0-9a-f]{6}", content)) <= {INK, MUTED, *Look.PALETTE, "#ffffff"}

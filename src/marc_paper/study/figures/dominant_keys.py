@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from marc.replay.lifetimes import History
 from marc.replay.sweep import Sweep
-from marc.report.style import INK, LINE, PALETTE
+from marc.report.style import INK, LINE, Look
 from marc.scores import Int
 from marc.stats import wilson
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
@@ -36,7 +36,7 @@ _BANDS = (
     "neither",
 )
 """What the strongest key is to the query: the first of these that holds."""
-_COLORS = (PALETTE[2], PALETTE[5], PALETTE[1], LINE)
+_COLORS = (Look.PALETTE[2], Look.PALETTE[5], Look.PALETTE[1], LINE)
 _HATCHES = ("", "....", "////", "")
 
 _COLUMNS = columns(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.replay.sweep import Sweep
-from marc.report.style import INK, MUTED, PALETTE, Look
+from marc.report.style import INK, MUTED, Look
 from marc.scores import Int
 from marc.spaces.geometry import Geometry, purity
 from marc.stream import Stream
@@ -70,7 +70,7 @@ def _class_looks(classes: Iterable[int]) -> dict[int, tuple[str, str]]:
 
     Shapes are those of spaces in every figure, so that classes have letters.
     """
-    colors = (*PALETTE, INK, MUTED)
+    colors = (*Look.PALETTE, INK, MUTED)
     return {
         label: (colors[place % len(colors)], ascii_uppercase[place % len(ascii_uppercase)])
         for place, label in enumerate(sorted(set(classes)))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
-from marc.report.style import INK, LINE, MUTED, PALETTE
+from marc.report.style import INK, LINE, MUTED, Look
 from marc_paper.study.artifacts import Artifact, Estimate, Figure, Row, Table, columns
 from marc_paper.study.drawing import Axis, Page
 from marc_paper.study.plan import Plan
@@ -106,7 +106,7 @@ def _draw(curves: Mapping[str, _Curve], weight: float) -> Any:
 def _panel(axes: Any, curve: _Curve, weight: float) -> None:
     gains = 100 * curve.gains
     mean = gains.mean(axis=0)
-    color, dash = (PALETTE[1], (0, (4, 1.6))) if curve.loses else (PALETTE[0], "-")
+    color, dash = (Look.PALETTE[1], (0, (4, 1.6))) if curve.loses else (Look.PALETTE[0], "-")
     axes.axvline(weight, color=MUTED, linewidth=0.9, linestyle=(0, (1, 1.4)))
     axes.fill_between(
         curve.weights, gains.min(axis=0), gains.max(axis=0), color=color, alpha=0.18, linewidth=0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.report.style import INK, MUTED, PALETTE
+from marc.report.style import INK, MUTED, Look
 from marc.scores import Int
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import Page
@@ -31,7 +31,7 @@ _N_CLASSES = 3
 
 _KINDS = ("the true class", "the base prediction", "another class")
 """What the stored label of a key is to the query."""
-_COLORS = (PALETTE[2], PALETTE[1], MUTED)
+_COLORS = (Look.PALETTE[2], Look.PALETTE[1], MUTED)
 _MARKERS = ("o", "s", ".")
 _HATCHES = ("", "////", "....")
 

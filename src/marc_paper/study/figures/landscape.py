@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
-from marc.report.style import INK, MUTED, PALETTE
+from marc.report.style import INK, MUTED, Look
 from marc.spaces.geometry import Geometry
 from marc.stats import Interval, paired_difference
 from marc_paper.study.artifacts import Figure
@@ -139,7 +139,7 @@ def _mark_weight(
 def _purities(axes: Any, spaces: Sequence[_Landscape]) -> None:
     for row, space in enumerate(spaces):
         # a share of a few points is narrower than any mark but a tick
-        _interval(axes, row, space.purity, PALETTE[0], "|")
+        _interval(axes, row, space.purity, Look.PALETTE[0], "|")
     axes.set_xlabel("purity, %")
 
 
@@ -148,8 +148,8 @@ def _dumbbells(axes: Any, spaces: Sequence[_Landscape], weight: float) -> None:
     for row, space in enumerate(spaces):
         ends = [100 * space.fixed.estimate, 100 * space.oracle.estimate]
         axes.plot(ends, [row, row], color=MUTED, linewidth=1.4, zorder=2)
-        first = _interval(axes, row + 0.13, space.fixed, PALETTE[1], "s")
-        second = _interval(axes, row - 0.13, space.oracle, PALETTE[0], "o")
+        first = _interval(axes, row + 0.13, space.fixed, Look.PALETTE[1], "s")
+        second = _interval(axes, row - 0.13, space.oracle, Look.PALETTE[0], "o")
     axes.set_xlabel("gain, points")
     key = axes.legend(
         [first, second],

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.method import MARC
-from marc.report.style import INK, MUTED, PALETTE
+from marc.report.style import INK, MUTED, Look
 from marc_paper.analysis.interaction import Margins, RepairSets
 from marc_paper.study.artifacts import Artifact, Figure, Row, Table, columns
 from marc_paper.study.drawing import Page
@@ -34,7 +34,7 @@ _COLUMNS = columns(
     "regressions: count fixed | regressions of right: percent fixed",
 )
 
-_RIGHT, _WRONG = PALETTE[0], PALETTE[1]
+_RIGHT, _WRONG = Look.PALETTE[0], Look.PALETTE[1]
 
 _Mask = NDArray[np.bool_]
 

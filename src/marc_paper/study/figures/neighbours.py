@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.method import MARC
-from marc.report.style import INK, LINE, MUTED, PALETTE
+from marc.report.style import INK, LINE, MUTED, Look
 from marc.report.thumbnails import pictures_of
 from marc.scores import Int
 from marc.stream import Stream
@@ -39,7 +39,7 @@ _LEFT = 1.36  # of the first key
 _ROW, _GAP = 0.80, 0.16  # of a space, and between queries
 _LEGEND = 0.42
 _LETTER = 0.062  # the width of one in the smallest text
-_SAME, _OTHER, _PREDICTED = PALETTE[2], PALETTE[1], PALETTE[3]
+_SAME, _OTHER, _PREDICTED = Look.PALETTE[2], Look.PALETTE[1], Look.PALETTE[3]
 _EDGE: dict[str, Any] = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.8}
 _MARKS: dict[str, dict[str, Any]] = {
     "true class": {"marker": "o", "color": _SAME, **_EDGE},
