@@ -21,7 +21,7 @@ from marc.cli._options import open_stream
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS, ImageSet, open_images
-from marc.pictures.decoding import REASONS, Unreadable, read_picture
+from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.image_set import Location
 from marc.sources import is_pictures
 from marc.stream import Stream
@@ -200,7 +200,7 @@ def _store(path: Path) -> Iterator[Finding]:
     store = FeatureStore(path)
     codes = [int(code) for code in store.get(store.STATUS) if code]
     if codes:
-        reasons = console.tally([REASONS.get(code, f"code {code}") for code in codes])
+        reasons = console.tally([Unreadable.REASONS.get(code, f"code {code}") for code in codes])
         text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({reasons})"
         yield _say("note", text, f"marc check {quote(store.about['source'])} names them")
     whole = [name for name in store.feature_arrays() if store.is_complete(name)]
