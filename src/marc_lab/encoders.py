@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading
-from marc.encoders.cards import Encoder, EncoderCard, Library, Training
+from marc.encoders.cards import Encoder, EncoderCard, Library, Loading, Training
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.errors import MarcError, integer
 from marc.files import read_arrays

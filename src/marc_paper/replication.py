@@ -32,7 +32,6 @@ from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import encoder_card
-from marc.encoders.published import PREDICTORS
 from marc.errors import integer, one_of
 from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc_paper.markdown import table
@@ -254,7 +253,7 @@ def _measure(
         for name in names:
             with _random_weights(folder, name) as (path, parameters, n_bytes):
                 spec = EncoderSpec(name, str(path), True, options.device, options.precision)
-                encoders = ((), spec) if name in PREDICTORS else ((spec,), None)
+                encoders = ((), spec) if encoder_card(name).has_text else ((spec,), None)
                 plan = EmbeddingPlan(images, folder / "store", *encoders)
                 jobs = plan.load()
             speed, viewed = encoder_rates(plan, jobs, options.images)[name], None

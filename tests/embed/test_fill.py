@@ -17,10 +17,9 @@ from marc.embed.fill import _cut_chunk
 from marc.embed.plan import EncoderSpec, Job
 from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan
-from marc.encoders import create_encoder, create_predictor
-from marc.pictures.crops import crop_picture
-from marc.pictures.decoding import REASONS, Unreadable, decode
-from marc.pictures.labels import with_class_names
+from marc.encoders import create_encoder
+from marc.pictures.decoding import Unreadable, decode
+from marc.pictures.listing import with_class_names
 from marc.pictures.views import make_views
 from marc.scores import unit
 
@@ -45,7 +44,7 @@ def direct(pictures, name, n_views=1):
         picture = Image.open(path).convert("RGB")
         key = path.relative_to(pictures).as_posix()
         if n_views == 1:
-            squares = crop_picture(picture, encoder.card.crop)[None]
+            squares = encoder.card.crop.cut(picture)[None]
         else:
             squares = make_views(picture, encoder.card.crop, "VC", n_views, key=key, seed=0)
         rows.append(encoder.encode(squares))
@@ -72,7 +71,7 @@ def test_a_store_is_a_stream(pictures, embedded):
     assert stream.features.ids[0].startswith(f"{names[0]}/")
     labels = [names.index(name.split("/")[0]) for name in stream.features.ids]
     assert stream.labels.tolist() == labels
-    text = create_predictor(PREDICTOR)
+    text = create_encoder(PREDICTOR)
     assert stream.features.predictor.logit_scale == pytest.approx(text.logit_scale)
     run = marc.run(marc.MARC(space="pairs-small", capacity=2, weight=1.0), stream)
     assert 0 <= run.accuracy <= 1
@@ -226,7 +225,7 @@ def reason_of(path):
     try:
         decode(path.read_bytes(), upright=True)
     except Unreadable as problem:
-        return REASONS[problem.code]
+        return Unreadable.REASONS[problem.code]
     return None
 
 

@@ -13,8 +13,7 @@ from marc import MarcError
 from marc.embed.changes import _create_store, _holds_list, writing
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
-from marc.files import differences
-from marc.files.locks import LOCK, locked
+from marc.files import LOCK, differences, locked
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.stream import digest
 
@@ -202,7 +201,7 @@ def test_a_killed_writer_leaves_no_lock_behind(tmp_path):
     words = f"""
 import sys, time
 from pathlib import Path
-from marc.files.locks import locked
+from marc.files import locked
 with locked(Path({str(tmp_path)!r}), ""):
     print("held", flush=True)
     time.sleep(600)

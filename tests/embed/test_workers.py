@@ -13,7 +13,7 @@ from helpers.image_trees import draw
 from PIL import Image
 
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan, Workers
-from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.crops import Crop
 from marc.pictures.decoding import _DAMAGED, _MISSING
 from marc.pictures.image_set import FileBytes
 from marc.pictures.views import make_views
@@ -44,7 +44,7 @@ def test_a_piece_has_the_squares_and_views_of_each_picture(pieces):
     for row in (0, 1, 2, 4, 6):
         with Image.open(places[row].path) as picture:
             plain = picture.convert("RGB")
-        assert np.array_equal(whole.squares[LARGE][row], crop_picture(plain, LARGE))
+        assert np.array_equal(whole.squares[LARGE][row], LARGE.cut(plain))
         views = make_views(plain, SMALL, "VC", 3, key=names[row], seed=7)
         assert np.array_equal(whole.views[row], views)
     assert not whole.squares[LARGE][3].any()

@@ -18,13 +18,14 @@ from safetensors.torch import save_file
 from torchvision import transforms
 
 import marc
-from marc.encoders import create_predictor, encoder_card
-from marc.encoders._loading import without_drawing
+from marc.encoders import create_encoder, encoder_card
 from marc.encoders.from_timm import build_tower
-from marc.encoders.published import PREDICTORS, SPACES
-from marc.encoders.torch_runtime import state_digest
-from marc.pictures.crops import crop_picture
+from marc.encoders.published import PUBLISHED
+from marc.encoders.torch_runtime import state_digest, without_drawing
 from marc.scores import unit
+
+PREDICTORS = {name: card for name, card in PUBLISHED.items() if card.has_text}
+SPACES = {name: card for name, card in PUBLISHED.items() if name not in PREDICTORS}
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +82,7 @@ def test_a_space_is_the_same_through_every_path(name, tmp_path):
     save_file(model.state_dict(), file)
     (folder / "model.safetensors").hardlink_to(file)
     del model
-    pixels = crop_picture(picture(), card.crop)[None]
+    pixels = card.crop.cut(picture())[None]
     for weights in (file, folder):
         encoder = marc.create_encoder(name, weights=weights, offline=True, device="cpu")
         assert np.abs(encoder.encode(pixels) - expected).max() <= 1e-6
@@ -105,9 +106,9 @@ def test_a_predictor_is_the_same_through_every_path(name, tmp_path):
     folder.mkdir()
     torch.save({"state_dict": model.state_dict()}, file)
     save_file(model.state_dict(), folder / "open_clip_model.safetensors")
-    pixels = crop_picture(picture(), card.crop)[None]
+    pixels = card.crop.cut(picture())[None]
     for weights in (file, folder):
-        predictor = create_predictor(name, weights=weights, offline=True, device="cpu")
+        predictor = create_encoder(name, weights=weights, offline=True, device="cpu")
         assert np.abs(predictor.encode(pixels) - expected).max() <= 1e-6
         found = predictor.encode_text(CLASSES)
         assert np.abs(found - texts).max() <= 1e-6
@@ -131,7 +132,7 @@ def test_a_file_of_open_clip_loads_into_the_tower_of_timm(name, tmp_path):
     file = tmp_path / "open_clip_model.safetensors"
     save_file(model.state_dict(), file)
     encoder = marc.create_encoder(name, weights=tmp_path, offline=True, device="cpu")
-    found = encoder.encode(crop_picture(picture(), card.crop)[None])
+    found = encoder.encode(card.crop.cut(picture())[None])
     expected = vectors(model.encode_image, card).astype(float)
     cosine = (
         (found * expected).sum() / np.linalg.norm(found.astype(float)) / np.linalg.norm(expected)
@@ -144,7 +145,7 @@ def test_a_dinov2_file_for_518_pixels_loads_at_224(tmp_path):
     large = filled(lambda: timm.create_model(card.tag, num_classes=0))
     save_file(large.state_dict(), tmp_path / "dinov2-s.safetensors")
     encoder = marc.create_encoder("dinov2-s", weights=tmp_path, offline=True, device="cpu")
-    found = encoder.encode(crop_picture(picture(), card.crop)[None])
+    found = encoder.encode(card.crop.cut(picture())[None])
     by_timm = timm.create_model(
         card.tag,
         pretrained=True,
@@ -174,7 +175,7 @@ def test_a_file_as_openai_published_it_loads_into_every_tower(architecture, tmp_
     for name in OPENAI[architecture]:
         card = encoder_card(name)
         encoder = marc.create_encoder(name, weights=tmp_path, offline=True, device="cpu")
-        found = encoder.encode(crop_picture(picture(), card.crop)[None])
+        found = encoder.encode(card.crop.cut(picture())[None])
         assert np.abs(found - vectors(model.encode_image, card)).max() <= 1e-5
         assert encoder.card.digest == state_digest(state)
         if card.has_text:

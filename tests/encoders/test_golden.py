@@ -11,7 +11,7 @@ from marc.encoders.cards import EncoderCard
 from marc.encoders.golden import _golden_pictures
 from marc.errors import MarcError
 from marc.files import read_arrays, write_arrays
-from marc.pictures.crops import Crop, normalise
+from marc.pictures.crops import Crop
 
 CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -218,7 +218,7 @@ class SmallViT:
     def encode(self, images):
         import torch
 
-        pixels = normalise(images, self.card.mean, self.card.std)
+        pixels = self.card.normalise(images)
         pixels = np.ascontiguousarray(pixels[:, :: self._colours])
         with torch.inference_mode():
             parts = torch.from_numpy(pixels).to(self.kind).split(self.batch)

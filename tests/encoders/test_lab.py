@@ -9,7 +9,7 @@ import pytest
 import marc
 import marc_lab
 from marc import MarcError
-from marc.encoders import create_predictor, encoder_card
+from marc.encoders import create_encoder, encoder_card
 from marc.encoders.from_onnx import OnnxEncoder
 from marc.files import read_arrays
 from marc.scores import unit
@@ -128,7 +128,7 @@ def test_pictures_as_floats_give_the_vectors_of_bytes(name, pictures):
 
 
 def test_the_predictor_reads_the_prompts_of_the_lab():
-    predictor = create_predictor("mini:captions")
+    predictor = create_encoder("mini:captions")
     assert predictor.card.prompts == ("lab",)
     texts = [prompt.format(name) for name in CLASS_NAMES for prompt in PROMPTS]
     vectors = predictor.encode_text(texts).reshape(48, 10, 128)
@@ -140,7 +140,7 @@ def test_the_predictor_reads_the_prompts_of_the_lab():
 
 def test_the_predictor_says_which_texts_it_knows():
     with pytest.raises(MarcError, match=r"'a photo of a \{\}'") as caught:
-        create_predictor("mini:captions").encode_text(["a photo of a mug", "a photo of a zebra"])
+        create_encoder("mini:captions").encode_text(["a photo of a mug", "a photo of a zebra"])
     assert caught.value.got == "'a photo of a zebra'"
     assert CLASS_NAMES[0] in str(caught.value)
 

@@ -11,7 +11,7 @@ import pytest
 import marc
 import marc_lab
 from marc import MarcError
-from marc.encoders import create_predictor, encoder_card
+from marc.encoders import check_predictor, encoder_card
 
 WEIGHTS = Path(marc_lab.__file__).with_name("weights")
 CARD = {"name": "mine", "dim": 128, "size": 64, "mean": [0, 0, 0], "std": [1, 1, 1]}
@@ -130,7 +130,7 @@ def test_choices_for_the_torch_encoders_of_a_call_pass(graph, choice):
 
 def test_a_graph_is_no_predictor(graph):
     with pytest.raises(MarcError, match="text tower"):
-        create_predictor(write(graph))
+        check_predictor(encoder_card(write(graph)))
 
 
 def test_a_name_becomes_one_that_a_file_can_have(graph):

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from marc import MarcError
-from marc.encoders.prompts import (
-    PromptSet,
-    embed_prompts,
-    list_prompt_sets,
-    prompts_of,
-    read_prompt_set,
-)
+from marc.encoders.prompts import PromptSet, Prototypes
 from marc_lab.encoders import PROMPTS
 
 DIM = 16
@@ -68,15 +62,15 @@ def written(folder, name, content):
 def test_every_shipped_set_is_named_versioned_and_told_of(name):
     text = (resources.files("marc.encoders") / "prompt_sets" / f"{name}.json").read_text()
     assert list(json.loads(text)) == ["name", "version", "summary", "source", "templates"]
-    read = read_prompt_set(name)
+    read = PromptSet.read(name)
     assert (read.name, read.version) == (name, "1")
     assert read.source
-    assert list_prompt_sets()[name] == read.summary != ""
+    assert PromptSet.available()[name] == read.summary != ""
     assert len(set(read.templates)) == len(read.templates) >= 1
 
 
 def test_the_shipped_sets_are_these():
-    by_count = {name: len(read_prompt_set(name).templates) for name in SHIPPED}
+    by_count = {name: len(PromptSet.read(name).templates) for name in SHIPPED}
     assert by_count.pop("tip-7") == 7
     assert by_count.pop("lab") == 10
     assert set(by_count.values()) == {1}
@@ -92,29 +86,29 @@ def test_the_shipped_sets_are_these():
         "ucf101",
     ]
     assert sorted(by_count) == of_data_sets
-    assert list(list_prompt_sets()) == sorted([*SHIPPED, "t80"])
+    assert list(PromptSet.available()) == sorted([*SHIPPED, "t80"])
 
 
 def test_the_lab_speaks_the_prompts_of_the_lab():
-    assert read_prompt_set("lab").templates == PROMPTS
+    assert PromptSet.read("lab").templates == PROMPTS
 
 
 @pytest.mark.skipif(not find_spec("open_clip"), reason="needs open_clip")
 def test_the_eighty_templates_are_eighty():
-    eighty = read_prompt_set("t80")
+    eighty = PromptSet.read("t80")
     assert len(set(eighty.templates)) == 80
     assert eighty.templates[0] == "a bad photo of a {}."
-    assert set(read_prompt_set("tip-7").templates) < set(eighty.templates)
+    assert set(PromptSet.read("tip-7").templates) < set(eighty.templates)
 
 
 def test_the_eighty_templates_need_open_clip(monkeypatch):
     monkeypatch.setattr("marc.encoders.prompts.find_spec", lambda name: None)
     with pytest.raises(MarcError, match=r"not installed(.|\n)*\[encoders\](.|\n)*tip-7"):
-        read_prompt_set("t80")
+        PromptSet.read("t80")
 
 
 def test_a_digest_is_of_the_texts_alone():
-    read = read_prompt_set("t1")
+    read = PromptSet.read("t1")
     assert read.digest == PromptSet("other", "2", templates=read.templates).digest
     assert read.digest != PromptSet("t1", "1", templates=("a photo of the {}.",)).digest
     assert cupl(cat=("a",), dog=("b",)).digest != cupl(cat=("b",), dog=("a",)).digest
@@ -130,7 +124,7 @@ def test_a_digest_is_of_the_texts_alone():
     ],
 )
 def test_templates_of_a_user(tmp_path, name, content):
-    read = read_prompt_set(written(tmp_path, name, content))
+    read = PromptSet.read(written(tmp_path, name, content))
     assert read.templates == ("a {}.", "the {}.")
     named = isinstance(content, dict) and "name" in content
     assert (read.name, read.version) == (("ours", "7") if named else (name, "file"))
@@ -138,7 +132,7 @@ def test_templates_of_a_user(tmp_path, name, content):
 
 def test_sentences_of_a_user(tmp_path):
     said = {"cat": ["It purrs.", "It {is} soft."], "dog": ["It barks."]}
-    read = read_prompt_set(written(tmp_path, "cupl.json", said))
+    read = PromptSet.read(written(tmp_path, "cupl.json", said))
     assert read.prompts(["dog", "cat", "dog"]) == (
         ("It barks.",),
         ("It purrs.", "It {is} soft."),
@@ -167,29 +161,29 @@ def test_sentences_of_a_user(tmp_path):
 )
 def test_a_file_that_is_no_prompt_set_is_refused(tmp_path, name, content, message):
     with pytest.raises(MarcError, match=message):
-        read_prompt_set(written(tmp_path, name, content))
+        PromptSet.read(written(tmp_path, name, content))
 
 
 def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
     with pytest.raises(MarcError, match="no such file"):
-        read_prompt_set(str(tmp_path / "none.txt"))
+        PromptSet.read(str(tmp_path / "none.txt"))
     (tmp_path / "bytes.txt").write_bytes(b"caf\xe9 {}\n")
     with pytest.raises(MarcError, match="must be UTF-8"):
-        read_prompt_set(str(tmp_path / "bytes.txt"))
+        PromptSet.read(str(tmp_path / "bytes.txt"))
 
 
 def test_an_unknown_name_lists_the_others():
     with pytest.raises(MarcError, match=r"got:  'tip'\n.*aircraft, cars.*tip-7.*path") as error:
-        read_prompt_set("tip")
+        PromptSet.read("tip")
     assert "has no templates of its own" not in str(error.value)
     with pytest.raises(MarcError, match="tip-7 as in TDA and COSMIC, t1 as in CoOp"):
-        read_prompt_set("caltech101")
+        PromptSet.read("caltech101")
 
 
 def test_several_sets_are_pooled_class_by_class():
-    pooled = prompts_of(
+    pooled = PromptSet.pooled(
         ["cat", "dog"],
-        [read_prompt_set("t1"), cupl(cat=("It purrs.",), dog=("It barks.", "Woof."))],
+        [PromptSet.read("t1"), cupl(cat=("It purrs.",), dog=("It barks.", "Woof."))],
     )
     assert pooled == (
         ("a photo of a cat.", "It purrs."),
@@ -200,7 +194,7 @@ def test_several_sets_are_pooled_class_by_class():
 def test_missing_classes_are_named_with_the_closest_spelling():
     said = cupl(**{"Maine_Coon": ("a",), "pug": ("b",)})
     with pytest.raises(MarcError) as error:
-        prompts_of(["maine coon", "pug", "zebra", "maine coon"], [said])
+        PromptSet.pooled(["maine coon", "pug", "zebra", "maine coon"], [said])
     told = str(error.value)
     assert "says nothing of 2 classes" in told
     assert "'maine coon' (there is 'Maine_Coon'), 'zebra'\n" in told
@@ -208,16 +202,16 @@ def test_missing_classes_are_named_with_the_closest_spelling():
 
 def test_many_missing_classes_are_counted():
     with pytest.raises(MarcError, match=r"nothing of 9 classes(.|\n)*'c4' and 4 more"):
-        prompts_of([f"c{n}" for n in range(9)], [cupl(pug=("b",))])
+        PromptSet.pooled([f"c{n}" for n in range(9)], [cupl(pug=("b",))])
 
 
 def test_prototypes_are_normalised_means_of_normalised_prompts():
     sets = [
-        read_prompt_set("tip-7"),
+        PromptSet.read("tip-7"),
         cupl(cat=("Purr.",), dog=("Woof.", "Wag."), missile=("Bang.",)),
     ]
-    made = embed_prompts(FakePredictor(), CLASSES, sets)
-    by_class = prompts_of(CLASSES, sets)
+    made = Prototypes.embed(FakePredictor(), CLASSES, sets)
+    by_class = PromptSet.pooled(CLASSES, sets)
     slow = np.stack([slow_prototype(texts) for texts in by_class])
     np.testing.assert_allclose(made.prototypes, slow, atol=2e-7)
     assert made.prototypes.dtype == made.prompts.dtype == np.float32
@@ -230,7 +224,7 @@ def test_prototypes_are_normalised_means_of_normalised_prompts():
 
 def test_a_class_name_that_comes_twice_is_computed_once_and_told():
     encoder = FakePredictor()
-    made = embed_prompts(encoder, CLASSES, [read_prompt_set("tip-7"), read_prompt_set("t1")])
+    made = Prototypes.embed(encoder, CLASSES, [PromptSet.read("tip-7"), PromptSet.read("t1")])
     assert len(encoder.seen) == len(set(encoder.seen)) == 3 * 8
     assert made.prototypes[1].tobytes() == made.prototypes[3].tobytes()
     assert len(made.notes) == 1
@@ -239,8 +233,8 @@ def test_a_class_name_that_comes_twice_is_computed_once_and_told():
 
 
 def test_a_text_in_two_sets_counts_twice():
-    once = read_prompt_set("t1")
-    twice = embed_prompts(FakePredictor(), ["cat", "dog"], [once, once, read_prompt_set("tip-7")])
+    once = PromptSet.read("t1")
+    twice = Prototypes.embed(FakePredictor(), ["cat", "dog"], [once, once, PromptSet.read("tip-7")])
     slow = slow_prototype(twice.texts[:9])
     assert twice.texts[:2] == ("a photo of a cat.",) * 2
     np.testing.assert_allclose(twice.prototypes[0], slow, atol=2e-7)
@@ -248,7 +242,7 @@ def test_a_text_in_two_sets_counts_twice():
 
 def test_sentences_that_no_class_needs_are_noted():
     said = cupl(cat=("Purr.",), dog=("Woof.",), cow=("Moo.",))
-    made = embed_prompts(FakePredictor(), ["dog", "cat"], [said])
+    made = Prototypes.embed(FakePredictor(), ["dog", "cat"], [said])
     assert made.notes == ("cupl also speaks of 1 class that the data set does not have: 'cow'",)
     assert "Moo." not in made.texts
 
@@ -256,31 +250,31 @@ def test_sentences_that_no_class_needs_are_noted():
 def test_many_texts_are_embedded_in_portions_with_the_same_result():
     names = [f"thing {n}" for n in range(90)]
     told = []
-    sets = [read_prompt_set("tip-7")]
-    made = embed_prompts(FakePredictor(), names, sets, on_progress=lambda *now: told.append(now))
+    sets = [PromptSet.read("tip-7")]
+    made = Prototypes.embed(FakePredictor(), names, sets, on_progress=lambda *now: told.append(now))
     assert told == [(256, 630), (512, 630), (630, 630)]
-    few = embed_prompts(FakePredictor(), names[-2:], sets)
+    few = Prototypes.embed(FakePredictor(), names[-2:], sets)
     assert few.prototypes.tobytes() == made.prototypes[-2:].tobytes()
 
 
 @pytest.mark.parametrize("names", [[], ["cat"], "cat", ["cat", ""], ["cat", " "]])
 def test_classes_that_cannot_be_told_apart_or_said_are_refused(names):
     with pytest.raises(MarcError, match=r"at least two classes|needs a name"):
-        embed_prompts(FakePredictor(), names, [read_prompt_set("t1")])
+        Prototypes.embed(FakePredictor(), names, [PromptSet.read("t1")])
 
 
 def test_no_prompt_set_is_refused():
     with pytest.raises(MarcError, match="no prompt set"):
-        embed_prompts(FakePredictor(), ["cat", "dog"], [])
+        Prototypes.embed(FakePredictor(), ["cat", "dog"], [])
     with pytest.raises(MarcError, match="not both and not neither"):
         PromptSet("empty", "1")
 
 
 def test_a_predictor_of_few_words_refuses_other_prompts():
     encoder = FakePredictor(known=("lab",))
-    assert embed_prompts(encoder, ["cat", "dog"], [read_prompt_set("lab")]).notes == ()
+    assert Prototypes.embed(encoder, ["cat", "dog"], [PromptSet.read("lab")]).notes == ()
     with pytest.raises(MarcError, match=r"got:  t1\n  allowed:  lab"):
-        embed_prompts(encoder, ["cat", "dog"], [read_prompt_set("t1")])
+        Prototypes.embed(encoder, ["cat", "dog"], [PromptSet.read("t1")])
 
 
 @pytest.mark.parametrize(
@@ -295,4 +289,4 @@ def test_a_predictor_of_few_words_refuses_other_prompts():
 def test_vectors_that_make_no_prototype_are_refused(vectors, message):
     said = cupl(cat=("x", "y"), dog=("y",))
     with pytest.raises(MarcError, match=message):
-        embed_prompts(FakePredictor(vectors=vectors), ["cat", "dog"], [said])
+        Prototypes.embed(FakePredictor(vectors=vectors), ["cat", "dog"], [said])

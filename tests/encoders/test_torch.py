@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import marc
 from marc import MarcError
 from marc.encoders import encoder_card, torch_runtime
-from marc.encoders._loading import Loading
+from marc.encoders.cards import Loading
 from marc.encoders.from_timm import build_tower
 from marc.encoders.torch_runtime import Running, _choose_device, state_digest
 

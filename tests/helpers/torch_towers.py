@@ -10,8 +10,7 @@ from PIL import Image
 if any(find_spec(name) is None for name in ("torch", "timm", "open_clip")):
     pytest.skip("needs the extra [encoders]", allow_module_level=True)
 
-from marc.encoders._loading import without_drawing
-from marc.encoders.torch_runtime import import_libraries
+from marc.encoders.torch_runtime import import_libraries, without_drawing
 
 import_libraries("timm", "open_clip")
 

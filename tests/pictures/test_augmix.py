@@ -2,17 +2,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from marc.pictures.augmix import (
-    _OPERATIONS,
-    OPERATIONS,
-    _draw_mixture,
-    _mix,
-    _Mixture,
-    _operate,
-    _Operation,
-)
+from marc.pictures.views import _OPERATIONS, _draw_mixture, _mix, _Mixture, _Operation
 
-NINE, THIRTEEN = OPERATIONS[:9], OPERATIONS
+THIRTEEN = tuple(_OPERATIONS)
+NINE = THIRTEEN[:9]
 LEVELS = (0.1, 0.5, 1.0, 2.5, 5.0, 9.99, 10.0, 17.3, 31.0, 50.0)
 
 
@@ -22,7 +15,7 @@ def drawn(width=24, height=24, seed=3):
 
 
 def after(picture, name, level, sign=1):
-    return np.asarray(_operate(picture, _Operation(name, level, sign)))
+    return np.asarray(_Operation(name, level, sign).apply(picture))
 
 
 def mixtures(n, names=THIRTEEN, severity=50.0):
@@ -165,7 +158,7 @@ def test_mixing_pixels_is_mixing_after_normalisation():
         for weight, chain in zip(mixture.weights, mixture.chains, strict=True):
             copy = picture
             for operation in chain:
-                copy = _operate(copy, operation)
+                copy = operation.apply(copy)
             chained += weight * normalised(copy)
         slow = mixture.original * normalised(picture) + (1 - mixture.original) * chained
         np.testing.assert_allclose(normalised(_mix(picture, mixture)), slow, atol=2e-6)

@@ -17,7 +17,7 @@ from torchvision.transforms import InterpolationMode
 from marc import MarcError
 from marc.encoders import encoder_card
 from marc.encoders.published import PUBLISHED
-from marc.pictures.crops import _LONGEST, Crop, crop_picture, normalise
+from marc.pictures.crops import _LONGEST, Crop
 
 BICUBIC = Crop(224, 224)
 ODD_SIZES = [(224, 224), (225, 224), (224, 225), (501, 375), (333, 500), (640, 480), (223, 1000)]
@@ -40,7 +40,7 @@ def by_torchvision(image, crop):
 )
 def test_a_crop_equals_that_of_torchvision(size, crop):
     image = picture(*size)
-    found = crop_picture(image, crop)
+    found = crop.cut(image)
     assert found.dtype == np.uint8
     assert np.array_equal(found, by_torchvision(image, crop))
 
@@ -59,34 +59,34 @@ def test_any_crop_equals_that_of_torchvision(width, height, size, more, interpol
     if max(width, height) > _LONGEST * min(width, height):
         return  # cut first, see below
     crop = Crop(size, size + more, resize, interpolation)
-    assert np.array_equal(crop_picture(image, crop), by_torchvision(image, crop))
+    assert np.array_equal(crop.cut(image), by_torchvision(image, crop))
 
 
 def test_a_line_of_pixels_is_cut_to_its_middle_and_does_not_fill_the_memory():
     line = Image.new("RGB", (3_000_000, 1))
     line.paste((255, 0, 0), (1_499_000, 0, 1_501_000, 1))
-    found = crop_picture(line, BICUBIC)
+    found = BICUBIC.cut(line)
     assert np.array_equal(found, np.broadcast_to(np.uint8([255, 0, 0]), (224, 224, 3)))
-    upright = crop_picture(line.transpose(Image.Transpose.ROTATE_90), BICUBIC)
+    upright = BICUBIC.cut(line.transpose(Image.Transpose.ROTATE_90))
     assert np.array_equal(upright, found)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "CMYK", "P", "1"])
 def test_pictures_of_other_modes_become_colours(mode):
     other = picture(60, 40).convert(mode)
-    assert np.array_equal(crop_picture(other, BICUBIC), crop_picture(other.convert("RGB"), BICUBIC))
+    assert np.array_equal(BICUBIC.cut(other), BICUBIC.cut(other.convert("RGB")))
 
 
 @pytest.mark.parametrize("name", ["clip-b16", "dinov2-b", "siglip-b16", "resnet50", "vit-b16"])
 def test_normalised_pixels_equal_those_of_torchvision(name):
     card = encoder_card(name)
-    images = crop_picture(picture(), card.crop)[None]
+    images = card.crop.cut(picture())[None]
     way = transforms.Compose([transforms.ToTensor(), transforms.Normalize(card.mean, card.std)])
     expected = way(Image.fromarray(images[0]))[None].numpy()
-    found = normalise(images, card.mean, card.std)
+    found = card.normalise(images)
     assert found.dtype == np.float32
     assert np.array_equal(found, expected)
-    assert np.array_equal(normalise(images.astype(np.float32), card.mean, card.std), expected)
+    assert np.array_equal(card.normalise(images.astype(np.float32)), expected)
     on_device = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
     mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (card.mean, card.std))
     assert np.array_equal(((on_device - mean) / std).numpy(), expected)
@@ -103,7 +103,7 @@ def test_normalised_pixels_equal_those_of_torchvision(name):
 )
 def test_a_crop_that_cannot_be_cut_is_refused(change, words):
     with pytest.raises(MarcError, match=words):
-        crop_picture(picture(), dataclasses.replace(BICUBIC, **change))
+        dataclasses.replace(BICUBIC, **change).cut(picture())
 
 
 def test_all_published_encoders_see_the_same_square():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile, ImageOps
 
 from marc.pictures import decoding
-from marc.pictures.decoding import REASONS, Unreadable, decode, read_picture
+from marc.pictures.decoding import Unreadable, decode, read_picture
 from marc.pictures.image_set import FileBytes
 
 
@@ -27,12 +27,14 @@ def shown(data, *, upright=False):
 def code(data):
     with pytest.raises(Unreadable) as caught:
         decode(data, upright=True)
-    assert caught.value.reason == REASONS[caught.value.code]
+    assert caught.value.reason == Unreadable.REASONS[caught.value.code]
     return caught.value.code
 
 
 def test_the_codes_that_stores_keep_never_change():
-    assert {number: words.split(",")[0].split(":")[0] for number, words in REASONS.items()} == {
+    assert {
+        number: words.split(",")[0].split(":")[0] for number, words in Unreadable.REASONS.items()
+    } == {
         1: "missing",
         2: "empty file",
         3: "not a picture of a known format",
@@ -161,7 +163,7 @@ def test_damage_gives_a_picture_or_a_reason_and_nothing_else(kind, places):
     try:
         assert decode(bytes(data), upright=True).mode == "RGB"
     except Unreadable as problem:
-        assert problem.code in REASONS  # noqa: PT017
+        assert problem.code in Unreadable.REASONS  # noqa: PT017
 
 
 def test_a_bomb_is_refused_by_its_header():

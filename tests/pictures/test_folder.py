@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from marc.errors import MarcError
 from marc.pictures import open_images
-from marc.pictures.decoding import REASONS, Unreadable, read_picture
+from marc.pictures.decoding import Unreadable, read_picture
 
 
 def opened(folder):
@@ -49,7 +49,7 @@ def test_the_odd_folder_behaves_as_documented(tmp_path):
     }
     assert images.labels is None
     assert images.class_names == ()
-    assert set(REASONS) == {1, 2, 3, 4, 5}
+    assert set(Unreadable.REASONS) == {1, 2, 3, 4, 5}
 
 
 def test_folders_are_labels_and_deeper_folders_belong_to_them(tmp_path):

@@ -14,7 +14,7 @@ from helpers.repository import ROOT
 from marc.errors import MarcError
 from marc.pictures import NAMED_SETS, imagenet, open_images
 from marc.pictures.coop import _EUROSAT_NAMES, CROSS_DOMAIN_SETS
-from marc.pictures.decoding import REASONS, read_picture
+from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.imagenet import IMAGENET_SETS
 
 TENCH, GOLDFISH, STINGRAY = "n01440764", "n01443537", "n01498041"
@@ -251,5 +251,5 @@ def test_the_page_of_sources_has_every_set_and_every_reason():
         assert cells[1:3] == [f"{known.images:,}", f"{known.classes:,}"]
         assert f"`{known.layout.split(' ')[0]}".rstrip("`/") in cells[3]
         assert cells[4] == f"`{prompts.get(name, 'tip-7')}`"
-    for code, reason in REASONS.items():
+    for code, reason in Unreadable.REASONS.items():
         assert f"| {code} | {reason} |" in page

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from marc import MarcError
-from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.crops import Crop
 from marc.pictures.views import _RECIPES, _draw_crop_box, _view_generator, make_views, read_recipe
 
 CROP = Crop(size=16, resized=18)
@@ -82,7 +82,7 @@ def test_the_first_view_is_the_plain_crop(recipe):
     views = views_of(recipe, 1)
     assert views.shape == (1, 16, 16, 3)
     assert views.dtype == (np.float32 if recipe in ("VB", "VD") else np.uint8)
-    np.testing.assert_array_equal(views[0], crop_picture(drawn(), CROP))
+    np.testing.assert_array_equal(views[0], CROP.cut(drawn()))
 
 
 @pytest.mark.parametrize("recipe", RANDOM)

@@ -35,7 +35,7 @@ from marc.files import ENCODING, cache_folder, versions
 from marc.peers.contract import CHECKS, maker, run_checks
 from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS, ImageSet, open_images
-from marc.pictures.decoding import REASONS, Unreadable, read_picture
+from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.image_set import Location
 from marc.replay.evidence import n_threads
 from marc.sources import is_pictures
@@ -377,7 +377,7 @@ def _store(path: Path) -> Iterator[_Finding]:
     store = FeatureStore(path)
     codes = [int(code) for code in store.get(store.STATUS) if code]
     if codes:
-        reasons = console.tally([REASONS.get(code, f"code {code}") for code in codes])
+        reasons = console.tally([Unreadable.REASONS.get(code, f"code {code}") for code in codes])
         text = f"in quarantine: {len(codes)} of {store.n_images:,} pictures ({reasons})"
         yield _of_data("note", text, f"marc check {quote(store.about['source'])} names them")
     whole = [name for name in store.feature_arrays() if store.is_complete(name)]

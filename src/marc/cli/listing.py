@@ -12,7 +12,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.encoders import encoder_card, list_encoders
-from marc.encoders.prompts import list_prompt_sets, read_prompt_set
+from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError, Registry, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, list_methods
@@ -134,14 +134,15 @@ def _data_set(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def _list_prompts(pattern: str, card: str, json: bool) -> None:
-    sets = list_prompt_sets()
+    """Prompt sets, or the texts of one."""
+    sets = PromptSet.available()
     names = [one_of("prompt set", card, sets)] if card else fnmatch.filter(sets, pattern)
     _refuse_none("prompt set", names, pattern, sets)
     if not card:
         chosen = {name: sets[name] for name in names}
         _print(chosen, ["prompt set", "what it is"], [[*row] for row in chosen.items()], json)
         return
-    prompts = read_prompt_set(card)
+    prompts = PromptSet.read(card)
     if json:
         console.as_json({card: dataclasses.asdict(prompts)})
         return

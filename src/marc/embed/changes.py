@@ -16,10 +16,9 @@ import numpy as np
 from marc.embed.plan import EmbeddingPlan, Job, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Prepared
-from marc.encoders.prompts import Prototypes, embed_prompts
+from marc.encoders.prompts import Prototypes
 from marc.errors import MarcError, integer
-from marc.files import PARTIAL, differences
-from marc.files.locks import LOCK, locked
+from marc.files import LOCK, PARTIAL, differences, locked
 from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
 
@@ -101,7 +100,7 @@ def _embed_prompts(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> 
     """The prototypes of a plan, if it has a predictor."""
     if jobs.text is None:
         return None
-    return embed_prompts(
+    return Prototypes.embed(
         jobs.text,
         plan.images.class_names,
         plan.prompt_sets(),

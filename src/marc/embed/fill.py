@@ -23,7 +23,7 @@ from marc.embed.store import FeatureStore
 from marc.embed.workers import Prepared, Workers
 from marc.errors import MarcError
 from marc.files import write_whole
-from marc.pictures.decoding import REASONS
+from marc.pictures.decoding import Unreadable
 from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
 
@@ -203,7 +203,7 @@ def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
     for name in (store.STATUS, store.CONTENT, *(job.array for job in jobs)):
         store.finish(name)
     status, ids = store.get(store.STATUS), store.get(store.IDS)
-    rows = [(str(ids[row]), REASONS[int(status[row])]) for row in np.flatnonzero(status)]
+    rows = [(str(ids[row]), Unreadable.REASONS[int(status[row])]) for row in np.flatnonzero(status)]
     text = io.StringIO()
     csv.writer(text).writerows([("id", "reason"), *rows])
     write_whole(store.path / store.QUARANTINE, text.getvalue().encode())

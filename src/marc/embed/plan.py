@@ -14,7 +14,7 @@ from marc.embed.store import FeatureStore
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan
 from marc.encoders import check_predictor, create_encoder, encoder_card
 from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
-from marc.encoders.prompts import PromptSet, prompts_of, read_prompt_set
+from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet
 from marc.pictures.views import read_recipe
@@ -90,7 +90,7 @@ class EmbeddingPlan:
     def prompt_sets(self) -> list[PromptSet]:
         """Those that were asked for, or the predictor's only ones, or those of the data set."""
         only = self.predictor.card.prompts if self.predictor else ()
-        return [read_prompt_set(name) for name in self.prompts or only or self.images.prompts]
+        return [PromptSet.read(name) for name in self.prompts or only or self.images.prompts]
 
     def check(self) -> None:
         """Refuse all that can be refused before weights are fetched, which may take long."""
@@ -107,7 +107,7 @@ class EmbeddingPlan:
                 got=self.images.name,
                 hint="--class-names FILE.txt (one per line), or --predictor none",
             )
-        prompts_of(self.images.class_names, self.prompt_sets())
+        PromptSet.pooled(self.images.class_names, self.prompt_sets())
         check_predictor(self.predictor.card)
 
     def load(self) -> Jobs:

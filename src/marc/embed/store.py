@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import safe_name
+from marc.encoders.cards import safe_name
 from marc.errors import MarcError
 from marc.files import ENCODING, differences, versions
 from marc.scores import unit

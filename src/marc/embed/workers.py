@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer
-from marc.pictures.crops import Crop, crop_picture
+from marc.pictures.crops import Crop
 from marc.pictures.decoding import Unreadable, decode, read_bytes
 from marc.pictures.image_set import Location
 from marc.pictures.views import make_views, read_recipe
@@ -123,7 +123,7 @@ def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list
             crop, plan = spec.views
             views = np.zeros((plan.n_views, crop.size, crop.size, 3), dtype=np.uint8)
         return reason.code, content, black, views
-    squares = [crop_picture(picture, crop) for crop in spec.squares]
+    squares = [crop.cut(picture) for crop in spec.squares]
     if spec.views is None:
         return 0, content, squares, None
     crop, plan = spec.views

@@ -17,12 +17,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import Encoder, EncoderCard, Library, TextEncoder
+from marc.encoders.cards import Encoder, EncoderCard, Library, Loading, TextEncoder
 from marc.encoders.published import PUBLISHED, WITH_TEXT
 from marc.errors import MarcError, Registry, imported, is_reference
 
 __all__ = [
-    "LIBRARIES",
     "Encoder",
     "EncoderCard",
     "Library",
@@ -30,7 +29,6 @@ __all__ = [
     "check_encoder",
     "check_predictor",
     "create_encoder",
-    "create_predictor",
     "encoder_card",
     "list_encoders",
 ]
@@ -42,7 +40,7 @@ def _library(name: str, thing: Any) -> Library:
     return thing
 
 
-LIBRARIES = Registry(
+_LIBRARIES = Registry(
     "library of encoders",
     "marc.encoders",
     {
@@ -75,9 +73,9 @@ def encoder_card(name: str) -> EncoderCard:
     if name in PUBLISHED:
         return PUBLISHED[name]
     kind, _, rest = name.partition(":")
-    if kind not in LIBRARIES and is_reference(name):
+    if kind not in _LIBRARIES and is_reference(name):
         return _imported(name).card
-    library = LIBRARIES[kind] if kind in LIBRARIES and ":" in name else None
+    library = _LIBRARIES[kind] if kind in _LIBRARIES and ":" in name else None
     if library is not None and name in library.cards():
         return library.cards()[name]
     if library is None or library.card is None:
@@ -112,37 +110,14 @@ def create_encoder(
     >>> encoder.encode(np.zeros((2, 64, 64, 3), dtype=np.uint8)).shape
     (2, 128)
     """
-    from marc.encoders._loading import Loading
-
     card = encoder_card(name)
     path = None if weights is None else Path(weights)
     kind = name.partition(":")[0] if ":" in name else card.library
-    if kind not in LIBRARIES:
+    if kind not in _LIBRARIES:
         return _imported(name)
-    loaded = LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
+    loaded = _LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
     # a library that does all that ours do may bring an encoder without weights, as the lab does
     return loaded if isinstance(loaded, Encoder) else check_encoder(loaded)
-
-
-def create_predictor(
-    name: str,
-    *,
-    weights: str | Path | None = None,
-    offline: bool = False,
-    device: str = "auto",
-    precision: str = "auto",
-    batch: int = 0,
-) -> TextEncoder:
-    """Load an encoder that reads class names too; the arguments are those of `create_encoder`.
-
-    >>> create_predictor("mini:captions").encode_text(["a photo of a mug"]).shape
-    (1, 128)
-    """
-    check_predictor(encoder_card(name))
-    loaded = create_encoder(
-        name, weights=weights, offline=offline, device=device, precision=precision, batch=batch
-    )
-    return cast(TextEncoder, loaded)
 
 
 def check_predictor(card: EncoderCard) -> None:
@@ -206,13 +181,13 @@ def _imported(name: str) -> Encoder:
 
 
 def _cards() -> dict[str, EncoderCard]:
-    libraries, _ = LIBRARIES.load_all()
+    libraries, _ = _LIBRARIES.load_all()
     named = [library.cards() for library in libraries.values()]
     return {**PUBLISHED, **{name: card for cards in named for name, card in cards.items()}}
 
 
 def _unknown(name: str) -> MarcError:
-    names, libraries = list(_cards()), LIBRARIES.load_all()[0].values()
+    names, libraries = list(_cards()), _LIBRARIES.load_all()[0].values()
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return MarcError(
         "unknown encoder",

@@ -1,16 +1,21 @@
-"""What is known of an encoder, as frozen data, and what an encoder can do."""
+"""What is known of an encoder, as frozen data, what it can do, and how it is loaded."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError
-from marc.pictures.crops import Crop, Triple
+from marc.errors import MarcError, one_of
+from marc.pictures.crops import Crop
+
+_PRECISIONS = ("auto", "bfloat16", "float32")
+_LONGEST_REASON = 200  # characters
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,8 @@ class EncoderCard:
     """Its name in that library: a timm tag, ARCH/TAG of open_clip, a file."""
     dim: int
     crop: Crop
-    mean: Triple
-    std: Triple
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
     pooling: str
     licence: str
     paper: str = ""
@@ -67,6 +72,13 @@ class EncoderCard:
                     f"{self.name} takes values from 0 to 255: it normalises them itself",
                     got=f"values from {lowest} to {highest}",
                 )
+
+    def normalise(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
+        """(x / 255 - mean) / std of images (n, size, size, 3), as (n, 3, size, size)."""
+        pixels = images.astype(np.float32) / np.float32(255)
+        pixels -= np.array(self.mean, dtype=np.float32)
+        pixels /= np.array(self.std, dtype=np.float32)
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
 
 
 @runtime_checkable
@@ -110,14 +122,69 @@ class TextEncoder(Encoder, Protocol):
 
 
 @dataclass(frozen=True)
+class Loading:
+    """Where the weights are and what they run on."""
+
+    weights: Path | None = None
+    """A file, or a folder with one. None: the library's cache, or a download."""
+    offline: bool = False
+    """Whether the network may not even be tried."""
+    device: str = "auto"
+    precision: str = "auto"
+    batch: int = 0
+    """Images at a time. 0: chosen by device."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):  # it may be that of elsewhere
+            allowed = "auto, cpu, cuda, cuda:N"
+            raise MarcError("unknown device", got=repr(self.device), allowed=allowed)
+        one_of("precision", self.precision, _PRECISIONS)
+
+    def refuse_weights(self, card: EncoderCard) -> None:
+        """For an encoder that brings its weights, and runs on the CPU in float32.
+
+        Device and precision are meant for the torch encoders of the same call and pass; what it
+        computes in, an encoder says itself. Weights are meant for this one and are refused.
+        """
+        if self.weights is not None:
+            raise MarcError(
+                f"{card.name} has its weights already",
+                got=f"weights {self.weights}",
+                hint="no weights, or onnx:FILE for a graph of your own",
+            )
+
+
+@dataclass(frozen=True)
 class Library:
     """What loads the encoders whose names begin with one prefix."""
 
     spelling: str
     """How its encoders are named."""
-    load: Callable[[EncoderCard, Any], Encoder]
-    """Loads the encoder of a card, as a `Loading` says."""
+    load: Callable[[EncoderCard, Loading], Encoder]
     card: Callable[[str], EncoderCard] | None = None
     """The card of what follows the prefix; None if only `cards` can be named."""
     cards: Callable[[], Mapping[str, EncoderCard]] = dict
     """Encoders that have a card of their own, by their whole name."""
+
+
+def safe_name(name: str) -> str:
+    """A name that can be that of a file and of a space.
+
+    >>> safe_name("ViT-B-16/laion2b s34b")
+    'ViT-B-16-laion2b-s34b'
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "encoder"
+
+
+def reason(error: BaseException) -> str:
+    r"""The first line of what went wrong at first.
+
+    >>> reason(OSError("no route\nand much more"))
+    'no route'
+    >>> reason(KeyError())
+    'KeyError'
+    """
+    while error.__cause__ is not None:  # the first cause is the one that can be mended
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0][:_LONGEST_REASON] if lines else type(error).__name__

@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading, reason, safe_name
-from marc.encoders.cards import EncoderCard, Library
+from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
 from marc.errors import MarcError, integer, number
 from marc.files import read_json
-from marc.pictures.crops import Crop, Triple, normalise
+from marc.pictures.crops import Crop
 from marc.scores import unit
 
 _BATCH = 64
@@ -68,7 +67,7 @@ class OnnxEncoder:
         vectors = np.empty((len(images), self.card.dim), dtype=np.float32)
         for start in range(0, len(images), self.batch):
             part = images[start : start + self.batch]
-            pixels = normalise(part, self.card.mean, self.card.std)
+            pixels = self.card.normalise(part)
             vectors[start : start + self.batch] = self._run(pixels)
         return unit(vectors)
 
@@ -158,7 +157,7 @@ def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
     )
 
 
-def _triple(name: str, value: object, card: Path) -> Triple:
+def _triple(name: str, value: object, card: Path) -> tuple[float, float, float]:
     if not isinstance(value, list) or len(value) != 3:
         raise MarcError(f"{name} on {card.name} must be three numbers", got=repr(value))
     red, green, blue = (number(f"{name} on {card.name}", each) for each in value)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading, reason, safe_name, square, without_drawing
-from marc.encoders.cards import EncoderCard, Library
+from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
 from marc.encoders.published import Pooling
-from marc.encoders.torch_runtime import Running, import_libraries, state_digest
-from marc.encoders.weights import Published, misfit, network, read_state, weights_file
+from marc.encoders.torch_runtime import Running, import_libraries, state_digest, without_drawing
+from marc.encoders.weights import Published, WeightsFile, network
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
@@ -64,14 +63,14 @@ def _load_open_clip(card: EncoderCard, loading: Loading) -> _OpenClipEncoder:
     """The predictor of a card, from a file, a folder, the hub's cache or the network."""
     import_libraries("open_clip")
     running = Running.choose(loading)
-    path = weights_file(card, loading, _published)
+    file = WeightsFile.find(card, loading, _published)
     with network(loading.offline):  # some towers and tokenizers are described on the hub
-        model, digest = _fill_towers(card, path)
+        model, digest = _fill_towers(card, file)
         tokenizer = _tokenizer(card)
     return _OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
 
 
-def _fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
+def _fill_towers(card: EncoderCard, file: WeightsFile) -> tuple[nn.Module, str]:
     """The two towers of a card with the weights of a file, all of them or none, and their digest.
 
     open_clip would read the file itself, but it does not read OpenAI's own, and on an error of one
@@ -79,14 +78,14 @@ def _fill_towers(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
     """
     import open_clip
 
-    state = read_state(card, path)
+    state = file.state()
     digest = state_digest(state)
     try:
         with without_drawing(), _without_complaint():
             model: nn.Module = open_clip.create_model(_architecture(card), pretrained_text=False)
         model.load_state_dict(_translated(state, model), strict=True)
     except Exception as error:  # translating the file of another model fails in many ways
-        raise misfit(card, path, error) from error
+        raise file.misfit(error) from error
     return model, digest
 
 
@@ -160,15 +159,17 @@ def _open_clip_card(name: str) -> EncoderCard:
             got=name,
             hint=f"open_clip:{other}/{tag}",
         )
-    size = square(name, config["vision_cfg"].get("image_size", 224))
-    interpolation = "bilinear" if known.get("interpolation") == "bilinear" else "bicubic"
+    crop = Crop.of_model(
+        name, config["vision_cfg"].get("image_size", 224), known.get("interpolation")
+    )
     return EncoderCard(
         name=safe_name(name),
-        summary=f"{name} of open_clip; the crop is ours: short side to {size}, then the centre",
+        summary=f"{name} of open_clip; the crop is ours: "
+        f"short side to {crop.size}, then the centre",
         library="open_clip",
         tag=name,
         dim=config["embed_dim"],
-        crop=Crop(size, size, "short", interpolation),
+        crop=crop,
         mean=tuple(known["mean"]),
         std=tuple(known["std"]),
         pooling=Pooling.DEFAULT,

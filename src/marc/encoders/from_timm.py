@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading, safe_name, square, without_drawing
-from marc.encoders.cards import EncoderCard, Library
+from marc.encoders.cards import EncoderCard, Library, Loading, safe_name
 from marc.encoders.published import Pooling
-from marc.encoders.torch_runtime import Running, import_libraries, state_digest
-from marc.encoders.weights import Published, misfit, read_state, weights_file
+from marc.encoders.torch_runtime import Running, import_libraries, state_digest, without_drawing
+from marc.encoders.weights import Published, WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
@@ -45,7 +44,7 @@ def _load_timm(card: EncoderCard, loading: Loading) -> _TimmEncoder:
     """The encoder of a card, from a file, a folder, timm's cache or the network."""
     import_libraries("timm")
     running = Running.choose(loading)
-    model, digest = _fill_tower(card, weights_file(card, loading, _published))
+    model, digest = _fill_tower(card, WeightsFile.find(card, loading, _published))
     return _TimmEncoder(dataclasses.replace(card, digest=digest), model, running)
 
 
@@ -63,14 +62,14 @@ def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     return model
 
 
-def _fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
+def _fill_tower(card: EncoderCard, file: WeightsFile) -> tuple[nn.Module, str]:
     """The tower of a card with the weights of a file, all of them or none, and their digest.
 
     timm translates what it knows: files of open_clip and of a model's authors, and positions that
     were learned at another size. It also leaves out a classifier that the tower does not have, but
     then it no longer minds what else is missing. So the classifier is taken out here, before.
     """
-    state = read_state(card, path)
+    state = file.state()
     if card.pooling not in _PROJECTING:
         state = {name: value for name, value in state.items() if name not in _head_keys(card)}
     digest = state_digest(state)  # before timm changes anything
@@ -79,7 +78,7 @@ def _fill_tower(card: EncoderCard, path: Path) -> tuple[nn.Module, str]:
         with without_drawing():
             model = build_tower(card, pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as error:  # translating the file of another model fails in many ways
-        raise misfit(card, path, error) from error
+        raise file.misfit(error) from error
     model.pretrained_cfg = None  # it holds a second copy of the weights
     model.default_cfg = None
     return model, digest
@@ -108,15 +107,14 @@ def _timm_card(tag: str) -> EncoderCard:
         has_token = getattr(model, "cls_token", None) is not None and model.global_pool == "token"
         pooling = Pooling.PROJECTION if has_token else Pooling.DEFAULT_PROJECTION
         dim = known.num_classes
-    size = square(tag, known.input_size[1:])
-    interpolation = "bilinear" if known.interpolation == "bilinear" else "bicubic"
+    crop = Crop.of_model(tag, known.input_size[1:], known.interpolation)
     return EncoderCard(
         name=safe_name(tag),
-        summary=f"{tag} of timm; the crop is ours: short side to {size}, then the centre",
+        summary=f"{tag} of timm; the crop is ours: short side to {crop.size}, then the centre",
         library="timm",
         tag=tag,
         dim=dim,
-        crop=Crop(size, size, "short", interpolation),
+        crop=crop,
         mean=known.mean,
         std=known.std,
         pooling=pooling,

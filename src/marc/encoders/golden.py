@@ -21,11 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from marc.encoders._loading import safe_name
-from marc.encoders.cards import Encoder
+from marc.encoders.cards import Encoder, safe_name
 from marc.errors import MarcError
 from marc.files import ENCODING, cache_folder, changed, read_arrays, versions, write_arrays
-from marc.pictures.crops import crop_picture
 
 _SHIPPED = Path(__file__).with_name("golden.npz")
 _VERSION = 1
@@ -86,7 +84,7 @@ class _Known:
 def _golden_vectors(encoder: Encoder) -> NDArray[np.float32]:
     """Vectors (5, dim) of the golden pictures, through the crop on the encoder's own card."""
     crop = encoder.card.crop
-    return encoder.encode(np.stack([crop_picture(each, crop) for each in _golden_pictures()]))
+    return encoder.encode(np.stack([crop.cut(each) for each in _golden_pictures()]))
 
 
 def check_golden(encoder: Encoder, folder: Path | None = None) -> _Verdict:

@@ -109,6 +109,56 @@ class PromptSet:
         classes = _counted(surplus)
         return f"{self.name} also speaks of {classes} that the data set does not have: {names}"
 
+    @staticmethod
+    def available() -> dict[str, str]:
+        """The prompt sets that can be asked for by name, and what each is for.
+
+        >>> PromptSet.available()["t1"]
+        'one plain sentence'
+        """
+        shipped = {name: PromptSet.read(name).summary for name in _shipped_names()}
+        return dict(sorted({**shipped, _T80: _T80_SUMMARY}.items()))
+
+    @staticmethod
+    def read(spec: str) -> PromptSet:
+        """A prompt set by its name, or from a file whose path ends in `.txt` or `.json`.
+
+        >>> PromptSet.read("t1").templates
+        ('a photo of a {}.',)
+        """
+        if spec.lower().endswith(_SUFFIXES):
+            return _read_file(Path(spec))
+        name = spec.lower()
+        if name == _T80:
+            return _read_t80()
+        if name in _shipped_names():
+            return _shipped(name)
+        general = f"{name} has no templates of its own: tip-7 as in TDA and COSMIC, t1 as in CoOp"
+        raise MarcError(
+            "there is no such prompt set",
+            got=repr(spec),
+            allowed=f"{', '.join(sorted([*_shipped_names(), _T80]))}, or a path to {_FORMS}",
+            hint=general if name in _WITHOUT_THEIR_OWN else "tip-7, or ./prompts.txt",
+        )
+
+    @staticmethod
+    def pooled(
+        class_names: Sequence[str], sets: Sequence[PromptSet]
+    ) -> tuple[tuple[str, ...], ...]:
+        """The prompts of each class: those of all sets, one after the other.
+
+        All texts weigh the same in the mean, so a set with many sentences outweighs one with few,
+        and a text that two sets share counts twice.
+
+        >>> PromptSet.pooled(["cat", "dog"], [PromptSet.read("t1")])
+        (('a photo of a cat.',), ('a photo of a dog.',))
+        """
+        _check_classes(class_names)
+        if not sets:
+            raise MarcError("there is no prompt set", got="none", hint="tip-7")
+        pooled = zip(*(one.prompts(class_names) for one in sets), strict=True)
+        return tuple(tuple(chain.from_iterable(of_class)) for of_class in pooled)
+
 
 def _check_template(name: str, template: str) -> None:
     braces = template.count("{") + template.count("}")
@@ -137,38 +187,6 @@ def _some(texts: Sequence[str]) -> str:
 
 def _counted(names: Sequence[str]) -> str:
     return f"{len(names)} class" + ("" if len(names) == 1 else "es")
-
-
-def list_prompt_sets() -> dict[str, str]:
-    """The prompt sets that can be asked for by name, and what each is for.
-
-    >>> list_prompt_sets()["t1"]
-    'one plain sentence'
-    """
-    shipped = {name: read_prompt_set(name).summary for name in _shipped_names()}
-    return dict(sorted({**shipped, _T80: _T80_SUMMARY}.items()))
-
-
-def read_prompt_set(spec: str) -> PromptSet:
-    """A prompt set by its name, or from a file whose path ends in `.txt` or `.json`.
-
-    >>> read_prompt_set("t1").templates
-    ('a photo of a {}.',)
-    """
-    if spec.lower().endswith(_SUFFIXES):
-        return _read_file(Path(spec))
-    name = spec.lower()
-    if name == _T80:
-        return _read_t80()
-    if name in _shipped_names():
-        return _shipped(name)
-    general = f"{name} has no templates of its own: tip-7 as in TDA and COSMIC, t1 as in CoOp"
-    raise MarcError(
-        "there is no such prompt set",
-        got=repr(spec),
-        allowed=f"{', '.join(sorted([*_shipped_names(), _T80]))}, or a path to {_FORMS}",
-        hint=general if name in _WITHOUT_THEIR_OWN else "tip-7, or ./prompts.txt",
-    )
 
 
 def _shipped_names() -> list[str]:
@@ -263,54 +281,40 @@ class Prototypes:
     notes: tuple[str, ...]
     """What a person should know: classes of one name, sentences that were not used."""
 
+    @classmethod
+    def embed(
+        cls,
+        encoder: TextEncoder,
+        class_names: Sequence[str],
+        sets: Sequence[PromptSet],
+        *,
+        on_progress: _OnProgress | None = None,
+    ) -> Prototypes:
+        """Embed every prompt, and average those of each class.
 
-def prompts_of(
-    class_names: Sequence[str], sets: Sequence[PromptSet]
-) -> tuple[tuple[str, ...], ...]:
-    """The prompts of each class: those of all sets, one after the other.
-
-    All texts weigh the same in the mean, so a set with many sentences outweighs one with few, and
-    a text that two sets share counts twice.
-
-    >>> prompts_of(["cat", "dog"], [read_prompt_set("t1")])
-    (('a photo of a cat.',), ('a photo of a dog.',))
-    """
-    _check_classes(class_names)
-    if not sets:
-        raise MarcError("there is no prompt set", got="none", hint="tip-7")
-    pooled = zip(*(one.prompts(class_names) for one in sets), strict=True)
-    return tuple(tuple(chain.from_iterable(of_class)) for of_class in pooled)
-
-
-def embed_prompts(
-    encoder: TextEncoder,
-    class_names: Sequence[str],
-    sets: Sequence[PromptSet],
-    *,
-    on_progress: _OnProgress | None = None,
-) -> Prototypes:
-    """Text prototypes of classes, and the embedding of every prompt.
-
-    Each distinct text is embedded once and each distinct list of prompts averaged once. Classes
-    that share their name thus share every bit of their prototype, and the ties between them are
-    exact on every machine.
-    """
-    _check_known(encoder, sets)
-    by_class = prompts_of(class_names, sets)
-    place = {text: n for n, text in enumerate(dict.fromkeys(chain.from_iterable(by_class)))}
-    vectors = _embed(encoder, list(place), on_progress)
-    rows = [[place[text] for text in texts] for texts in by_class]
-    means = {
-        tuple(row): _mean(vectors[row], name) for row, name in zip(rows, class_names, strict=True)
-    }
-    notes = [one.surplus(class_names) for one in sets]
-    return Prototypes(
-        prototypes=np.stack([means[tuple(row)] for row in rows]),
-        prompts=vectors[np.concatenate(rows)],
-        prompt_class=np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64),
-        texts=tuple(chain.from_iterable(by_class)),
-        notes=(*_notes_on_twins(class_names, by_class), *(note for note in notes if note)),
-    )
+        Each distinct text is embedded once and each distinct list of prompts averaged once. Classes
+        that share their name thus share every bit of their prototype, and the ties between them are
+        exact on every machine.
+        """
+        _check_known(encoder, sets)
+        by_class = PromptSet.pooled(class_names, sets)
+        place = {text: n for n, text in enumerate(dict.fromkeys(chain.from_iterable(by_class)))}
+        vectors = _embed(encoder, list(place), on_progress)
+        rows = [[place[text] for text in texts] for texts in by_class]
+        means = {
+            tuple(row): _mean(vectors[row], name)
+            for row, name in zip(rows, class_names, strict=True)
+        }
+        notes = [one.surplus(class_names) for one in sets]
+        return cls(
+            prototypes=np.stack([means[tuple(row)] for row in rows]),
+            prompts=vectors[np.concatenate(rows)],
+            prompt_class=np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(
+                np.int64
+            ),
+            texts=tuple(chain.from_iterable(by_class)),
+            notes=(*_notes_on_twins(class_names, by_class), *(note for note in notes if note)),
+        )
 
 
 def _check_classes(class_names: Sequence[str]) -> None:

@@ -7,15 +7,14 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import Loading
-from marc.encoders.cards import EncoderCard
+from marc.encoders.cards import EncoderCard, Loading
 from marc.errors import MarcError, integer
 from marc.scores import unit
 
@@ -52,7 +51,7 @@ class Running:
     ) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images, which are normalised on the device.
 
-        The arithmetic is that of `marc.pictures.crops.normalise`.
+        The arithmetic is that of `EncoderCard.normalise`.
         """
         import torch
 
@@ -130,6 +129,46 @@ def import_libraries(*names: str) -> None:
             del sys.modules[name]  # half imported
         for operator in _OPERATORS:
             torch.library.define(f"torchvision::{operator}", _SIGNATURE)
+
+
+def without_drawing() -> AbstractContextManager[Any]:
+    """While this is open, NaN is put where random numbers would be.
+
+    Only for models whose every weight is then loaded: one that is not makes itself felt. What a
+    model computes for itself, such as the positions of patches, is not drawn and stays right.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    drawing = {
+        torch.Tensor.uniform_,
+        torch.Tensor.normal_,
+        torch.nn.init.uniform_,
+        torch.nn.init.normal_,
+        torch.nn.init.kaiming_uniform_,
+        torch.nn.init.kaiming_normal_,
+    }
+
+    class WithoutDrawing(TorchFunctionMode):
+        """torch's own way to step in front of an operation."""
+
+        def __torch_function__(
+            self,
+            function: Callable[..., Any],
+            types: Any,
+            args: tuple[Any, ...] = (),
+            kwargs: dict[str, Any] | None = None,
+        ) -> Any:
+            given = kwargs or {}
+            if function in drawing:
+                tensor = args[0] if args else given["tensor"]
+                with torch.no_grad():
+                    return tensor.fill_(torch.nan)
+            if function is torch.Tensor.erfinv_:  # the second half of drawing from a cut normal
+                return args[0]
+            return function(*args, **given)
+
+    return WithoutDrawing()
 
 
 def _choose_device(asked: str) -> str:

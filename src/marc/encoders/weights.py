@@ -1,23 +1,31 @@
 """Which file an encoder's weights are in, and what is in it.
 
 It is one that is named, one of an earlier download, or a new download; offline the network is
-never tried. Files hold tensors by name, in one of three formats.
+never tried. Files hold tensors by name, in one of three formats. One is the TorchScript archive, as
+OpenAI published CLIP: torch would run what a module says about its own reading (`__setstate__`).
+Here nothing is run: the archive's pickle may name tensors and modules and nothing else, a module is
+a dictionary, and of the code only the two lines are read that list its parameters and buffers.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import re
+import zipfile
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from marc.encoders._loading import Loading, reason
-from marc.encoders.cards import EncoderCard
-from marc.encoders.script_archives import read_script
+from marc.encoders.cards import EncoderCard, Loading, reason
 from marc.errors import MarcError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _USUAL_NAMES = {
@@ -32,6 +40,22 @@ _USUAL_NAMES = {
 _ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 _SHOWN = 3  # names in a message
+_STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+}
+_TYPED = ("restore_type_tag", "build_intlist", "build_boollist", "build_doublelist")
+_NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers in CLIP's own files
+_CODE = "a module of the archive runs code when it is read (__setstate__), which is not done here"
+_LISTED = re.compile(r"^  __(?:parameters|buffers)__ = \[(.*)\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -47,18 +71,69 @@ class Published:
     """Where the library keeps what it downloads from an address."""
 
 
-def weights_file(
-    card: EncoderCard, loading: Loading, published: Callable[[EncoderCard], Published]
-) -> Path:
-    """The file with an encoder's weights: the one that was named, an earlier or a new download."""
-    if loading.weights is not None:
-        return _find_weights(card, loading.weights)
-    place = published(card)
-    with network(loading.offline):
-        if place.repository:
-            names = place.names or _USUAL_NAMES[card.library]
-            return _hub_file(card, place.repository, names, offline=loading.offline)
-        return _url_file(card, place.url, place.folder, offline=loading.offline)
+@dataclass(frozen=True)
+class WeightsFile:
+    """The file with an encoder's weights."""
+
+    card: EncoderCard
+    path: Path
+
+    @classmethod
+    def find(
+        cls, card: EncoderCard, loading: Loading, published: Callable[[EncoderCard], Published]
+    ) -> WeightsFile:
+        """The one that was named, an earlier or a new download."""
+        if loading.weights is not None:
+            return cls(card, _find_weights(card, loading.weights))
+        place = published(card)
+        with network(loading.offline):
+            if place.repository:
+                names = place.names or _USUAL_NAMES[card.library]
+                path = _hub_file(card, place.repository, names, offline=loading.offline)
+            else:
+                path = _url_file(card, place.url, place.folder, offline=loading.offline)
+        return cls(card, path)
+
+    def state(self) -> dict[str, Any]:
+        """Tensors by name. A file that holds other objects is refused: it could run code.
+
+        Half precision becomes float32, in which everything is loaded; no number changes by it.
+        """
+        import torch
+
+        try:
+            if self.path.suffix == ".safetensors":
+                from safetensors.torch import load_file
+
+                stored: Any = load_file(self.path)
+            else:
+                stored = _read_script(self.path)
+                if stored is None:
+                    stored = torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file fails in the ways of three formats
+            raise MarcError(
+                f"the weights of {self.card.name} cannot be read",
+                got=f"{self.path}: {reason(error)}",
+                allowed="tensors by name and nothing else: safetensors, TorchScript, or torch.save",
+            ) from None
+        state = _unwrapped(stored)
+        if not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
+            raise MarcError(
+                f"the weights of {self.card.name} are not tensors by name",
+                got=f"{self.path}: {type(stored).__name__}",
+                allowed="a state dict",
+            )
+        half = (torch.float16, torch.bfloat16)
+        return {name: each.float() if each.dtype in half else each for name, each in state.items()}
+
+    def misfit(self, error: Exception) -> MarcError:
+        """The error to raise where weights are those of another model."""
+        return MarcError(
+            f"the weights do not fit {self.card.name}",
+            got=f"{self.path}: {'; '.join(_differences(str(error))) or reason(error)}",
+            allowed=f"the weights of {self.card.tag} ({self.card.library})",
+            hint=f"marc list encoders --card {self.card.name}",
+        )
 
 
 @contextmanager
@@ -176,49 +251,6 @@ def _find_weights(card: EncoderCard, path: Path) -> Path:
     return files[0]
 
 
-def read_state(card: EncoderCard, path: Path) -> dict[str, Any]:
-    """Tensors by name. A file that holds other objects is refused: it could run code.
-
-    Half precision becomes float32, in which everything is loaded; no number changes by it.
-    """
-    import torch
-
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            stored: Any = load_file(path)
-        else:
-            stored = read_script(path)
-            if stored is None:
-                stored = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file fails in the ways of three formats
-        raise MarcError(
-            f"the weights of {card.name} cannot be read",
-            got=f"{path}: {reason(error)}",
-            allowed="tensors by name and nothing else: safetensors, TorchScript, or torch.save",
-        ) from None
-    state = _unwrapped(stored)
-    if not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise MarcError(
-            f"the weights of {card.name} are not tensors by name",
-            got=f"{path}: {type(stored).__name__}",
-            allowed="a state dict",
-        )
-    half = (torch.float16, torch.bfloat16)
-    return {name: each.float() if each.dtype in half else each for name, each in state.items()}
-
-
-def misfit(card: EncoderCard, path: Path, error: Exception) -> MarcError:
-    """The error to raise where weights are those of another model."""
-    return MarcError(
-        f"the weights do not fit {card.name}",
-        got=f"{path}: {'; '.join(_differences(str(error))) or reason(error)}",
-        allowed=f"the weights of {card.tag} ({card.library})",
-        hint=f"marc list encoders --card {card.name}",
-    )
-
-
 def _unwrapped(stored: object) -> dict[str, Any]:
     """The tensors of a checkpoint, by the names that they had before parallel training."""
     if not isinstance(stored, dict):
@@ -247,3 +279,101 @@ def _differences(message: str) -> list[str]:
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+def _read_script(path: Path) -> dict[str, Tensor] | None:
+    """Parameters and buffers by name, or None if a file is no TorchScript archive.
+
+    CLIP's numbers that are no weights are left out.
+    """
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        marks = [name for name in archive.namelist() if name.endswith("/constants.pkl")]
+        if not marks:
+            return None
+        stored = _read_archive(archive, marks[0].removesuffix("/constants.pkl"))
+    if not isinstance(stored, _Module):
+        raise pickle.UnpicklingError("the archive holds no module")
+    tensors = dict(_tensors(stored, ""))
+    return {name: value for name, value in tensors.items() if name not in _NOT_WEIGHTS}
+
+
+class _Module:
+    """What stands for a module: its attributes, and which of them are weights."""
+
+    listed: frozenset[str] | None = None
+    """Parameters and buffers. None: the archive does not say, so all tensors are."""
+
+    def __setstate__(self, state: object) -> None:
+        if not isinstance(state, dict):
+            raise pickle.UnpicklingError(_CODE)
+        self.attributes = state
+
+
+def _read_archive(archive: zipfile.ZipFile, root: str) -> object:
+    import torch
+
+    kinds = {name: getattr(torch, kind) for name, kind in _STORAGES.items()}
+
+    class Reader(pickle.Unpickler):
+        """pickle's own way to say what a file may name."""
+
+        def find_class(self, module: str, name: str) -> Any:
+            if module.partition(".")[0] == "__torch__":
+                return _module_kind(archive, root, module, name)
+            if module == "torch" and name in kinds:
+                return kinds[name]
+            if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+                return _tensor
+            if (module, name) == ("collections", "OrderedDict"):
+                return OrderedDict
+            if module == "torch.jit._pickle" and name in _TYPED:
+                return _first
+            raise pickle.UnpicklingError(f"the archive names {module}.{name}, which is no tensor")
+
+        def persistent_load(self, key: Any) -> Tensor:
+            _, kind, name, _, size = key  # where it was before does not matter
+            if size == 0:
+                return torch.empty(0, dtype=kind)
+            content = bytearray(archive.read(f"{root}/data/{name}"))
+            return torch.frombuffer(content, dtype=kind, count=size)
+
+    return Reader(io.BytesIO(archive.read(f"{root}/data.pkl"))).load()
+
+
+def _tensor(
+    storage: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: object
+) -> Tensor:
+    return storage.as_strided(size, stride, offset)  # torch refuses what is beyond the storage
+
+
+def _first(value: object, *_: object) -> object:
+    """Lists that carry their type are lists."""
+    return value
+
+
+def _module_kind(
+    archive: zipfile.ZipFile, root: str, module: str, name: str
+) -> Callable[..., _Module]:
+    file = f"{root}/code/{module.replace('.', '/')}.py"
+    code = archive.read(file).decode() if file in archive.namelist() else ""
+    body = re.search(
+        rf"^class {re.escape(name)}\(.*?(?=^class |\Z)", code, re.MULTILINE | re.DOTALL
+    )
+    if body and "def __setstate__(" in body.group():
+        raise pickle.UnpicklingError(_CODE)
+    lines = _LISTED.findall(body.group()) if body else []
+    # archives from before buffers were listed have one such line
+    listed = frozenset(re.findall(r'"([^"]+)"', " ".join(lines))) if len(lines) > 1 else None
+    return type("_Listed", (_Module,), {"listed": listed})
+
+
+def _tensors(module: _Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    import torch
+
+    for name, value in module.attributes.items():
+        if isinstance(value, _Module):
+            yield from _tensors(value, f"{prefix}{name}.")
+        elif isinstance(value, torch.Tensor) and (module.listed is None or name in module.listed):
+            yield f"{prefix}{name}", value

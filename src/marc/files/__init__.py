@@ -24,6 +24,8 @@ ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
 """Libraries that features of pictures come through."""
 PARTIAL = ".new"
 """How the name of a file ends while it is written."""
+LOCK = ".lock"
+"""A file that stays in a locked folder."""
 
 
 def versions(*more: str) -> dict[str, str]:
@@ -125,6 +127,28 @@ def sync_folder(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, busy: str) -> Iterator[None]:
+    """Be the only writer of a folder; a second is refused at once with `busy`.
+
+    The system gives the lock back when its holder dies.
+    """
+    from filelock import FileLock, Timeout
+
+    (folder / LOCK).touch()  # what cannot be written to is an error here
+    lock = FileLock(folder / LOCK, blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise MarcError(busy, got=folder) from error
+    except OSError:
+        pass  # some shared file systems have no locks: there, two writers do double work
+    try:
+        yield
+    finally:
+        lock.release()  # of a lock that was not acquired it does nothing
 
 
 def add_to_log(path: Path, event: str, **details: Any) -> None:

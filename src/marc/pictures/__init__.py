@@ -14,7 +14,7 @@ from marc.pictures.folder import open_folder
 from marc.pictures.hf import open_hf
 from marc.pictures.image_set import FileBytes, ImageSet, Location
 from marc.pictures.imagenet import IMAGENET_SETS
-from marc.pictures.labels import with_class_names
+from marc.pictures.listing import with_class_names
 from marc.pictures.tables import open_csv
 from marc.pictures.wds import open_wds
 

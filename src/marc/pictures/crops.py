@@ -6,6 +6,7 @@ gives, to the last bit, the pixels of torchvision's `Resize` and `CenterCrop` on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,6 @@ from PIL import Image
 
 from marc.errors import MarcError, integer, one_of
 
-Triple = tuple[float, float, float]
 _RESIZES = ("short", "squash")
 _INTERPOLATIONS = {
     "bicubic": Image.Resampling.BICUBIC,
@@ -51,33 +51,33 @@ class Crop:
             )
         return self
 
+    @classmethod
+    def of_model(cls, name: str, sides: int | Sequence[int], interpolation: object) -> Crop:
+        """Of a model that takes squares: short side to its size, then the centre."""
+        lengths = {sides} if isinstance(sides, int) else set(sides)
+        if len(lengths) != 1:
+            raise MarcError(
+                "only models that take square pictures can be used", got=f"{name}: {list(lengths)}"
+            )
+        size = int(lengths.pop())
+        return cls(size, size, "short", "bilinear" if interpolation == "bilinear" else "bicubic")
 
-def crop_picture(picture: Image.Image, crop: Crop) -> NDArray[np.uint8]:
-    """The square (size, size, 3) of a picture.
+    def cut(self, picture: Image.Image) -> NDArray[np.uint8]:
+        """The square (size, size, 3) of a picture.
 
-    >>> crop_picture(Image.new("RGB", (640, 480), "red"), Crop(size=224, resized=224)).shape
-    (224, 224, 3)
-    """
-    crop.checked()
-    if picture.mode != "RGB":
-        picture = picture.convert("RGB")
-    if crop.resize == "short":
-        picture = _middle(picture)
-    resized = picture.resize(_new_size(picture, crop), _INTERPOLATIONS[crop.interpolation])
-    width, height = resized.size
-    # round, not //: half a pixel goes to the even side, as in torchvision
-    left, top = round((width - crop.size) / 2), round((height - crop.size) / 2)
-    return np.array(resized.crop((left, top, left + crop.size, top + crop.size)))
-
-
-def normalise(
-    images: NDArray[np.uint8] | NDArray[np.float32], mean: Triple, std: Triple
-) -> NDArray[np.float32]:
-    """(x / 255 - mean) / std of images (n, size, size, 3), colours first: (n, 3, size, size)."""
-    pixels = images.astype(np.float32) / np.float32(255)
-    pixels -= np.array(mean, dtype=np.float32)
-    pixels /= np.array(std, dtype=np.float32)
-    return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        >>> Crop(size=224, resized=224).cut(Image.new("RGB", (640, 480), "red")).shape
+        (224, 224, 3)
+        """
+        self.checked()
+        if picture.mode != "RGB":
+            picture = picture.convert("RGB")
+        if self.resize == "short":
+            picture = _middle(picture)
+        resized = picture.resize(_new_size(picture, self), _INTERPOLATIONS[self.interpolation])
+        width, height = resized.size
+        # round, not //: half a pixel goes to the even side, as in torchvision
+        left, top = round((width - self.size) / 2), round((height - self.size) / 2)
+        return np.array(resized.crop((left, top, left + self.size, top + self.size)))
 
 
 def _middle(picture: Image.Image) -> Image.Image:

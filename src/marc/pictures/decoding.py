@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,6 @@ _MOST_BYTES = 2**30
 """A larger file is refused unread."""
 
 _MISSING, _EMPTY, _NO_PICTURE, _DAMAGED, _TOO_LARGE = 1, 2, 3, 4, 5
-REASONS: dict[int, str] = {
-    _MISSING: "missing, or cannot be opened",
-    _EMPTY: "empty file",
-    _NO_PICTURE: "not a picture of a known format",
-    _DAMAGED: "truncated or damaged",
-    _TOO_LARGE: "too large: over 134 million pixels, 65536 on a side, or 1 GiB",
-}
-"""Why a picture cannot be read. Feature stores keep the codes: they never change. 0 is `fine`."""
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
 _FIRST_BYTES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8",
@@ -50,6 +43,15 @@ _ORIENTATION = 0x0112
 class Unreadable(Exception):  # noqa: N818  (it is a finding about a file, not a failure of ours)
     """A picture that cannot be read: `code` is a key of `REASONS`."""
 
+    REASONS: ClassVar[dict[int, str]] = {
+        _MISSING: "missing, or cannot be opened",
+        _EMPTY: "empty file",
+        _NO_PICTURE: "not a picture of a known format",
+        _DAMAGED: "truncated or damaged",
+        _TOO_LARGE: "too large: over 134 million pixels, 65536 on a side, or 1 GiB",
+    }
+    """By code. Feature stores keep the codes: they never change. 0 is `fine`."""
+
     def __init__(self, code: int, detail: str = "") -> None:
         super().__init__(code, detail)  # both, so that it can be pickled
         self.code, self.detail = code, detail
@@ -57,7 +59,7 @@ class Unreadable(Exception):  # noqa: N818  (it is a finding about a file, not a
     @property
     def reason(self) -> str:
         """The words of the code."""
-        return REASONS[self.code]
+        return self.REASONS[self.code]
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.detail})" if self.detail else self.reason

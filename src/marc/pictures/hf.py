@@ -15,8 +15,7 @@ from typing import Any
 
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet, Location
-from marc.pictures.labels import named, read_labels
-from marc.pictures.listing import in_bytes, printable, spoken
+from marc.pictures.listing import in_bytes, named, printable, read_labels, spoken
 from marc.pictures.tables import open_metadata
 
 _SPLITS = ("test", "validation", "valid", "val", "train")

@@ -1,12 +1,20 @@
-"""What readers of lists share: the text of a file, and names as paths, ids and prompts."""
+"""What readers of lists share: text, names as paths, ids and prompts, labels and class names."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from marc.errors import MarcError
+from marc.pictures.image_set import ImageSet
+
+_MOST_CLASSES = 2**20
+"""A larger label number is taken for a mistake: every class has a row in every prototype."""
+_KINDS = "a .txt file with one name per line, a JSON list of names, or JSON {name now: new name}"
 
 
 def read_text(file: Path) -> str:
@@ -72,3 +80,138 @@ def made_distinct(ids: Iterable[str]) -> tuple[tuple[str, ...], int]:
 def is_integer(text: str) -> bool:
     """Whether a name is an integer from 0, digits only."""
     return text.isascii() and text.isdigit()
+
+
+def read_labels(
+    values: Sequence[str], places: Sequence[str], source: object
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Label of each picture and the class names, which are empty if labels are numbers.
+
+    Args:
+        values: what was written, one for each picture.
+        places: where it was written (`line 3`), for messages.
+        source: the file, for messages.
+    """
+    integers = [_integer(value) for value in values]
+    for value, place in zip(values, places, strict=True):
+        if not value.strip():
+            raise MarcError("a label is missing", got=f"{source}: {place}")
+    if all(number is not None for number in integers):
+        return tuple(
+            _check(number, place, source) for number, place in zip(integers, places, strict=True)
+        ), ()
+    if any(number is not None for number in integers):
+        a_number = next(i for i, number in enumerate(integers) if number is not None)
+        a_name = next(i for i, number in enumerate(integers) if number is None)
+        raise MarcError(
+            "labels are numbers in some places and names in others",
+            got=f"{source}: {places[a_number]} has {values[a_number]!r}, "
+            f"{places[a_name]} has {values[a_name]!r}",
+            allowed="only integers from 0, or only names",
+        )
+    names = sorted(set(values), key=in_bytes)
+    label = {name: index for index, name in enumerate(names)}
+    return tuple(label[value] for value in values), tuple(spoken(name) for name in names)
+
+
+def named(labels: Sequence[int], names: Sequence[str], source: object) -> tuple[str, ...]:
+    """Class names from a list, refused if a label has none."""
+    if labels and max(labels) >= len(names):
+        raise MarcError(
+            "there are fewer class names than labels",
+            got=f"{source}: {len(names)} names, but the largest label is {max(labels)}",
+        )
+    return tuple(names)
+
+
+def _integer(value: str) -> int | None:
+    text = value.strip()
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+
+
+def _check(number: int | None, place: str, source: object) -> int:
+    if number is None or not 0 <= number < _MOST_CLASSES:
+        raise MarcError(
+            "a label is out of range",
+            got=f"{source}: {place} has {number}",
+            allowed=f"integers from 0 to {_MOST_CLASSES - 1}",
+        )
+    return number
+
+
+def with_class_names(images: ImageSet, path: Path) -> ImageSet:
+    """The same pictures with class names from a file.
+
+    Args:
+        images: any list of pictures, labelled or not.
+        path: a `.txt` file with one name per line in class order, a JSON list in class order, or a
+            JSON object that maps names as they are now (or folder names) to new ones. An object
+            may leave classes out: these keep their names.
+    """
+    given = _read_names(path)
+    if isinstance(given, dict):
+        return replace(images, class_names=_renamed(images.class_names, given, path))
+    names = tuple(_name(name, f"name {index + 1}", path) for index, name in enumerate(given))
+    _check_count(images, len(names), path)
+    return replace(images, class_names=names)
+
+
+def _read_names(path: Path) -> list[Any] | dict[str, Any]:
+    text = read_text(path)
+    if path.suffix.lower() != ".json":
+        return text.rstrip().splitlines()
+    try:
+        parsed = json.loads(text)
+    except ValueError as problem:
+        raise MarcError("the file is not JSON", got=f"{path}: {problem}", allowed=_KINDS) from None
+    if not isinstance(parsed, list | dict):
+        raise MarcError("these are no class names", got=path, allowed=_KINDS)
+    return parsed
+
+
+def _name(name: Any, place: str, path: Path) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise MarcError("a class name must be text", got=f"{path}: {place} is {name!r}")
+    return name.strip()
+
+
+def _check_count(images: ImageSet, n_names: int, path: Path) -> None:
+    """As many names as classes; if these have no names yet, one for every label at least."""
+    if n_names == 0:
+        raise MarcError("there are no class names in the file", got=path, allowed=_KINDS)
+    if images.labels is None:
+        return  # the names alone say what the classes are
+    n_classes = len(images.class_names)
+    if n_classes and n_names != n_classes:
+        raise MarcError(
+            f"{images.name} has {n_classes} classes",
+            got=f"{path}: {n_names} names",
+            allowed=f"{n_classes} names, in this order: {_some(images.class_names)}",
+        )
+    if n_names <= max(images.labels, default=-1):
+        raise MarcError(
+            "a label has no class name",
+            got=f"{path}: {n_names} names, but the largest label is {max(images.labels)}",
+        )
+
+
+def _renamed(current: tuple[str, ...], given: dict[str, Any], path: Path) -> tuple[str, ...]:
+    if not current:
+        raise MarcError(
+            "classes that have no names yet cannot be renamed", got=path, allowed="a list of names"
+        )
+    new = {key.replace("_", " "): _name(name, repr(key), path) for key, name in given.items()}
+    known = {name.replace("_", " ") for name in current}
+    unknown = [key for key in given if key.replace("_", " ") not in known]
+    if unknown or not given:
+        raise MarcError(
+            "a name to be replaced is not the name of a class",
+            got=f"{path}: {_some(unknown) or 'nothing'}",
+            allowed=_some(current),
+        )
+    return tuple(new.get(name.replace("_", " "), name) for name in current)
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(map(str, names[:5])) + (", ..." if len(names) > 5 else "")

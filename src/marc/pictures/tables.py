@@ -11,8 +11,7 @@ from typing import Any
 
 from marc.errors import MarcError
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.labels import read_labels
-from marc.pictures.listing import made_distinct, printable, read_text
+from marc.pictures.listing import made_distinct, printable, read_labels, read_text
 
 _EXAMPLE = "a first line `path,label`, then lines like `cats/1.jpg,cat`"
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from marc.errors import MarcError
 from marc.pictures.folder import HIDDEN
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.labels import named, read_labels
-from marc.pictures.listing import made_distinct, printable, read_text
+from marc.pictures.listing import made_distinct, named, printable, read_labels, read_text
 
 _PICTURES = ("jpg", "jpeg", "png", "webp")
 _LABELS = ("cls", "json", "txt")

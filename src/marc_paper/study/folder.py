@@ -18,10 +18,12 @@ from typing import Any, ClassVar, final
 
 from marc.errors import MarcError
 from marc.files import (
+    LOCK,
     PARTIAL,
     Arrays,
     add_to_log,
     flatten,
+    locked,
     read_arrays,
     read_json,
     versions,
@@ -29,7 +31,6 @@ from marc.files import (
     write_json,
     write_whole,
 )
-from marc.files.locks import LOCK, locked
 from marc.results.folder import Folder
 from marc_paper.study.formats import Files
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from marc.embed.store import FeatureStore
-from marc.encoders.prompts import list_prompt_sets
+from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
 from marc.scores import Int
 from marc.sources import is_pictures, load_stream
@@ -170,6 +170,6 @@ def _same_prompts(declared: str, stored: list[str]) -> bool:
     >>> _same_prompts("tip-7+cupl", ["tip-7", "imagenet"]), _same_prompts("tip-7+cupl", ["tip-7"])
     (True, False)
     """
-    names, known = declared.split("+"), list_prompt_sets()
+    names, known = declared.split("+"), PromptSet.available()
     same = {name for name in names if name in known} == {name for name in stored if name in known}
     return same and len(names) == len(stored)

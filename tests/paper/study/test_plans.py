@@ -6,12 +6,15 @@ import pytest
 from helpers.repository import ROOT
 
 from marc.embed.store import _STORES, FeatureStore
-from marc.encoders.prompts import list_prompt_sets
-from marc.encoders.published import PREDICTORS, SPACES
+from marc.encoders.prompts import PromptSet
+from marc.encoders.published import PUBLISHED
 from marc.pictures import NAMED_SETS
 from marc.pictures.coop import CROSS_DOMAIN_SETS
 from marc.sources import is_pictures
 from marc_paper.study.plan import Draws, Plan, Timing, _Grids, _Seeds
+
+PREDICTORS = {name: card for name, card in PUBLISHED.items() if card.has_text}
+SPACES = {name: card for name, card in PUBLISHED.items() if name not in PREDICTORS}
 
 RECIPE = ROOT / "docs" / "replicate.md"
 TEMPLATES = {each.name: each.prompts for each in CROSS_DOMAIN_SETS}
@@ -63,7 +66,7 @@ def test_prompts_are_the_templates_of_each_set_and_cupl(plan):
     for name, entry in plan.streams.items():
         templates, _, rest = (entry.prompts or plan.prompts).partition("+")
         assert templates == TEMPLATES.get(entry.dataset, "tip-7"), name
-        assert templates in list_prompt_sets()
+        assert templates in PromptSet.available()
         assert rest == "cupl"
 
 
@@ -87,7 +90,7 @@ def test_every_plan_reads(path):
 def test_the_recipe_names_the_published_weights():
     text = RECIPE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\S+)` \| (\w+) \| `(\S+)` \| (\S+) \|$", text, re.MULTILINE)
-    cards = {**PREDICTORS, **SPACES}.values()
+    cards = PUBLISHED.values()
     assert rows == [(card.name, card.library, card.tag, card.licence) for card in cards]
 
 

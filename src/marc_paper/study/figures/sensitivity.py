@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders._loading import safe_name
+from marc.encoders.cards import safe_name
 from marc.method import MARC
 from marc.replay.sweep import Score
 from marc.report.style import INK, Look
