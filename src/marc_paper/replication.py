@@ -29,7 +29,7 @@ from PIL import Image
 
 from marc.embed.fill import fill
 from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs, load_jobs, pixels_for
-from marc.embed.store import CHUNK
+from marc.embed.store import CHUNK, FeatureStore
 from marc.embed.workers import ViewPlan, Workers, prepare
 from marc.encoders import encoder_card
 from marc.encoders.published import PREDICTORS
@@ -214,6 +214,8 @@ def _random_weights(folder: Path, name: str) -> Iterator[tuple[Path, int, int]]:
 
 class _Unwritten:
     """Takes the chunks of a store and forgets them: only what is before the disk is timed."""
+
+    STATUS, CONTENT = FeatureStore.STATUS, FeatureStore.CONTENT
 
     def __init__(self, n_images: int) -> None:
         self._n_images = n_images

@@ -241,7 +241,7 @@ class Plan:
 
     def peer_settings(self, method: str) -> dict[str, Any]:
         """The settings of another method: its own, or published ones that the plan names."""
-        card, settings = METHODS[method], {}
+        card, settings = METHODS[one_of("method", method, METHODS, "marc list methods")], {}
         if "space" in card.needs:
             settings["space"] = self.spaces.deployed
         if self.benchmark.published in card.published:
@@ -253,7 +253,7 @@ class Plan:
 
         COSMIC has a view budget of its own.
         """
-        if METHODS[method].views == PLAIN_IMAGE:
+        if METHODS[one_of("method", method, METHODS, "marc list methods")].views == PLAIN_IMAGE:
             return 1
         fewest = _FEWEST_VIEWS.get(method, 1)
         few = self.graph_views if method == "cosmic" else self.few_views
