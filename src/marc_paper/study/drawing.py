@@ -71,7 +71,7 @@ class Page:
     def short(text: str, length: int) -> str:
         """A name cut to a length, with a dot where something is missing.
 
-        >>> Page.short("tabby cat", 7), short("cat", 7)
+        >>> Page.short("tabby cat", 7), Page.short("cat", 7)
         ('tabby ·', 'cat')
         """
         return text if len(text) <= length else text[: length - 1] + "·"

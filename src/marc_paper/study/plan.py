@@ -241,7 +241,7 @@ class Plan:
 
     def peer_settings(self, method: str) -> dict[str, Any]:
         """The settings of another method: its own, or published ones that the plan names."""
-        card, settings = METHODS[method], {}
+        card, settings = METHODS[one_of("method", method, METHODS, "marc list methods")], {}
         if "space" in card.needs:
             settings["space"] = self.spaces.deployed
         if self.benchmark.published in card.published:
@@ -253,6 +253,7 @@ class Plan:
 
         COSMIC has a view budget of its own.
         """
+        one_of("method", method, METHODS, "marc list methods")
         if METHODS[method].views == MethodCard.views:
             return 1
         fewest = _FEWEST_VIEWS.get(method, 1)

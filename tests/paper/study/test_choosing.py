@@ -76,7 +76,7 @@ def test_ceilings_of_equally_many_right_answers_tie():
 )
 def test_notes_name_sizes_that_were_asked_for_and_drawn(asked, drawn, said):
     nothing = np.zeros(0)
-    assert BatchValues.notes("s", asked, BatchValues((), (), drawn, nothing, nothing)) == said
+    assert BatchValues((), (), drawn, nothing, nothing).notes("s", asked) == said
 
 
 def _right(counts):
