@@ -253,8 +253,7 @@ class Plan:
 
         COSMIC has a view budget of its own.
         """
-        one_of("method", method, METHODS, "marc list methods")
-        if METHODS[method].views == MethodCard.views:
+        if METHODS.known(method).views == MethodCard.views:
             return 1
         fewest = _FEWEST_VIEWS.get(method, 1)
         few = self.graph_views if method == "cosmic" else self.few_views
