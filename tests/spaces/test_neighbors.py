@@ -33,7 +33,7 @@ def clustered(seed, n_points, dim=16, n_clusters=4):
 def test_the_table_is_that_of_the_slow_way(seed, n_points, n_neighbors, dim):
     n_neighbors = min(n_neighbors, n_points - 1)
     features = clustered(seed, n_points, dim)
-    # whole numbers, so that the order of a sum does not matter, with many equal cosines
+    # integers, so that the order of a sum does not matter, with many equal cosines
     features = np.where(features > 0, 1.0, -1.0)
     np.testing.assert_array_equal(
         neighbors(features, n_neighbors), slow_neighbors(features, n_neighbors)
@@ -141,8 +141,8 @@ def test_a_thinned_table_is_the_table_of_the_subsample(width, size):
         ([[1], [2]], 1, "other points"),
         ([[-1], [0]], 1, "other points"),
         ([[0], [0]], 1, "no point in its own row"),
-        ([[1.0], [0.0]], 1, "whole numbers"),
-        ([1, 0], 1, "whole numbers"),
+        ([[1.0], [0.0]], 1, "integers"),
+        ([1, 0], 1, "integers"),
     ],
 )
 def test_bad_tables_are_refused(table, n_neighbors, message):
