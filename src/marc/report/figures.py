@@ -138,7 +138,6 @@ def _mean_gain(
 
 
 def _at(score: Score) -> str:
-    """The weights of a score, several where an oracle chose for each order."""
     return " at w = " + "/".join(f"{weight:.4g}" for weight in dict.fromkeys(score.weights))
 
 
@@ -223,7 +222,6 @@ def _along_stream(subject: Subject) -> _Curves:
 
 
 def _draw_by_weight(data: _Curves, looks: Mapping[str, Look]) -> Any:
-    """Gain against w, with marks for how the weight was chosen."""
     words = list(data.marks)
     figure, (axes,) = _panels(len(data.curves) + len(words))
     for space, curve in reversed(data.curves.items()):  # the first lie on top
@@ -256,7 +254,6 @@ def _draw_by_weight(data: _Curves, looks: Mapping[str, Look]) -> Any:
 
 
 def _draw_by_capacity(data: _Curves, looks: Mapping[str, Look]) -> Any:
-    """Gain against K."""
     figure, (axes,) = _panels(len(data.curves))
     for space, curve in reversed(data.curves.items()):
         _line(axes, data.x, 100 * curve, looks[space], marker=True)
@@ -271,7 +268,6 @@ def _draw_by_capacity(data: _Curves, looks: Mapping[str, Look]) -> Any:
 
 
 def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
-    """Gain against pseudo-purity and, where labels are known, against purity."""
     panels = {"pseudo-purity, percent": data.pseudo_purity}
     if data.purity is not None:
         panels["purity, percent"] = data.purity
@@ -294,7 +290,6 @@ def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
 
 
 def _draw_along_stream(data: _Curves, looks: Mapping[str, Look]) -> Any:
-    """A share in each part of the stream."""
     figure, (axes,) = _panels(len(data.curves))
     plain = Look(INK, "o", (0, (2, 1.5)), 1.4)
     shown = {name: looks.get(name, plain) for name in data.curves}
@@ -332,7 +327,6 @@ def _weight_axis(axes: Any, largest: float) -> None:
 
 
 def _keys(names: Any, looks: Mapping[str, Look], *, marker: bool = False) -> dict[str, Any]:
-    """A line of the legend for each name."""
     shown = {name: looks[name] for name in names}
     return {
         name: _key(look.marker if marker else None, markersize=4.5, **look.line)

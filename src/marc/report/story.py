@@ -117,7 +117,6 @@ def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
 
 
 def _unlabelled(subject: Subject) -> _Texts:
-    """What can be said when nobody knows the right answers."""
     run, method = subject.inputs.run, subject.method
     assert run is not None  # a sweep has labels
     changed = float((run.arrays["prediction"] != subject.base_prediction).mean())
@@ -154,7 +153,6 @@ def _setting_sentence(subject: Subject) -> str:
 
 
 def _beside_sentences(subject: Subject) -> list[str]:
-    """What the same memory does in the other space."""
     if subject.against is None:
         return []
     gain = float(subject.right_beside.mean() - (subject.base_prediction == subject.labels).mean())
@@ -183,7 +181,6 @@ def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
 
 
 def _captions(subject: Subject, others: Sequence[Sweep]) -> dict[str, tuple[str, str]]:
-    """Title and caption of every figure."""
     gain = "change" if subject.labels is None else "gain"
     capacity = (
         f"For every space at w = {subject.weight:.4g}: how many entries a class needs, or can bear."

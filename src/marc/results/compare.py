@@ -158,7 +158,6 @@ def _reference(stored: Sequence[Stored], against: str | Path | None) -> Stored:
 
 
 def _against(reference: Stored, other: Stored) -> dict[str, Any]:
-    """One run against the reference, over the orders that both have."""
     seeds = _common_orders(reference, other)
     label = reference.arrays["label"]
     right, before = (_by_order(run, "prediction", seeds) == label for run in (other, reference))
