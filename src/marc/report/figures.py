@@ -26,6 +26,7 @@ _MARKS = {"fixed": "o", "oracle": "*", "held-out": "D"}
 _SIZES = {"fixed": 5.5, "oracle": 9.0, "held-out": 5.5}
 _WIDTH, _HEIGHT = 4.5, 2.9  # inches of a figure without its legend
 _ROW = 0.19  # inches of a row of the legend
+_COLUMNS = 3  # of the legend, at most
 
 
 class _Table(NamedTuple):
@@ -65,12 +66,10 @@ class _Measure:
         return _points(value) if self.sign > 0 else _percent(value)
 
 
-_GAIN = _Measure("gain over no memory, points", 1)
-_CHANGED = _Measure("answers changed, percent", -1)
-
-
 def _measure_of(subject: Subject) -> _Measure:
-    return _CHANGED if subject.labels is None else _GAIN
+    if subject.labels is None:
+        return _Measure("answers changed, percent", -1)
+    return _Measure("gain over no memory, points", 1)
 
 
 def _ordered_spaces(subject: Subject) -> tuple[str, ...]:
@@ -108,7 +107,7 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
     scores = subject.selections(others)
     grid = dict(zip(sweep.spaces, sweep.accuracy[:, place], strict=True))
     columns = ["space", *scores, *(f"w = {weight:.4g}" for weight in sweep.weights)]
-    rows = []
+    base, curves, rows = sweep.base_accuracy.mean(), {}, []
     for space in spaces:
         chosen = [
             f"{measure.text(measure.sign * row[space].gain)}{_at(row[space])}"
@@ -116,9 +115,11 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
             else ""
             for row in scores.values()
         ]
-        gains = grid[space].mean(axis=-1) - sweep.base_accuracy.mean()
+        lower, upper = (ends[:, place] for ends in sweep.intervals[space])
+        curve = accuracy_at(lower, upper, tuple(drawn)).mean(axis=0) - base
+        curves[space] = measure.sign * curve
+        gains = grid[space].mean(axis=-1) - base
         rows.append([space, *chosen, *(measure.text(measure.sign * gain) for gain in gains)])
-    curves = {space: measure.sign * _mean_gain(sweep, space, place, drawn) for space in spaces}
     marks = {
         word: {
             space: (float(np.median(score.weights)), measure.sign * score.gain)
@@ -127,14 +128,6 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
         for word, row in scores.items()
     }
     return _Curves(measure.label, drawn, curves, _Table(columns, rows), marks)
-
-
-def _mean_gain(
-    sweep: Sweep, space: str, place: int, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Gain at some weights and one capacity, mean over orders."""
-    lower, upper = (ends[:, place] for ends in sweep.intervals[space])
-    return accuracy_at(lower, upper, tuple(weights)).mean(axis=0) - sweep.base_accuracy.mean()
 
 
 def _at(score: Score) -> str:
@@ -306,7 +299,7 @@ def _panels(n_names: int, columns: int = 1) -> tuple[Any, Any]:
     """A figure of a row of panels that leaves room for a legend of so many names."""
     from matplotlib.figure import Figure
 
-    rows = -(-n_names // _legend_columns(n_names))
+    rows = -(-n_names // min(n_names, _COLUMNS))
     figure = Figure(figsize=(_WIDTH, _HEIGHT + _ROW * rows))
     return figure, figure.subplots(1, columns, sharey=True, squeeze=False)[0]
 
@@ -340,13 +333,9 @@ def _key(marker: str | None, **style: Any) -> Any:
     return Line2D([], [], marker=marker, **style)
 
 
-def _legend_columns(n_names: int) -> int:
-    return min(n_names, 3)
-
-
 def _legend(figure: Any, entries: Mapping[str, Any]) -> None:
     names = [_shortened(name) for name in entries]
-    columns = _legend_columns(len(names))
+    columns = min(len(names), _COLUMNS)
     figure.legend(list(entries.values()), names, loc="outside lower center", ncols=columns)
 
 

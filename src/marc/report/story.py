@@ -244,11 +244,11 @@ def _notes(subject: Subject) -> Iterator[str]:
 
 
 def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
-    truth, n_classes = subject.labels, subject.stream.n_classes
+    truth, names = subject.labels, subject.stream.features.class_names
     assert truth is not None
-    sizes = np.bincount(truth, minlength=n_classes)
-    base = np.bincount(truth, subject.base_prediction == truth, minlength=n_classes)
-    after = np.bincount(truth, subject.right.mean(axis=0), minlength=n_classes)
+    sizes = np.bincount(truth, minlength=len(names))
+    base = np.bincount(truth, subject.base_prediction == truth, minlength=len(names))
+    after = np.bincount(truth, subject.right.mean(axis=0), minlength=len(names))
     present = np.flatnonzero(sizes)
     gains = (after - base)[present] / sizes[present]
     rows = []
@@ -257,7 +257,7 @@ def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
         gain, size = rates[1] - rates[0], str(sizes[number])
         cells = [*((_percent(rate), repr(float(rate))) for rate in rates)]
         cells += [(_points(gain), repr(float(gain))), (size, size)]
-        rows.append([_name(subject, number), *cells])
+        rows.append([(names[number], names[number]), *cells])
     return {
         "caption": "Right answers in percent of the images of a class, and the gain in points.",
         "columns": ("class", "without", "with", "gain", "images"),
@@ -267,26 +267,21 @@ def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
 
 def _answers_by_class(subject: Subject) -> dict[str, Any]:
     """How often each class is the answer, where labels are not known."""
-    run, n_classes = subject.inputs.run, subject.stream.n_classes
+    run, names = subject.inputs.run, subject.stream.features.class_names
     assert run is not None  # a sweep has labels
-    base = np.bincount(subject.base_prediction, minlength=n_classes)
+    base = np.bincount(subject.base_prediction, minlength=len(names))
     answers = run.arrays["prediction"]
-    after = np.bincount(answers.reshape(-1), minlength=n_classes) / len(answers)
+    after = np.bincount(answers.reshape(-1), minlength=len(names)) / len(answers)
     given = np.flatnonzero(base + after)
     rows = []
     for number in given[np.argsort(-(after - base)[given], kind="stable")]:
         change, before = float(after[number] - base[number]), str(base[number])
         cells = [(before, before), (f"{after[number]:.1f}", repr(float(after[number])))]
         cells += [(f"{change:+.1f}".replace("-", "−"), repr(change))]
-        rows.append([_name(subject, number), *cells])
+        rows.append([(names[number], names[number]), *cells])
     return {
         "caption": "How often each class is the answer, without and with the memory, mean over "
         "orders.",
         "columns": ("class", "without", "with", "change"),
         "rows": rows,
     }
-
-
-def _name(subject: Subject, number: int) -> tuple[str, str]:
-    name = subject.stream.features.class_names[number]
-    return name, name
