@@ -248,8 +248,8 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
             console.as_json({"folder": str(path), "would_run": names, "left_out": refused})
         else:
             size = f"{len(every.stream)} images in {len(every.orders)} order(s)"
-            for line in (f"{size}, into {path}/", f"would run: {', '.join(names)}", *left_out):
-                console.say(line)
+            lines = [f"{size}, into {path}/", f"would run: {', '.join(names)}", *left_out]
+            console.say("\n".join(lines))
         return
     with _watching() as watch:
         failed = every.write(path, names, watch, force=force)
@@ -270,8 +270,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
             console.say(f"{each.name}: {changed} % of its answers differ from those without memory")
         _show_shared(every, [each.name for each in done])
         again = f"; compare again: marc compare {path}/*" if labelled else ""
-        for line in (f"written: {path}{again}", *left_out):
-            console.say(line)
+        console.say("\n".join([f"written: {path}{again}", *left_out]))
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
