@@ -103,7 +103,6 @@ def check(
 
 
 def _finish(findings: list[_Finding], source: str, after: str, *, json: bool) -> None:
-    """Print the findings; the exit status is 1 if something is wrong."""
     wrong = [each for each in findings if each.level == "wrong"]
     if json:
         listed = [dataclasses.asdict(each) for each in findings]
@@ -200,7 +199,6 @@ def _compared(encoder: Encoder) -> _Finding:
 
 
 def _show(findings: list[_Finding], after: str) -> None:
-    """The findings for a person, section by section."""
     section = ""
     for each in findings:
         if each.section != section:

@@ -173,7 +173,6 @@ def _show_orders(comparison: Comparison) -> None:
 
 
 def _first_ids(comparison: Comparison) -> Iterator[str]:
-    """The first changed images of each run, order and kind."""
     for row, changes in zip(comparison.runs, comparison.changes, strict=True):
         for seed, kind in product(row["orders"], ("repair", "regression")):
             ids = [each.id for each in changes if (each.order, each.change) == (seed, kind)]

@@ -95,12 +95,10 @@ def embed_pictures(
 
 
 def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
-    """What would be done."""
     if json:
         console.as_json({"store": str(plan.store), **vars(cost), "seconds": cost.seconds})
         return
-    _heading(plan)
-    _tell_list(plan)
+    _tell_source(plan)
     rows = [
         [name, str(done), str(left), duration(cost.encode_seconds.get(name, 0.0))]
         for name, (done, left) in cost.chunks.items()
@@ -113,12 +111,10 @@ def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
 
 
 def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:
-    """What was done."""
     if json:
         console.as_json(_as_data(plan, jobs, done))
         return
-    _heading(plan)
-    _tell_list(plan)
+    _tell_source(plan)
     rows = [
         [job.array, job.encoder.card.name, " x ".join(map(str, job.shape)), job.encoder.precision]
         for job in jobs
@@ -143,15 +139,10 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
     console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
 
 
-def _heading(plan: EmbeddingPlan) -> None:
-    """Which pictures go where."""
-    pictures = count(len(plan.images), "picture")
-    console.say(f"{plan.images.name}: {pictures} -> store/{plan.store}", bold=True)
-
-
-def _tell_list(plan: EmbeddingPlan) -> None:
-    """What was found at the source."""
+def _tell_source(plan: EmbeddingPlan) -> None:
     images = plan.images
+    pictures = count(len(images), "picture")
+    console.say(f"{images.name}: {pictures} -> store/{plan.store}", bold=True)
     for note in images.notes:
         console.say(f"note: {note}")
     if images.passed_over:

@@ -88,7 +88,6 @@ def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
 
 
 def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
-    """A card line by line, as a person reads it."""
     crop, training = card["crop"], card["training"] or {}
     sides = "short side" if crop["resize"] == "short" else "both sides"
     lines = {
@@ -173,7 +172,6 @@ def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterabl
 
 
 def _show_card(card: MethodCard) -> None:
-    """Everything about one method."""
     console.say(f"{card.name}: {card.summary}", bold=True)
     together = {"image": "one image", "batch": "a batch", "stream": "all images"}
     lines = {

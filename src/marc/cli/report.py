@@ -41,21 +41,21 @@ def report(
             force=force,
             progress=lambda step: bar.update(task, description=step),
         )
+    story = written.story
     if json:
-        console.as_json(
-            {
-                "page": str(written.path),
-                "bytes": written.n_bytes,
-                "was_there": written.was_there,
-                "title": written.story.title if written.story else None,
-                "story": list(written.story.sentences) if written.story else None,
-                "figures": [str(path) for path in written.figures],
-            }
-        )
+        data = {
+            "page": str(written.path),
+            "bytes": written.n_bytes,
+            "was_there": written.was_there,
+            "title": story.title if story else None,
+            "story": list(story.sentences) if story else None,
+            "figures": [str(path) for path in written.figures],
+        }
+        console.as_json(data)
         return
-    if written.story is not None:
-        console.say(written.story.title, bold=True)
-        console.say(written.story.text)
+    if story is not None:
+        console.say(story.title, bold=True)
+        console.say(story.text)
     for path in written.figures:
         console.say(f"figure: {path}")
     word = "already there" if written.was_there else "written"

@@ -242,8 +242,14 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
     every.check()
     refused = {name: reason for name in METHODS if (reason := every.refusal(name)) is not None}
     names = [name for name in METHODS if name not in refused]
+    left_out = [f"left out: {name}: {reason}" for name, reason in refused.items()]
     if dry_run:
-        _show_estimate_of_all(every, path, names, refused, json=json)
+        if json:
+            console.as_json({"folder": str(path), "would_run": names, "left_out": refused})
+        else:
+            size = f"{len(every.stream)} images in {len(every.orders)} order(s)"
+            lines = [f"{size}, into {path}/", f"would run: {', '.join(names)}", *left_out]
+            console.say("\n".join(lines))
         return
     with _watching() as watch:
         failed = every.write(path, names, watch, force=force)
@@ -264,9 +270,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
             console.say(f"{each.name}: {changed} % of its answers differ from those without memory")
         _show_shared(every, [each.name for each in done])
         again = f"; compare again: marc compare {path}/*" if labelled else ""
-        console.say(f"written: {path}{again}")
-        for name, reason in refused.items():
-            console.say(f"left out: {name}: {reason}")
+        console.say("\n".join([f"written: {path}{again}", *left_out]))
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
@@ -278,15 +282,3 @@ def _show_shared(every: AllMethods, names: list[str]) -> None:
         if "." not in key:
             takers = [name for name in names if name != "marc" and key in METHODS[name].settings]
             console.say(f"{key}={value} went to {', '.join(takers)}")
-
-
-def _show_estimate_of_all(
-    every: AllMethods, path: Path, names: list[str], refused: dict[str, str], *, json: bool
-) -> None:
-    if json:
-        console.as_json({"folder": str(path), "would_run": names, "left_out": refused})
-        return
-    console.say(f"{len(every.stream)} images in {len(every.orders)} order(s), into {path}/")
-    console.say(f"would run: {', '.join(names)}")
-    for name, reason in refused.items():
-        console.say(f"left out: {name}: {reason}")

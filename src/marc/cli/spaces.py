@@ -262,7 +262,6 @@ def _candidate_as_data(
 def _show_selection(
     stream: Stream, selection: Selection, settings_from: str, settings: _Settings
 ) -> None:
-    """The selection for a person."""
     size = f"{selection.n_images} images, {stream.n_classes} classes"
     console.say(f"{stream.name}: {size}; no label is read")
     hinted = selection.n_neighbors == Candidate.HINTED_NEIGHBORS

@@ -134,7 +134,6 @@ def _show(
     intervals: dict[str, list[float]],
     config: dict[str, Any],
 ) -> None:
-    """The result for a person: best space first."""
     base = console.percent(float(sweep.base_accuracy.mean()))
     console.say(
         f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes, "

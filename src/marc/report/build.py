@@ -162,7 +162,6 @@ def _describe(
 
 
 def _sample(subject: Subject, row: int, picture: str | None) -> dict[str, Any]:
-    """An image among the samples, with the words under it."""
     names = subject.stream.features.class_names
     return {
         "row": row,
@@ -218,20 +217,13 @@ def _is_there(path: Path, digest: str, *, force: bool) -> bool:
     with path.open("rb") as file:
         head = file.read(_HEAD).decode("utf-8", errors="replace")
     if _GENERATOR not in head:
-        raise MarcError(
-            "this file is not a report of marc, so it is left alone",
-            got=path,
-            hint="-o ANOTHER.html",
-        )
-    if force:
-        return False
-    if _DIGEST.format(digest) in head:
-        return True
-    raise MarcError(
-        "this file holds another report",
-        got=path,
-        hint="another -o FILE, or --force to replace it",
-    )
+        problem = "this file is not a report of marc, so it is left alone"
+        raise MarcError(problem, got=path, hint="-o ANOTHER.html")
+    there = _DIGEST.format(digest) in head
+    if not there and not force:
+        hint = "another -o FILE, or --force to replace it"
+        raise MarcError("this file holds another report", got=path, hint=hint)
+    return there and not force
 
 
 def _inline_svg(figure: Any, name: str) -> str:

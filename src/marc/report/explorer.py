@@ -130,15 +130,13 @@ class _Views:
 
 def _look(subject: Subject) -> _Views:
     """Sort every image by what its neighbours say and by what the memory did to its answer."""
-    nearest = {
-        space: _nearest_entries(subject.inputs.stream.features.keys(space), subject.history)
-        for space in subject.shown_spaces
-    }
+    keys, spaces = subject.inputs.stream.features.keys, subject.shown_spaces
+    nearest = {space: _nearest_entries(keys(space), subject.history) for space in spaces}
     hubs = {}
     for space, rows in nearest.items():
         reads = np.bincount(rows[rows >= 0], minlength=len(rows))
         hubs[space] = (_hub_ratio(rows, subject.history) >= _HUB) & (reads >= _HUB_READS)
-    first, last = nearest[subject.shown_spaces[0]], nearest[subject.shown_spaces[-1]]
+    first, last = nearest[spaces[0]], nearest[spaces[-1]]
     label = np.empty(len(first), dtype=np.int64)
     label[subject.trajectory.order] = subject.trajectory.label
     margin = subject.answers[subject.method.space].margin
@@ -213,11 +211,8 @@ def _contenders(constant: Float, slope: Float, segments: list[tuple[float, int]]
 
 
 def _queries(subject: Subject, views: _Views, rows: Int) -> list[dict[str, Any]]:
-    """Everything the page shows of some queries, as plain data."""
-    reads = {
-        space: _read_queries(space, subject.method, subject.stream, subject.history, rows)
-        for space in subject.shown_spaces
-    }
+    at = subject.method, subject.stream, subject.history, rows
+    reads = {space: _read_queries(space, *at) for space in subject.shown_spaces}
     return [_query(subject, views, reads, int(row), place) for place, row in enumerate(rows)]
 
 

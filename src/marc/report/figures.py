@@ -26,6 +26,7 @@ _MARKS = {"fixed": "o", "oracle": "*", "held-out": "D"}
 _SIZES = {"fixed": 5.5, "oracle": 9.0, "held-out": 5.5}
 _WIDTH, _HEIGHT = 4.5, 2.9  # inches of a figure without its legend
 _ROW = 0.19  # inches of a row of the legend
+_COLUMNS = 3  # of the legend, at most
 
 
 class _Table(NamedTuple):
@@ -65,12 +66,10 @@ class _Measure:
         return _points(value) if self.sign > 0 else _percent(value)
 
 
-_GAIN = _Measure("gain over no memory, points", 1)
-_CHANGED = _Measure("answers changed, percent", -1)
-
-
 def _measure_of(subject: Subject) -> _Measure:
-    return _CHANGED if subject.labels is None else _GAIN
+    if subject.labels is None:
+        return _Measure("answers changed, percent", -1)
+    return _Measure("gain over no memory, points", 1)
 
 
 def _ordered_spaces(subject: Subject) -> tuple[str, ...]:
@@ -108,7 +107,7 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
     scores = subject.selections(others)
     grid = dict(zip(sweep.spaces, sweep.accuracy[:, place], strict=True))
     columns = ["space", *scores, *(f"w = {weight:.4g}" for weight in sweep.weights)]
-    rows = []
+    base, curves, rows = sweep.base_accuracy.mean(), {}, []
     for space in spaces:
         chosen = [
             f"{measure.text(measure.sign * row[space].gain)}{_at(row[space])}"
@@ -116,9 +115,11 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
             else ""
             for row in scores.values()
         ]
-        gains = grid[space].mean(axis=-1) - sweep.base_accuracy.mean()
+        lower, upper = (ends[:, place] for ends in sweep.intervals[space])
+        curve = accuracy_at(lower, upper, tuple(drawn)).mean(axis=0) - base
+        curves[space] = measure.sign * curve
+        gains = grid[space].mean(axis=-1) - base
         rows.append([space, *chosen, *(measure.text(measure.sign * gain) for gain in gains)])
-    curves = {space: measure.sign * _mean_gain(sweep, space, place, drawn) for space in spaces}
     marks = {
         word: {
             space: (float(np.median(score.weights)), measure.sign * score.gain)
@@ -129,16 +130,7 @@ def _by_weight(subject: Subject, others: Sequence[Sweep]) -> _Curves:
     return _Curves(measure.label, drawn, curves, _Table(columns, rows), marks)
 
 
-def _mean_gain(
-    sweep: Sweep, space: str, place: int, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Gain at some weights and one capacity, mean over orders."""
-    lower, upper = (ends[:, place] for ends in sweep.intervals[space])
-    return accuracy_at(lower, upper, tuple(weights)).mean(axis=0) - sweep.base_accuracy.mean()
-
-
 def _at(score: Score) -> str:
-    """The weights of a score, several where an oracle chose for each order."""
     return " at w = " + "/".join(f"{weight:.4g}" for weight in dict.fromkeys(score.weights))
 
 
@@ -223,7 +215,6 @@ def _along_stream(subject: Subject) -> _Curves:
 
 
 def _draw_by_weight(data: _Curves, looks: Mapping[str, Look]) -> Any:
-    """Gain against w, with marks for how the weight was chosen."""
     words = list(data.marks)
     figure, (axes,) = _panels(len(data.curves) + len(words))
     for space, curve in reversed(data.curves.items()):  # the first lie on top
@@ -256,7 +247,6 @@ def _draw_by_weight(data: _Curves, looks: Mapping[str, Look]) -> Any:
 
 
 def _draw_by_capacity(data: _Curves, looks: Mapping[str, Look]) -> Any:
-    """Gain against K."""
     figure, (axes,) = _panels(len(data.curves))
     for space, curve in reversed(data.curves.items()):
         _line(axes, data.x, 100 * curve, looks[space], marker=True)
@@ -271,7 +261,6 @@ def _draw_by_capacity(data: _Curves, looks: Mapping[str, Look]) -> Any:
 
 
 def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
-    """Gain against pseudo-purity and, where labels are known, against purity."""
     panels = {"pseudo-purity, percent": data.pseudo_purity}
     if data.purity is not None:
         panels["purity, percent"] = data.purity
@@ -294,7 +283,6 @@ def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
 
 
 def _draw_along_stream(data: _Curves, looks: Mapping[str, Look]) -> Any:
-    """A share in each part of the stream."""
     figure, (axes,) = _panels(len(data.curves))
     plain = Look(INK, "o", (0, (2, 1.5)), 1.4)
     shown = {name: looks.get(name, plain) for name in data.curves}
@@ -311,7 +299,7 @@ def _panels(n_names: int, columns: int = 1) -> tuple[Any, Any]:
     """A figure of a row of panels that leaves room for a legend of so many names."""
     from matplotlib.figure import Figure
 
-    rows = -(-n_names // _legend_columns(n_names))
+    rows = -(-n_names // min(n_names, _COLUMNS))
     figure = Figure(figsize=(_WIDTH, _HEIGHT + _ROW * rows))
     return figure, figure.subplots(1, columns, sharey=True, squeeze=False)[0]
 
@@ -332,7 +320,6 @@ def _weight_axis(axes: Any, largest: float) -> None:
 
 
 def _keys(names: Any, looks: Mapping[str, Look], *, marker: bool = False) -> dict[str, Any]:
-    """A line of the legend for each name."""
     shown = {name: looks[name] for name in names}
     return {
         name: _key(look.marker if marker else None, markersize=4.5, **look.line)
@@ -346,13 +333,9 @@ def _key(marker: str | None, **style: Any) -> Any:
     return Line2D([], [], marker=marker, **style)
 
 
-def _legend_columns(n_names: int) -> int:
-    return min(n_names, 3)
-
-
 def _legend(figure: Any, entries: Mapping[str, Any]) -> None:
     names = [_shortened(name) for name in entries]
-    columns = _legend_columns(len(names))
+    columns = min(len(names), _COLUMNS)
     figure.legend(list(entries.values()), names, loc="outside lower center", ncols=columns)
 
 

@@ -87,13 +87,14 @@ class Inputs:
             "recorded ones before this page was made. An order is "
             "default_rng(seed).permutation(T), or for None the stored one."
         )
-        settings = {
-            f"The {folder.config['kind']} in {folder.path}": {
-                name: _text(value) for name, value in flatten(folder.config).items()
+        folders = {}
+        for folder in self.folders:
+            settings = flatten(folder.config).items()
+            folders[f"The {folder.config['kind']} in {folder.path}"] = {
+                name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+                for name, value in settings
             }
-            for folder in self.folders
-        }
-        return {"text": text, "folders": {**settings, "Versions that made this page": versions()}}
+        return {"text": text, "folders": {**folders, "Versions that made this page": versions()}}
 
     def digest(self, options: dict[str, Any], held_out: Sequence[Sweep]) -> str:
         """What a page is known by: the folders' contents, the options, and what made it."""
@@ -104,10 +105,6 @@ class Inputs:
         }
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _digest_of_sweep(sweep: Sweep) -> str:
@@ -122,7 +119,6 @@ def _digest_of_sweep(sweep: Sweep) -> str:
 
 
 def _read_folder(path: Path) -> Stored:
-    """A finished run or sweep."""
     kind = read_json(path / Folder.CONFIG).get("kind") if (path / Folder.CONFIG).is_file() else None
     if kind not in _KINDS:
         raise MarcError(

@@ -74,6 +74,10 @@ class Subject:
             geometry[space] = _neighborhoods(inputs.stream, space)
         method = _method_of(inputs, sweep, geometry)
         seeds = tuple(inputs.folders[0].config["seeds"])
+        trajectory = inputs.run_trajectory()
+        if trajectory is None:  # a sweep stores none
+            first = inputs.stream.in_order(seeds[0])
+            trajectory = admit(method, [first], [seeds[0] or 0])[0].trajectory
         return cls(
             inputs=inputs,
             method=method,
@@ -82,7 +86,7 @@ class Subject:
             sweep=sweep,
             geometry=geometry,
             against=_space_beside(method.space, against, geometry),
-            trajectory=_trajectory_of(inputs, method, seeds[0]),
+            trajectory=trajectory,
         )
 
     @property
@@ -316,10 +320,3 @@ def _space_beside(
     if against is not None or not others:
         return against
     return min(others, key=lambda name: geometry[name].pseudo_purity)
-
-
-def _trajectory_of(inputs: Inputs, method: MARC, seed: int | None) -> Trajectory:
-    """What the memory was offered in the first order: stored with a run, replayed for a sweep."""
-    if trajectory := inputs.run_trajectory():
-        return trajectory
-    return admit(method, [inputs.stream.in_order(seed)], [seed or 0])[0].trajectory

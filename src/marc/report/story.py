@@ -117,7 +117,6 @@ def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
 
 
 def _unlabelled(subject: Subject) -> _Texts:
-    """What can be said when nobody knows the right answers."""
     run, method = subject.inputs.run, subject.method
     assert run is not None  # a sweep has labels
     changed = float((run.arrays["prediction"] != subject.base_prediction).mean())
@@ -154,7 +153,6 @@ def _setting_sentence(subject: Subject) -> str:
 
 
 def _beside_sentences(subject: Subject) -> list[str]:
-    """What the same memory does in the other space."""
     if subject.against is None:
         return []
     gain = float(subject.right_beside.mean() - (subject.base_prediction == subject.labels).mean())
@@ -183,7 +181,6 @@ def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
 
 
 def _captions(subject: Subject, others: Sequence[Sweep]) -> dict[str, tuple[str, str]]:
-    """Title and caption of every figure."""
     gain = "change" if subject.labels is None else "gain"
     capacity = (
         f"For every space at w = {subject.weight:.4g}: how many entries a class needs, or can bear."
@@ -247,11 +244,11 @@ def _notes(subject: Subject) -> Iterator[str]:
 
 
 def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
-    truth, n_classes = subject.labels, subject.stream.n_classes
+    truth, names = subject.labels, subject.stream.features.class_names
     assert truth is not None
-    sizes = np.bincount(truth, minlength=n_classes)
-    base = np.bincount(truth, subject.base_prediction == truth, minlength=n_classes)
-    after = np.bincount(truth, subject.right.mean(axis=0), minlength=n_classes)
+    sizes = np.bincount(truth, minlength=len(names))
+    base = np.bincount(truth, subject.base_prediction == truth, minlength=len(names))
+    after = np.bincount(truth, subject.right.mean(axis=0), minlength=len(names))
     present = np.flatnonzero(sizes)
     gains = (after - base)[present] / sizes[present]
     rows = []
@@ -260,7 +257,7 @@ def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
         gain, size = rates[1] - rates[0], str(sizes[number])
         cells = [*((_percent(rate), repr(float(rate))) for rate in rates)]
         cells += [(_points(gain), repr(float(gain))), (size, size)]
-        rows.append([_name(subject, number), *cells])
+        rows.append([(names[number], names[number]), *cells])
     return {
         "caption": "Right answers in percent of the images of a class, and the gain in points.",
         "columns": ("class", "without", "with", "gain", "images"),
@@ -270,26 +267,21 @@ def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
 
 def _answers_by_class(subject: Subject) -> dict[str, Any]:
     """How often each class is the answer, where labels are not known."""
-    run, n_classes = subject.inputs.run, subject.stream.n_classes
+    run, names = subject.inputs.run, subject.stream.features.class_names
     assert run is not None  # a sweep has labels
-    base = np.bincount(subject.base_prediction, minlength=n_classes)
+    base = np.bincount(subject.base_prediction, minlength=len(names))
     answers = run.arrays["prediction"]
-    after = np.bincount(answers.reshape(-1), minlength=n_classes) / len(answers)
+    after = np.bincount(answers.reshape(-1), minlength=len(names)) / len(answers)
     given = np.flatnonzero(base + after)
     rows = []
     for number in given[np.argsort(-(after - base)[given], kind="stable")]:
         change, before = float(after[number] - base[number]), str(base[number])
         cells = [(before, before), (f"{after[number]:.1f}", repr(float(after[number])))]
         cells += [(f"{change:+.1f}".replace("-", "−"), repr(change))]
-        rows.append([_name(subject, number), *cells])
+        rows.append([(names[number], names[number]), *cells])
     return {
         "caption": "How often each class is the answer, without and with the memory, mean over "
         "orders.",
         "columns": ("class", "without", "with", "change"),
         "rows": rows,
     }
-
-
-def _name(subject: Subject, number: int) -> tuple[str, str]:
-    name = subject.stream.features.class_names[number]
-    return name, name

@@ -109,7 +109,6 @@ def thumbnails(pictures: Pictures, rows: Iterable[int], budget: int = _BUDGET) -
 
 
 def _encoded(image: Any, size: int, quality: int) -> str:
-    """One thumbnail as a data address."""
     copy = image.copy()
     copy.thumbnail((size, size))
     buffer = io.BytesIO()

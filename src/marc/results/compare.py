@@ -148,17 +148,12 @@ def _reference(stored: Sequence[Stored], against: str | Path | None) -> Stored:
         return ours[0] if len(ours) == 1 and len(stored) > 2 else stored[0]
     named = [run for run in stored if Path(against) in (run.path, Path(run.path.name))]
     if len(named) != 1:
-        raise MarcError(
-            "--against names one of the runs",
-            got=against,
-            allowed=", ".join(str(run.path) for run in stored),
-            hint=f"--against {stored[0].path}",
-        )
+        allowed, hint = ", ".join(str(run.path) for run in stored), f"--against {stored[0].path}"
+        raise MarcError("--against names one of the runs", got=against, allowed=allowed, hint=hint)
     return named[0]
 
 
 def _against(reference: Stored, other: Stored) -> dict[str, Any]:
-    """One run against the reference, over the orders that both have."""
     seeds = _common_orders(reference, other)
     label = reference.arrays["label"]
     right, before = (_by_order(run, "prediction", seeds) == label for run in (other, reference))
