@@ -31,14 +31,14 @@ def save_random_weights(folder: Path) -> None:
     from safetensors.torch import save_file
 
     from marc.encoders import encoder_card
-    from marc.encoders.from_timm import build_tower
+    from marc.encoders.from_timm import _build_tower
     from marc.encoders.torch_runtime import import_libraries
 
     import_libraries("open_clip", "timm")
     import open_clip
 
     clip = open_clip.create_model(encoder_card(PREDICTOR).tag.split("/")[0], pretrained=None)
-    for name, model in ((PREDICTOR, clip), (SPACE, build_tower(encoder_card(SPACE)))):
+    for name, model in ((PREDICTOR, clip), (SPACE, _build_tower(encoder_card(SPACE)))):
         tensors = {key: value.contiguous().clone() for key, value in model.state_dict().items()}
         save_file(tensors, folder / f"{name}.safetensors")
 

@@ -190,12 +190,12 @@ def test_a_real_architecture_from_a_file_without_a_network(here):
     from safetensors.torch import save_file
 
     from marc.encoders import encoder_card
-    from marc.encoders.from_timm import build_tower
+    from marc.encoders.from_timm import _build_tower
     from marc.encoders.torch_runtime import import_libraries
 
     import_libraries("timm")
     (here / "models").mkdir()
-    tower = build_tower(encoder_card("dinov2-s"))
+    tower = _build_tower(encoder_card("dinov2-s"))
     save_file(tower.state_dict(), here / "models" / "dinov2-s.safetensors")
     words = ["embed", "folder/photos", "--predictor", "mini:captions", "--encoder", "dinov2-s"]
     words += ["--weights", "models", "--offline", "--workers", "0"]

@@ -19,9 +19,10 @@ from torchvision import transforms
 
 import marc
 from marc.encoders import create_encoder, encoder_card
-from marc.encoders.from_timm import build_tower
+from marc.encoders.from_timm import _build_tower
 from marc.encoders.published import PUBLISHED
-from marc.encoders.torch_runtime import state_digest, without_drawing
+from marc.encoders.torch_runtime import without_drawing
+from marc.encoders.weights import WeightsFile
 from marc.scores import unit
 
 PREDICTORS = {name: card for name, card in PUBLISHED.items() if card.has_text}
@@ -74,8 +75,8 @@ def shallow(monkeypatch):
 @pytest.mark.usefixtures("shallow")
 def test_a_space_is_the_same_through_every_path(name, tmp_path):
     card = encoder_card(name)
-    model = filled(lambda: build_tower(card))
-    expected, digest = vectors(model, card), state_digest(model.state_dict())
+    model = filled(lambda: _build_tower(card))
+    expected, digest = vectors(model, card), WeightsFile.digest(model.state_dict())
     folder = tmp_path / "folder"
     folder.mkdir()
     file = tmp_path / f"{name}-mine.safetensors"
@@ -90,7 +91,7 @@ def test_a_space_is_the_same_through_every_path(name, tmp_path):
         assert (encoder.precision, encoder.batch) == ("float32", 32)
         del encoder
     with without_drawing():
-        by_timm = build_tower(card, checkpoint_path=str(file)).eval()
+        by_timm = _build_tower(card, checkpoint_path=str(file)).eval()
     assert np.abs(vectors(by_timm, card) - expected).max() <= 1e-6
 
 
@@ -98,7 +99,7 @@ def test_a_space_is_the_same_through_every_path(name, tmp_path):
 def test_a_predictor_is_the_same_through_every_path(name, tmp_path):
     card = encoder_card(name)
     model = filled(lambda: open_clip.create_model(card.tag.partition("/")[0]))
-    expected, digest = vectors(model.encode_image, card), state_digest(model.state_dict())
+    expected, digest = vectors(model.encode_image, card), WeightsFile.digest(model.state_dict())
     tokens = open_clip.get_tokenizer("ViT-B-16-quickgelu")(CLASSES)
     with torch.inference_mode():
         texts = unit(model.encode_text(tokens).numpy())
@@ -154,7 +155,7 @@ def test_a_dinov2_file_for_518_pixels_loads_at_224(tmp_path):
         pretrained_cfg_overlay={"file": str(tmp_path / "dinov2-s.safetensors")},
     ).eval()
     assert np.abs(found - vectors(by_timm, card)).max() <= 1e-6
-    assert encoder.card.digest == state_digest(large.state_dict())
+    assert encoder.card.digest == WeightsFile.digest(large.state_dict())
 
 
 OPENAI = {
@@ -177,7 +178,7 @@ def test_a_file_as_openai_published_it_loads_into_every_tower(architecture, tmp_
         encoder = marc.create_encoder(name, weights=tmp_path, offline=True, device="cpu")
         found = encoder.encode(card.crop.cut(picture())[None])
         assert np.abs(found - vectors(model.encode_image, card)).max() <= 1e-5
-        assert encoder.card.digest == state_digest(state)
+        assert encoder.card.digest == WeightsFile.digest(state)
         if card.has_text:
             assert np.abs(encoder.encode_text(CLASSES) - texts).max() <= 1e-6
             scale = model.logit_scale.exp().item()

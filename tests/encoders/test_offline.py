@@ -15,7 +15,7 @@ import marc
 from marc import MarcError
 from marc.encoders import encoder_card
 from marc.encoders import weights as encoder_weights
-from marc.encoders.from_timm import build_tower
+from marc.encoders.from_timm import _build_tower
 
 NAME = "timm:test_vit.r160_in1k"
 CODE = """
@@ -47,7 +47,7 @@ print("tried" if tried else "never tried")
 def weights(tmp_path_factory):
     card = encoder_card(NAME)
     file = tmp_path_factory.mktemp("weights") / "tower.safetensors"
-    save_file(filled(lambda: build_tower(card)).state_dict(), file)
+    save_file(filled(lambda: _build_tower(card)).state_dict(), file)
     return file
 
 

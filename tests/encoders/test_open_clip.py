@@ -13,7 +13,7 @@ from open_clip.factory import load_checkpoint
 from marc import MarcError
 from marc.encoders import encoder_card
 from marc.encoders.from_open_clip import _fill_towers, _translated
-from marc.encoders.torch_runtime import state_digest
+from marc.encoders.weights import WeightsFile
 
 PICTURES = {"layers": 1, "width": 64, "patch_size": 16, "image_size": 64}
 TEXTS = {"context_length": 8, "vocab_size": 50, "width": 64, "heads": 1, "layers": 1}
@@ -49,15 +49,15 @@ def with_positions(state):
 def test_weights_are_translated_as_open_clip_does(source, target, change, tmp_path):
     state = change(source().state_dict())
     torch.save(state, tmp_path / "weights.pt")
-    digest = state_digest(state)
+    digest = WeightsFile.digest(state)
     by_open_clip, ours = target(), target()
     with torch.no_grad():
         for parameter in ours.parameters():
             parameter.fill_(torch.nan)
     load_checkpoint(by_open_clip, tmp_path / "weights.pt")
     ours.load_state_dict(_translated(state, ours), strict=True)
-    assert state_digest(ours.state_dict()) == state_digest(by_open_clip.state_dict())
-    assert state_digest(state) == digest  # what was read is left as it is
+    assert WeightsFile.digest(ours.state_dict()) == WeightsFile.digest(by_open_clip.state_dict())
+    assert WeightsFile.digest(state) == digest  # what was read is left as it is
 
 
 def test_a_file_is_read_once_and_nobody_complains(tmp_path, monkeypatch, caplog):
@@ -74,9 +74,13 @@ def test_a_file_is_read_once_and_nobody_complains(tmp_path, monkeypatch, caplog)
         open_clip, "create_model", lambda name, **more: create(name, **more, **small)
     )
     with caplog.at_level(logging.WARNING):
-        filled_model, digest = _fill_towers(encoder_card("clip-b16-text"), file)
+        filled_model, digest = _fill_towers(WeightsFile(encoder_card("clip-b16-text"), file))
     assert read == [file]
-    assert digest == state_digest(model.state_dict()) == state_digest(filled_model.state_dict())
+    assert (
+        digest
+        == WeightsFile.digest(model.state_dict())
+        == WeightsFile.digest(filled_model.state_dict())
+    )
     assert "No pretrained weights" not in caplog.text
     create("ViT-B-16", **small)
     assert "No pretrained weights" in caplog.text  # the filter is gone again
@@ -95,4 +99,4 @@ def test_all_weights_or_none(change, words, tmp_path, monkeypatch):
     torch.save(change(towers().state_dict()), file)
     monkeypatch.setattr(open_clip, "create_model", lambda *_, **__: towers())
     with pytest.raises(MarcError, match=words):
-        _fill_towers(encoder_card("clip-b16-text"), file)
+        _fill_towers(WeightsFile(encoder_card("clip-b16-text"), file))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from marc import MarcError
 from marc.cli.app import _app
 from marc.encoders import check_predictor, encoder_card, list_encoders
-from marc.encoders.from_timm import _projects, build_tower
+from marc.encoders.from_timm import _build_tower, _projects
 from marc.encoders.published import PUBLISHED, WITH_TEXT
 from marc.encoders.torch_runtime import without_drawing
 
@@ -103,7 +103,7 @@ def test_a_tower_of_a_clip_gives_the_vector_on_its_card(tag, dim, pooling):
     card = encoder_card(f"timm:{tag}")
     assert (card.dim, card.pooling) == (dim, pooling)
     with without_drawing():
-        tower = build_tower(card)
+        tower = _build_tower(card)
     pixels = torch.zeros(1, 3, card.crop.size, card.crop.size)
     with torch.inference_mode():
         assert tower.eval()(pixels).shape == (1, dim)

@@ -14,9 +14,8 @@ from safetensors.torch import save_file
 import marc
 from marc import MarcError
 from marc.encoders import encoder_card
-from marc.encoders.from_timm import build_tower
-from marc.encoders.torch_runtime import state_digest
-from marc.encoders.weights import _read_script
+from marc.encoders.from_timm import _build_tower
+from marc.encoders.weights import WeightsFile, _read_script
 
 NAME = "timm:test_vit.r160_in1k"
 pytestmark = [
@@ -82,7 +81,7 @@ def test_the_weights_are_those_that_torch_reads(way, tmp_path):
 
 def test_an_archive_gives_the_vectors_of_any_other_file(tmp_path):
     card = encoder_card(NAME)
-    state = filled(lambda: build_tower(card)).state_dict()
+    state = filled(lambda: _build_tower(card)).state_dict()
     save_as_script(state, tmp_path / "ViT.pt", input_resolution=160)
     save_file(state, tmp_path / "tower.safetensors")
     images = np.random.default_rng(1).integers(0, 256, (3, 160, 160, 3), dtype=np.uint8)
@@ -90,7 +89,7 @@ def test_an_archive_gives_the_vectors_of_any_other_file(tmp_path):
         marc.create_encoder(NAME, weights=tmp_path / name, device="cpu")
         for name in ("ViT.pt", "tower.safetensors")
     )
-    assert one.card.digest == other.card.digest == state_digest(state)
+    assert one.card.digest == other.card.digest == WeightsFile.digest(state)
     assert np.array_equal(one.encode(images), other.encode(images))
 
 

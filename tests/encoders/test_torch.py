@@ -13,8 +13,9 @@ import marc
 from marc import MarcError
 from marc.encoders import encoder_card, torch_runtime
 from marc.encoders.cards import Loading
-from marc.encoders.from_timm import build_tower
-from marc.encoders.torch_runtime import Running, _choose_device, state_digest
+from marc.encoders.from_timm import _build_tower
+from marc.encoders.torch_runtime import Running, _choose_device
+from marc.encoders.weights import WeightsFile
 
 NAME = "timm:test_vit.r160_in1k"
 ROW = "blocks.0.norm1.weight"
@@ -23,7 +24,7 @@ ROW = "blocks.0.norm1.weight"
 @pytest.fixture(scope="module")
 def tower():
     card = encoder_card(NAME)
-    return filled(lambda: build_tower(card))
+    return filled(lambda: _build_tower(card))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_every_kind_of_file_gives_the_same(tower, weights, tmp_path):
         torch.save(content, tmp_path / name)
         encoder = create(tmp_path / name)
         assert np.array_equal(encoder.encode(images()), expected)
-        assert encoder.card.digest == state_digest(tower.state_dict())
+        assert encoder.card.digest == WeightsFile.digest(tower.state_dict())
 
 
 def test_in_a_folder_the_right_file_is_found(weights, tmp_path):
@@ -148,9 +149,9 @@ def test_bfloat16_is_close_and_not_the_same(weights):
 
 def test_the_digest_is_of_names_kinds_shapes_and_numbers():
     state = {"weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": torch.zeros(2)}
-    first = state_digest(state)
-    assert state_digest(dict(reversed(state.items()))) == first
-    assert state_digest({**state, "weight": state["weight"].T.contiguous().T}) == first
+    first = WeightsFile.digest(state)
+    assert WeightsFile.digest(dict(reversed(state.items()))) == first
+    assert WeightsFile.digest({**state, "weight": state["weight"].T.contiguous().T}) == first
     others = [
         {**state, "bias": torch.tensor([0.0, 1e-30])},
         {**state, "bias": torch.zeros(2, dtype=torch.float64)},
@@ -158,7 +159,7 @@ def test_the_digest_is_of_names_kinds_shapes_and_numbers():
         {f"0.{name}": value for name, value in state.items()},
         {**state, "number": torch.tensor(1)},
     ]
-    assert len({first, *map(state_digest, others)}) == 6
+    assert len({first, *map(WeightsFile.digest, others)}) == 6
 
 
 def test_the_digest_is_of_the_file_and_not_of_what_timm_makes_of_it(tower, tmp_path):
@@ -167,7 +168,7 @@ def test_the_digest_is_of_the_file_and_not_of_what_timm_makes_of_it(tower, tmp_p
     save_file(large, tmp_path / "large.safetensors")
     torch.save(large, tmp_path / "large.pt")
     encoders = [create(tmp_path / name) for name in ("large.safetensors", "large.pt")]
-    assert [each.card.digest for each in encoders] == [state_digest(large)] * 2
+    assert [each.card.digest for each in encoders] == [WeightsFile.digest(large)] * 2
     assert np.array_equal(*(each.encode(images()) for each in encoders))
 
 
@@ -176,7 +177,7 @@ def test_half_precision_in_a_file_is_float32_in_a_model(tower, tmp_path):
     save_file(half, tmp_path / "half.safetensors")
     save_file({name: each.float() for name, each in half.items()}, tmp_path / "wide.safetensors")
     one, other = (create(tmp_path / name) for name in ("half.safetensors", "wide.safetensors"))
-    assert one.card.digest == other.card.digest != state_digest(tower.state_dict())
+    assert one.card.digest == other.card.digest != WeightsFile.digest(tower.state_dict())
     assert np.array_equal(one.encode(images()), other.encode(images()))
 
 

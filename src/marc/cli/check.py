@@ -31,7 +31,7 @@ from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
 from marc.encoders.golden import check_golden
 from marc.errors import MarcError
-from marc.files import ENCODING, cache_folder, versions
+from marc.files import cache_folder, versions
 from marc.peers.contract import CHECKS, maker, run_checks
 from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS, ImageSet, open_images
@@ -126,7 +126,7 @@ def _check_method(text: str) -> Iterator[_Finding]:
 
 def _check_program() -> Iterator[_Finding]:
     """Versions, found without importing anything."""
-    found = versions(*ENCODING)
+    found = versions(encoding=True)
     text = ", ".join(f"{name} {number}" for name, number in found.items())
     yield _Finding("program", "ok", text, data={"versions": found})
     missing = [name for name in ("torch", "timm", "open_clip") if find_spec(name) is None]

@@ -21,4 +21,5 @@ class _Verb(ModuleType):
         return embed(*args, **options)
 
 
-sys.modules[__name__].__class__ = _Verb
+_package = sys.modules[__name__]
+_package.__class__ = _Verb

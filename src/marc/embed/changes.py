@@ -58,7 +58,14 @@ def prepare_store(
         card = asdict(job.encoder.card)
         store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
     if changes.prototypes is not None:
-        _write_prototypes(store, changes.prototypes, changes.prompts)
+        text = changes.prototypes
+        for name, values in (
+            (store.PROMPTS, text.prompts),
+            (store.PROMPT_CLASS, text.prompt_class),
+            (store.TEXTS, np.array(text.texts, dtype=object)),
+            (store.PROTOTYPES, text.prototypes),  # last: they mark the end
+        ):
+            store.put(name, values, changes.prompts)
     return store, changes
 
 
@@ -97,7 +104,6 @@ def _prompts_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
 
 
 def _embed_prompts(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> Prototypes | None:
-    """The prototypes of a plan, if it has a predictor."""
     if jobs.text is None:
         return None
     return Prototypes.embed(
@@ -106,17 +112,6 @@ def _embed_prompts(plan: EmbeddingPlan, jobs: Jobs, on_progress: OnProgress) -> 
         plan.prompt_sets(),
         on_progress=lambda done, total: on_progress("prompts", done, total),
     )
-
-
-def _write_prototypes(store: FeatureStore, text: Prototypes, prompts: Mapping[str, Any]) -> None:
-    """Text prototypes and the embedding of every prompt; prototypes last: they mark the end."""
-    for name, values in (
-        (store.PROMPTS, text.prompts),
-        (store.PROMPT_CLASS, text.prompt_class),
-        (store.TEXTS, np.array(text.texts, dtype=object)),
-        (store.PROTOTYPES, text.prototypes),
-    ):
-        store.put(name, values, prompts)
 
 
 def _check_content(store: FeatureStore, images: ImageSet) -> None:

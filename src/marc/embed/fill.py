@@ -128,10 +128,14 @@ def fill(
             timing.waiting += (ready := time.perf_counter()) - start
             views += [job.encode(prepared) for job in work[chunk] if job.has_views]
             seen.append(replace(prepared, views=None))
-            whole = Prepared.joined(seen) if is_last else None
-            vectors = {} if whole is None else _vectors(work[chunk], whole, views)
+            if is_last:
+                whole = Prepared.joined(seen)
+                vectors = {
+                    job.array: np.concatenate(views) if job.has_views else job.encode(whole)
+                    for job in work[chunk]
+                }
             timing.encoding += (start := time.perf_counter()) - ready
-            if whole is not None:
+            if is_last:
                 _write_chunk(store, chunk, whole, vectors)
                 views, seen = [], []
                 timing.writing += (written := time.perf_counter()) - start
@@ -139,13 +143,6 @@ def fill(
             timing.images += len(prepared.status)
             report("embedding", timing.images, total)
     return timing
-
-
-def _vectors(
-    jobs: Sequence[Job], whole: Prepared, views: list[NDArray[np.floating]]
-) -> dict[str, NDArray[np.floating]]:
-    """The features of a whole chunk by array."""
-    return {j.array: np.concatenate(views) if j.has_views else j.encode(whole) for j in jobs}
 
 
 def _groups(

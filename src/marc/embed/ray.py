@@ -85,7 +85,9 @@ def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> An
     items = [{"chunk": chunk} for chunk in chunks]
     # a block a chunk from the start: a step that cuts blocks would want a core of its own
     data = ray.data.from_items(items, override_num_blocks=len(items))
-    gpus = int(ray.cluster_resources().get("GPU", 0)) if _uses_gpus(plan) else 0
+    specs = [*plan.spaces, *([plan.predictor] if plan.predictor else [])]
+    may_use = any(spec.device != "cpu" for spec in specs)
+    gpus = int(ray.cluster_resources().get("GPU", 0)) if may_use else 0
     count = min(n_workers or gpus or _FEW, gpus or n_workers or _FEW, len(chunks))
     filled = data.map_batches(
         _Filler,
@@ -95,12 +97,6 @@ def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> An
         **({"num_gpus": 1} if gpus else {}),
     )
     return filled.iter_rows()
-
-
-def _uses_gpus(plan: EmbeddingPlan) -> bool:
-    """Whether any encoder may run on a GPU."""
-    specs = [*plan.spaces, *([plan.predictor] if plan.predictor else [])]
-    return any(spec.device != "cpu" for spec in specs)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import safe_name
 from marc.errors import MarcError
-from marc.files import ENCODING, differences, versions
+from marc.files import differences, versions
 from marc.scores import unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream, digest, digest_of, end_digest
 from marc.types import Predictor, PromptEmbeddings
@@ -170,7 +170,7 @@ class FeatureStore:
             compressors=None,  # features do not compress; the files are the plain numbers
             fill_value=0,
             overwrite=True,
-            attributes={**about, "versions": versions(*ENCODING)},
+            attributes={**about, "versions": versions(encoding=True)},
         )
 
     def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
@@ -231,7 +231,7 @@ class FeatureStore:
         array[...] = values
         facts: dict[str, Any] = {"made": dict(made), "features": _digest_small(values)}
         # in one write: attrs.update would write each key, and a kill between two keep only `made`
-        array.update_attributes({**facts, "versions": versions(*ENCODING)})
+        array.update_attributes({**facts, "versions": versions(encoding=True)})
 
     def get(self, name: str) -> NDArray[Any]:
         """A small array, whole, if it is what was written."""

@@ -83,7 +83,6 @@ class OnnxEncoder:
 
 
 def _load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
-    """The encoder of `onnx:FILE`."""
     loading.refuse_weights(card)
     encoder = OnnxEncoder(card, Path(card.tag), loading.batch)
     size = card.crop.size
@@ -92,7 +91,6 @@ def _load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
 
 
 def _onnx_card(file: str) -> EncoderCard:
-    """The card beside an ONNX file."""
     path = Path(file).expanduser()
     if not path.is_file():
         raise MarcError("no such ONNX file", got=str(path), hint="onnx:FILE")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
 from marc.encoders.published import Pooling
-from marc.encoders.torch_runtime import Running, import_libraries, state_digest, without_drawing
+from marc.encoders.torch_runtime import Running, import_libraries, without_drawing
 from marc.encoders.weights import Published, WeightsFile, network
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
@@ -60,17 +60,16 @@ class _OpenClipEncoder:
 
 
 def _load_open_clip(card: EncoderCard, loading: Loading) -> _OpenClipEncoder:
-    """The predictor of a card, from a file, a folder, the hub's cache or the network."""
     import_libraries("open_clip")
     running = Running.choose(loading)
     file = WeightsFile.find(card, loading, _published)
     with network(loading.offline):  # some towers and tokenizers are described on the hub
-        model, digest = _fill_towers(card, file)
+        model, digest = _fill_towers(file)
         tokenizer = _tokenizer(card)
     return _OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
 
 
-def _fill_towers(card: EncoderCard, file: WeightsFile) -> tuple[nn.Module, str]:
+def _fill_towers(file: WeightsFile) -> tuple[nn.Module, str]:
     """The two towers of a card with the weights of a file, all of them or none, and their digest.
 
     open_clip would read the file itself, but it does not read OpenAI's own, and on an error of one
@@ -79,10 +78,12 @@ def _fill_towers(card: EncoderCard, file: WeightsFile) -> tuple[nn.Module, str]:
     import open_clip
 
     state = file.state()
-    digest = state_digest(state)
+    digest = WeightsFile.digest(state)
     try:
         with without_drawing(), _without_complaint():
-            model: nn.Module = open_clip.create_model(_architecture(card), pretrained_text=False)
+            model: nn.Module = open_clip.create_model(
+                _architecture(file.card), pretrained_text=False
+            )
         model.load_state_dict(_translated(state, model), strict=True)
     except Exception as error:  # translating the file of another model fails in many ways
         raise file.misfit(error) from error

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, safe_name
 from marc.encoders.published import Pooling
-from marc.encoders.torch_runtime import Running, import_libraries, state_digest, without_drawing
+from marc.encoders.torch_runtime import Running, import_libraries, without_drawing
 from marc.encoders.weights import Published, WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
@@ -41,14 +41,13 @@ class _TimmEncoder:
 
 
 def _load_timm(card: EncoderCard, loading: Loading) -> _TimmEncoder:
-    """The encoder of a card, from a file, a folder, timm's cache or the network."""
     import_libraries("timm")
     running = Running.choose(loading)
-    model, digest = _fill_tower(card, WeightsFile.find(card, loading, _published))
+    model, digest = _fill_tower(WeightsFile.find(card, loading, _published))
     return _TimmEncoder(dataclasses.replace(card, digest=digest), model, running)
 
 
-def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
+def _build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     """The tower of a card; random weights unless `more` says otherwise."""
     import timm
 
@@ -62,21 +61,21 @@ def build_tower(card: EncoderCard, **more: Any) -> nn.Module:
     return model
 
 
-def _fill_tower(card: EncoderCard, file: WeightsFile) -> tuple[nn.Module, str]:
+def _fill_tower(file: WeightsFile) -> tuple[nn.Module, str]:
     """The tower of a card with the weights of a file, all of them or none, and their digest.
 
     timm translates what it knows: files of open_clip and of a model's authors, and positions that
     were learned at another size. It also leaves out a classifier that the tower does not have, but
     then it no longer minds what else is missing. So the classifier is taken out here, before.
     """
-    state = file.state()
+    card, state = file.card, file.state()
     if card.pooling not in _PROJECTING:
         state = {name: value for name, value in state.items() if name not in _head_keys(card)}
-    digest = state_digest(state)  # before timm changes anything
+    digest = WeightsFile.digest(state)  # before timm changes anything
     overlay = {"state_dict": state, "custom_load": False, "classifier": None}
     try:
         with without_drawing():
-            model = build_tower(card, pretrained=True, pretrained_cfg_overlay=overlay)
+            model = _build_tower(card, pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as error:  # translating the file of another model fails in many ways
         raise file.misfit(error) from error
     model.pretrained_cfg = None  # it holds a second copy of the weights
@@ -85,7 +84,6 @@ def _fill_tower(card: EncoderCard, file: WeightsFile) -> tuple[nn.Module, str]:
 
 
 def _timm_card(tag: str) -> EncoderCard:
-    """The card of any model that timm has weights for."""
     import_libraries("timm")
     import timm
     import torch

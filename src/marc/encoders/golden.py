@@ -23,7 +23,7 @@ from PIL import Image
 
 from marc.encoders.cards import Encoder, safe_name
 from marc.errors import MarcError
-from marc.files import ENCODING, cache_folder, changed, read_arrays, versions, write_arrays
+from marc.files import cache_folder, changed, read_arrays, versions, write_arrays
 
 _SHIPPED = Path(__file__).with_name("golden.npz")
 _VERSION = 1
@@ -198,7 +198,7 @@ def _differences(now: _Known, known: _Known) -> str:
 
 
 def _describe(encoder: Encoder, vectors: NDArray[Any]) -> _Known:
-    computed = versions(*ENCODING) | {"machine": platform.machine()}
+    computed = versions(encoding=True) | {"machine": platform.machine()}
     card = json.loads(json.dumps(dataclasses.asdict(encoder.card)))  # tuples as they are read back
     return _Known(vectors, card, encoder.precision, computed)
 
@@ -223,7 +223,6 @@ def _tolerance(precision: str, vectors: NDArray[Any]) -> float:
 
 
 def _key(encoder: Encoder) -> str:
-    """A file name for an encoder with these weights."""
     return f"{safe_name(encoder.card.name)}@{encoder.card.digest[:16] or 'plain'}"
 
 
@@ -281,7 +280,6 @@ def _waves() -> tuple[_Int, ...]:
 
 
 def _pixels(height: int, width: int) -> tuple[_Int, _Int]:
-    """Row and column of each pixel."""
     rows, columns = np.indices((height, width), dtype=np.int64)
     return rows, columns
 

@@ -132,7 +132,7 @@ class PromptSet:
         if name == _T80:
             return _read_t80()
         if name in _shipped_names():
-            return _shipped(name)
+            return _from_json(json.loads((_SETS / f"{name}.json").read_text("utf-8")), name)
         general = f"{name} has no templates of its own: tip-7 as in TDA and COSMIC, t1 as in CoOp"
         raise MarcError(
             "there is no such prompt set",
@@ -192,11 +192,6 @@ def _counted(names: Sequence[str]) -> str:
 def _shipped_names() -> list[str]:
     files = _SETS.iterdir()
     return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
-
-
-def _shipped(name: str) -> PromptSet:
-    text = (_SETS / f"{name}.json").read_text(encoding="utf-8")
-    return _from_json(json.loads(text), name)
 
 
 def _read_t80() -> PromptSet:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -198,23 +197,6 @@ def _choose_precision(asked: str, device: str) -> str:
     # older GPUs compute it by way of float32, more slowly than float32 itself
     able = device != "cpu" and torch.cuda.is_bf16_supported(including_emulation=False)
     return "bfloat16" if able else "float32"
-
-
-def state_digest(state: Mapping[str, Tensor]) -> str:
-    """SHA-256 of names, kinds, shapes and numbers of weights, in whatever order they come.
-
-    It is taken of what a file holds, before a library translates it or fits it to another size: so
-    it names the weights and not the version of the code that did so. It is the same from any
-    format of file. Weights under other names, or rounded to half precision, are other weights.
-    """
-    import torch
-
-    digest = hashlib.sha256()
-    for name, value in sorted(state.items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        plain = value.detach().cpu().contiguous().reshape(-1)
-        digest.update(plain.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def _as_rows(card: EncoderCard, output: Tensor) -> NDArray[np.float32]:

@@ -9,13 +9,14 @@ a dictionary, and of the code only the two lines are read that list its paramete
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import pickle
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,18 +41,9 @@ _USUAL_NAMES = {
 _ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 _SHOWN = 3  # names in a message
-_STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-}
+_STORAGES = {"Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
+             "Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8",
+             "Bool": "bool"}  # fmt: skip
 _TYPED = ("restore_type_tag", "build_intlist", "build_boollist", "build_doublelist")
 _NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers in CLIP's own files
 _CODE = "a module of the archive runs code when it is read (__setstate__), which is not done here"
@@ -125,6 +117,23 @@ class WeightsFile:
             )
         half = (torch.float16, torch.bfloat16)
         return {name: each.float() if each.dtype in half else each for name, each in state.items()}
+
+    @staticmethod
+    def digest(state: Mapping[str, Tensor]) -> str:
+        """SHA-256 of names, kinds, shapes and numbers of weights, in whatever order they come.
+
+        It is taken of what a file holds, before a library translates it or fits it to another
+        size: so it names the weights and not the version of the code that did so, and is the same
+        from any format. Weights under other names, or rounded to half precision, are other weights.
+        """
+        import torch
+
+        digest = hashlib.sha256()
+        for name, value in sorted(state.items()):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            plain = value.detach().cpu().contiguous().reshape(-1)
+            digest.update(plain.view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
     def misfit(self, error: Exception) -> MarcError:
         """The error to raise where weights are those of another model."""
@@ -314,7 +323,7 @@ class _Module:
 def _read_archive(archive: zipfile.ZipFile, root: str) -> object:
     import torch
 
-    kinds = {name: getattr(torch, kind) for name, kind in _STORAGES.items()}
+    kinds = {f"{name}Storage": getattr(torch, kind) for name, kind in _STORAGES.items()}
 
     class Reader(pickle.Unpickler):
         """pickle's own way to say what a file may name."""

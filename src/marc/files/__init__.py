@@ -20,18 +20,20 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 
-ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
-"""Libraries that features of pictures come through."""
+_ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch", "zarr")
 PARTIAL = ".new"
 """How the name of a file ends while it is written."""
 LOCK = ".lock"
 """A file that stays in a locked folder."""
 
 
-def versions(*more: str) -> dict[str, str]:
-    """What computed a result: this package, the libraries under it, and `more` if installed."""
+def versions(*more: str, encoding: bool = False) -> dict[str, str]:
+    """What computed a result: this package, the libraries under it, and `more` if installed.
+
+    `encoding`: also the libraries that features of pictures come through.
+    """
     found = {"python": platform.python_version()}
-    for name in ("marc-clip", "numpy", "numba", "scipy", *more):
+    for name in ("marc-clip", "numpy", "numba", "scipy", *more, *(_ENCODING if encoding else ())):
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
@@ -161,17 +163,7 @@ def add_to_log(path: Path, event: str, **details: Any) -> None:
 Arrays = Mapping[str, NDArray[Any]]
 
 # what NumPy raises on a file that is truncated, damaged, of another kind, or pickled
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    KeyError,
-    TypeError,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_UNREADABLE = (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError)
 
 
 def read_arrays(path: Path, what: str, allowed: str | None = None) -> dict[str, NDArray[Any]]:
@@ -179,7 +171,7 @@ def read_arrays(path: Path, what: str, allowed: str | None = None) -> dict[str, 
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except _UNREADABLE as error:
+    except (*_UNREADABLE, zipfile.BadZipFile, zlib.error) as error:
         raise MarcError(
             f"this file is not {what}", got=f"{path}: {error}", allowed=allowed
         ) from error

@@ -39,13 +39,8 @@ class _NamedSet(Protocol):
     @property
     def classes(self) -> int: ...
     @property
-    def layout(self) -> str:
-        """Where they lie under the root folder, in words."""
-        ...
-
-    def open(self, root: Path) -> ImageSet:
-        """All of its pictures, those of the test part if there are parts."""
-        ...
+    def layout(self) -> str: ...
+    def open(self, root: Path) -> ImageSet: ...
 
 
 IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
@@ -83,25 +78,18 @@ def _open(source: str, root: Path | None) -> ImageSet:
         raise _unknown(source, kind)
     if root is not None and not root.is_dir():
         raise MarcError("there is no such root folder", got=root, hint=f"ls {root.parent}")
-    if kind in ("csv", "coop"):
-        return _open_list(kind, name, source, root)
+    path, part = _part(name) if kind in ("coop", "hf") else (Path(name).expanduser(), None)
+    if kind == "csv":
+        return open_csv(path, source, root)
+    if kind == "coop":
+        return open_coop(path, source, root, "test" if part is None else part)
     if root is not None:
         raise MarcError(
             f"{kind}/ takes no root folder", got=root, hint=f"{kind}/ with the whole path"
         )
-    if kind == "folder":
-        return open_folder(Path(name).expanduser(), source)
-    if kind == "wds":
-        return open_wds(str(Path(name).expanduser()), source)
-    path, part = _part(name)
-    return open_hf(path, source, part)
-
-
-def _open_list(kind: str, name: str, source: str, root: Path | None) -> ImageSet:
-    if kind == "csv":
-        return open_csv(Path(name).expanduser(), source, root)
-    path, part = _part(name)
-    return open_coop(path, source, root, "test" if part is None else part)
+    if kind == "hf":
+        return open_hf(path, source, part)
+    return open_folder(path, source) if kind == "folder" else open_wds(str(path), source)
 
 
 def _part(name: str) -> tuple[Path, str | None]:

@@ -70,17 +70,12 @@ def _read(file: Path) -> dict[str, list[tuple[str, int, str]]]:
         raise MarcError("the file is not JSON", got=f"{file}: {problem}") from None
     if not isinstance(parsed, dict) or not set(parsed) & set(_PARTS):
         raise MarcError("this is no split file", got=file, allowed=_LAYOUT)
-    return {
-        part: [_row(file, part, index, row) for index, row in enumerate(_rows(file, parsed, part))]
-        for part in _PARTS
-        if part in parsed
-    }
-
-
-def _rows(file: Path, parsed: dict[str, Any], part: str) -> list[Any]:
-    if not isinstance(parsed[part], list):
-        raise MarcError(f"the part {part!r} is no list", got=file, allowed=_LAYOUT)
-    return parsed[part]
+    split = {part: parsed[part] for part in _PARTS if part in parsed}
+    for part, rows in split.items():
+        if not isinstance(rows, list):
+            raise MarcError(f"the part {part!r} is no list", got=file, allowed=_LAYOUT)
+        split[part] = [_row(file, part, index, row) for index, row in enumerate(rows)]
+    return split
 
 
 def _row(file: Path, part: str, index: int, row: Any) -> tuple[str, int, str]:
@@ -157,9 +152,14 @@ class _CrossDomainSet:
         else:
             images = open_coop(folder / self.split, self.name, pictures)
         notes = [*images.notes]
-        if self.name == "eurosat":
-            images, renamed = _rename(images)
-            notes += [f"class names of EuroSAT as prompts say them: {renamed}"] if renamed else []
+        if self.name == "eurosat":  # some split files have the words already
+            renamed = [
+                name for name in images.class_names if _EUROSAT_NAMES.get(name, name) != name
+            ]
+            names = tuple(_EUROSAT_NAMES.get(name, name) for name in images.class_names)
+            images = replace(images, class_names=names)
+            changes = ", ".join(f"{name} -> {_EUROSAT_NAMES[name]}" for name in renamed)
+            notes += [f"class names of EuroSAT as prompts say them: {changes}"] if changes else []
         notes += images.count_notes(self.images, self.classes)
         return replace(
             images,
@@ -180,15 +180,6 @@ class _CrossDomainSet:
             f"{root / self.folder / self.pictures}",
             hint="name the folder that holds it with --root; nothing is downloaded",
         )
-
-
-def _rename(images: ImageSet) -> tuple[ImageSet, str]:
-    """EuroSAT's folder names as words; some split files have the words already."""
-    names = tuple(_EUROSAT_NAMES.get(name, name) for name in images.class_names)
-    changed = [
-        f"{old} -> {new}" for old, new in zip(images.class_names, names, strict=True) if old != new
-    ]
-    return replace(images, class_names=names), ", ".join(changed)
 
 
 def _aircraft(folder: Path, pictures: Path) -> ImageSet:

@@ -16,10 +16,7 @@ from PIL import Image
 from marc.errors import MarcError, integer, one_of
 
 _RESIZES = ("short", "squash")
-_INTERPOLATIONS = {
-    "bicubic": Image.Resampling.BICUBIC,
-    "bilinear": Image.Resampling.BILINEAR,
-}
+_INTERPOLATIONS = ("bicubic", "bilinear")
 _LONGEST = 64
 """How many times as long as wide a picture may be before its ends are cut off first: they could
 not be seen in the square, and a line of pixels would become gigabytes."""
@@ -73,7 +70,9 @@ class Crop:
             picture = picture.convert("RGB")
         if self.resize == "short":
             picture = _middle(picture)
-        resized = picture.resize(_new_size(picture, self), _INTERPOLATIONS[self.interpolation])
+        resized = picture.resize(
+            _new_size(picture, self), Image.Resampling[self.interpolation.upper()]
+        )
         width, height = resized.size
         # round, not //: half a pixel goes to the even side, as in torchvision
         left, top = round((width - self.size) / 2), round((height - self.size) / 2)

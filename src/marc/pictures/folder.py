@@ -19,7 +19,6 @@ _PICTURE_SUFFIXES = frozenset({*_JPEG, *_PLAIN, ".png", ".webp", ".gif", ".avif"
 _RAW = {".raw", ".cr2", ".cr3", ".nef", ".arw", ".dng"}
 _OTHER_PICTURES = _RAW | {".heic", ".heif", ".svg", ".psd", ".ico", ".eps", ".pdf", ".exr", ".jxl"}
 
-HIDDEN = "hidden: its name starts with a dot"
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
 
 
@@ -41,7 +40,11 @@ def open_folder(directory: Path, name: str) -> ImageSet:
         return ImageSet(name, ids, locations, passed_over=listing.passed_over)
     _refuse_strays(directory, listing)
     label = {folder: index for index, folder in enumerate(classes)}
-    bare = [(f"{folder}/", "no pictures in it: no class") for folder in _empty(listing, classes)]
+    bare = [
+        (f"{printable(folder)}/", "no pictures in it: no class")
+        for folder in listing.folders
+        if folder not in label
+    ]
     return ImageSet(
         name,
         ids,
@@ -66,10 +69,6 @@ def _in_class_order(names: list[str]) -> list[str]:
 def _class_folders(listing: _Listing) -> list[str]:
     with_pictures = {path.partition("/")[0] for path in listing.pictures if "/" in path}
     return _in_class_order([folder for folder in listing.folders if folder in with_pictures])
-
-
-def _empty(listing: _Listing, classes: list[str]) -> list[str]:
-    return [printable(folder) for folder in listing.folders if folder not in set(classes)]
 
 
 def _refuse_strays(directory: Path, listing: _Listing) -> None:
@@ -144,8 +143,6 @@ def list_pictures(root: Path) -> _Listing:
 
 @dataclass
 class _Walk:
-    """The state of one walk."""
-
     root: str
     """With all links resolved."""
     pictures: list[str] = field(default_factory=list)
@@ -165,7 +162,7 @@ class _Walk:
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.name.startswith("."):
-                self.passed_over.append((path, HIDDEN))
+                self.passed_over.append((path, ImageSet.HIDDEN))
             elif entry.is_dir():
                 if self._may_enter(entry, path):
                     inner.append((path, entry.path))

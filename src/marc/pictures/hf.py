@@ -15,7 +15,7 @@ from typing import Any
 
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet, Location
-from marc.pictures.listing import in_bytes, named, printable, read_labels, spoken
+from marc.pictures.listing import in_bytes, printable, read_labels, spoken
 from marc.pictures.tables import open_metadata
 
 _SPLITS = ("test", "validation", "valid", "val", "train")
@@ -73,7 +73,6 @@ def _choose(parts: dict[str, list[Path]], part: str | None, name: str) -> str:
 
 
 def _parts(directory: Path) -> dict[str, list[Path]]:
-    """Data files of each part."""
     saved = _saved_parts(directory)
     if saved:
         return saved
@@ -170,10 +169,8 @@ def _labels(
         return None, columns.names, (f"all labels of the column {columns.label!r} are hidden",)
     written = ["" if value is None else str(value) for value in values]
     places = [f"row {row}" for row in range(len(values))]
-    labels, class_names = read_labels(written, places, f"{directory}: {columns.label}")
-    if columns.names and not class_names:
-        class_names = named(labels, columns.names, directory)
-    return labels, class_names, ()
+    source, names = f"{directory}: {columns.label}", (columns.names, directory)
+    return (*read_labels(written, places, source, names), ())
 
 
 def _columns(schema: Any, file: Path) -> _Columns:

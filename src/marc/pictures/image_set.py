@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from marc.errors import MarcError
 from marc.types import OnProgress
@@ -58,6 +58,9 @@ class FileBytes:
 @dataclass(frozen=True)
 class ImageSet:
     """The pictures of a source in their canonical order."""
+
+    HIDDEN: ClassVar[str] = "hidden: its name starts with a dot"
+    """Why a file is passed over."""
 
     name: str
     """The source as it was asked for: `folder/photos`."""

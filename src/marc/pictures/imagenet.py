@@ -75,7 +75,6 @@ class _ImageNetSet:
 
 
 def _wordnet_example(n_classes: int) -> str:
-    """What class folders look like."""
     return f"{'n01440764' if n_classes == 1000 else 'n01498041'} ... ({n_classes})"
 
 
@@ -133,17 +132,10 @@ def _is_flat(folder: Path) -> bool:
     return folder.is_dir() and any(folder.glob("ILSVRC2012_val_*"))
 
 
-_SYNSETS = {
-    "imagenet": "imagenet_synsets.txt",
-    "imagenet-a": "imagenet_a_synsets.txt",
-    "imagenet-r": "imagenet_r_synsets.txt",
-}
-
-
 @cache
 def _wordnet_ids(classes: str) -> tuple[str, ...]:
     """The ids of `imagenet` (1000), `imagenet-a` or `imagenet-r` (200 each), in label order."""
-    file = _package_file("timm", "data", "_info", _SYNSETS[classes])
+    file = _package_file("timm", "data", "_info", f"{classes.replace('-', '_')}_synsets.txt")
     return tuple(file.read_text(encoding="utf-8").split())
 
 

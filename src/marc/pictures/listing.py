@@ -83,7 +83,10 @@ def is_integer(text: str) -> bool:
 
 
 def read_labels(
-    values: Sequence[str], places: Sequence[str], source: object
+    values: Sequence[str],
+    places: Sequence[str],
+    source: object,
+    names: tuple[Sequence[str], object] = ((), ""),
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Label of each picture and the class names, which are empty if labels are numbers.
 
@@ -91,15 +94,22 @@ def read_labels(
         values: what was written, one for each picture.
         places: where it was written (`line 3`), for messages.
         source: the file, for messages.
+        names: class names for labels that are numbers, if known, and where they were written.
     """
     integers = [_integer(value) for value in values]
     for value, place in zip(values, places, strict=True):
         if not value.strip():
             raise MarcError("a label is missing", got=f"{source}: {place}")
     if all(number is not None for number in integers):
-        return tuple(
+        labels = tuple(
             _check(number, place, source) for number, place in zip(integers, places, strict=True)
-        ), ()
+        )
+        if names[0] and labels and max(labels) >= len(names[0]):
+            raise MarcError(
+                "there are fewer class names than labels",
+                got=f"{names[1]}: {len(names[0])} names, but the largest label is {max(labels)}",
+            )
+        return labels, tuple(names[0])
     if any(number is not None for number in integers):
         a_number = next(i for i, number in enumerate(integers) if number is not None)
         a_name = next(i for i, number in enumerate(integers) if number is None)
@@ -109,19 +119,9 @@ def read_labels(
             f"{places[a_name]} has {values[a_name]!r}",
             allowed="only integers from 0, or only names",
         )
-    names = sorted(set(values), key=in_bytes)
-    label = {name: index for index, name in enumerate(names)}
-    return tuple(label[value] for value in values), tuple(spoken(name) for name in names)
-
-
-def named(labels: Sequence[int], names: Sequence[str], source: object) -> tuple[str, ...]:
-    """Class names from a list, refused if a label has none."""
-    if labels and max(labels) >= len(names):
-        raise MarcError(
-            "there are fewer class names than labels",
-            got=f"{source}: {len(names)} names, but the largest label is {max(labels)}",
-        )
-    return tuple(names)
+    ordered = sorted(set(values), key=in_bytes)
+    label = {name: index for index, name in enumerate(ordered)}
+    return tuple(label[value] for value in values), tuple(spoken(name) for name in ordered)
 
 
 def _integer(value: str) -> int | None:

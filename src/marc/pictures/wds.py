@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marc.errors import MarcError
-from marc.pictures.folder import HIDDEN
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import made_distinct, named, printable, read_labels, read_text
+from marc.pictures.listing import made_distinct, printable, read_labels, read_text
 
 _PICTURES = ("jpg", "jpeg", "png", "webp")
 _LABELS = ("cls", "json", "txt")
@@ -122,7 +121,7 @@ def _read_shard(
                 if not member.isreg():
                     continue
                 if Path(member.name).name.startswith("."):
-                    passed_over.append((printable(f"{short}/{member.name}"), HIDDEN))
+                    passed_over.append((printable(f"{short}/{member.name}"), ImageSet.HIDDEN))
                     continue
                 key, suffix = _key(member.name)
                 place = FileBytes(shard, member.offset_data, member.size)
@@ -196,10 +195,7 @@ def _labels(
             "some pictures have labels and some have none",
             got=f"{len(found) - len(written)} of {len(found)} have none, first {first}",
         )
-    labels, class_names = read_labels(written, [picture.id for picture in found], pattern)
-    if names and not class_names:
-        class_names = named(labels, names, names_file)
-    return labels, class_names
+    return read_labels(written, [picture.id for picture in found], pattern, (names, names_file))
 
 
 def _refuse_packed(shard: str) -> None:

@@ -40,16 +40,6 @@ class SourceKind:
     """Whether it has as many views as are asked for."""
 
 
-def _open_pack(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
-    del on_progress, n_views  # a pack is read in one piece, with all its views
-    return read_pack(Path(name).expanduser())
-
-
-def _open_store(name: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
-    del on_progress, n_views  # a store is read when it is used
-    return FeatureStore(Path(name).expanduser()).stream()
-
-
 def _kind(name: str, thing: Any) -> SourceKind:
     if not callable(thing) and not isinstance(thing, SourceKind):
         raise MarcError(f"{name} opens no source", got=type(thing).__name__, hint="a function")
@@ -60,8 +50,13 @@ SOURCES = Registry(
     "type of source",
     "marc.sources",
     {
-        "arrays": SourceKind("arrays/FILE.npz", _open_pack),
-        "store": SourceKind("store/DIR", _open_store),
+        # both have the views that were stored, and nothing to wait for
+        "arrays": SourceKind(
+            "arrays/FILE.npz", lambda name, *_: read_pack(Path(name).expanduser())
+        ),
+        "store": SourceKind(
+            "store/DIR", lambda name, *_: FeatureStore(Path(name).expanduser()).stream()
+        ),
     },
     _kind,
 )
