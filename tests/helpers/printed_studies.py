@@ -14,7 +14,7 @@ def printed_spaces(changes=None, settings=SETTINGS):
         A: {"purity@10": "purity A", "anti-hubs@10": "anti-hub A", "G*, first order": "gain A"},
         V2: {"purity@10": "purity V2", "G*, first order": "gain V2"},
     }
-    names = [column.name for column in spaces.COLUMNS]
+    names = [column.name for column in spaces._COLUMNS]
     rows = []
     for stream, by_column in columns.items():
         for name, space in SPACES.items():
@@ -26,4 +26,4 @@ def printed_spaces(changes=None, settings=SETTINGS):
                 if (where, which) == (stream, space):
                     row[column] = value
             rows.append(tuple(row.values()))
-    return Table("spaces", "", "", spaces.COLUMNS, tuple(rows), (), settings)
+    return Table("spaces", "", "", spaces._COLUMNS, tuple(rows), (), settings)
