@@ -53,8 +53,8 @@ def test_each_picture_is_embedded_once_after_the_warm_up(bench):
 
 
 def test_what_cannot_be_had_is_named(lab, monkeypatch):
-    assert "does not say which encoders" in _open_bench(lab, "arrays/some.npz", ["pixels"])
-    assert "no encoder is known for other" in _open_bench(lab, "lab/sketch-12", ["other"])
+    assert "does not say which encoders" in _open_bench(lab, "arrays/some.npz", ["pixels"], 1)
+    assert "no encoder is known for other" in _open_bench(lab, "lab/sketch-12", ["other"], 1)
     asked = []
 
     def refuse(name, *, offline):
