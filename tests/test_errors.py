@@ -53,7 +53,7 @@ def test_whole_number_gives_a_plain_int(value):
 def test_whole_number_refuses_what_is_no_whole_number_or_too_small(value):
     with pytest.raises(MarcError) as refused:
         integer("capacity", value, 2)
-    assert str(refused.value) == f"capacity must be a whole number >= 2.\n  got:  {value!r}"
+    assert str(refused.value) == f"capacity must be an integer >= 2.\n  got:  {value!r}"
 
 
 @pytest.mark.parametrize("value", [1, 1.0, np.float32(1), np.int64(1)])

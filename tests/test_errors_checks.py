@@ -146,7 +146,7 @@ def test_no_labels_stay_no_labels():
 def test_labels_of_a_wrong_kind_or_length_are_refused(given, got):
     message = refusal(check_labels, given, 3, 3)
     assert message == (
-        f"labels must be one whole number per image.\n  got:  {got}\n  allowed:  integers (3,)"
+        f"labels must be one integer per image.\n  got:  {got}\n  allowed:  integers (3,)"
     )
 
 

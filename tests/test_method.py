@@ -120,16 +120,16 @@ def test_a_live_query_from_raw_features_gives_the_same_answer():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"capacity": -1}, "capacity must be a whole number >= 0"),
-        ({"capacity": 2.5}, "capacity must be a whole number"),
-        ({"capacity": True}, "capacity must be a whole number"),
+        ({"capacity": -1}, "capacity must be an integer >= 0"),
+        ({"capacity": 2.5}, "capacity must be an integer"),
+        ({"capacity": True}, "capacity must be an integer"),
         ({"weight": -1}, "weight must be a finite number >= 0"),
         ({"weight": float("nan")}, "weight must be a finite number"),
         ({"beta": float("inf")}, "beta must be a finite number"),
         ({"alpha": "two"}, "alpha must be a finite number"),
         ({"policy": "oldest"}, "unknown admission policy"),
         ({"view_entropy": "triple"}, "unknown view entropy"),
-        ({"seed": -3}, "seed must be a whole number"),
+        ({"seed": -3}, "seed must be an integer"),
         ({"space": None}, "space must be a name"),
     ],
 )

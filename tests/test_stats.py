@@ -179,14 +179,14 @@ def test_the_logarithm_is_exact_where_the_p_value_is_too_small_for_a_number(more
     for k in range(1, fewer + 1):
         term = term * (n - k + 1) // k
         total += term
-    expected = min(0.0, math.log10(2 * total) - n * math.log10(2))  # whole numbers of any size
+    expected = min(0.0, math.log10(2 * total) - n * math.log10(2))  # integers of any size
     assert mcnemar_log10(more, fewer) == pytest.approx(expected, rel=1e-11, abs=1e-9)
     assert math.isfinite(mcnemar_log10(more, fewer))
 
 
 @pytest.mark.parametrize("counts", [(-1, 0), (0, -1), (1.5, 2), (True, 1), ("1", 2)])
 def test_the_logarithm_refuses_counts_that_cannot_be(counts):
-    with pytest.raises(MarcError, match="whole number"):
+    with pytest.raises(MarcError, match="an integer"):
         mcnemar_log10(*counts)
 
 

@@ -63,8 +63,8 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ({"spaces": {3: np.ones((9, 2))}}, "not a name for a space", "3"),
         ({"labels": np.arange(9)}, "labels are out of range", "0 to 8"),
         ({"labels": -np.ones(9, int)}, "labels are out of range", "-1 to -1"),
-        ({"labels": np.zeros(9)}, "labels must be one whole number per image", "float64 (9,)"),
-        ({"labels": np.zeros(8, int)}, "labels must be one whole number", "int64 (8,)"),
+        ({"labels": np.zeros(9)}, "labels must be one integer per image", "float64 (9,)"),
+        ({"labels": np.zeros(8, int)}, "labels must be one integer", "int64 (8,)"),
         ({"class_names": ["cat"]}, "class_names has the wrong length", "1"),
         ({"ids": ["a"] * 8}, "ids has the wrong length", "8"),
         ({"ids": ["a", "b", "a", *"cdefgh"]}, "ids must be distinct", "8 of 9"),
@@ -115,14 +115,14 @@ def test_an_order_that_is_no_permutation_is_refused(order, problem, got):
 def test_a_seed_must_be_a_whole_number(seed):
     with pytest.raises(MarcError) as refused:
         make().shuffled(seed)
-    assert str(refused.value) == f"seed must be a whole number >= 0.\n  got:  {seed!r}"
+    assert str(refused.value) == f"seed must be an integer >= 0.\n  got:  {seed!r}"
 
 
 @pytest.mark.parametrize("n_views", [0, -1, 1.0, True])
 def test_the_number_of_views_must_be_a_whole_number(n_views):
     with pytest.raises(MarcError) as refused:
         make().with_views(n_views)
-    assert str(refused.value) == f"views must be a whole number >= 1.\n  got:  {n_views!r}"
+    assert str(refused.value) == f"views must be an integer >= 1.\n  got:  {n_views!r}"
 
 
 def test_more_views_than_are_stored_are_refused():

@@ -179,7 +179,7 @@ def test_a_memory_without_capacity_retains_no_class():
 @pytest.mark.parametrize(("position", "capacity"), [(-1, 1), (1.0, 1), (1, -1), (1, 1.5)])
 def test_retained_refuses_what_is_no_whole_number(position, capacity):
     trajectory = Trajectory(np.arange(3), np.zeros(3, dtype=np.int64), np.zeros(3))
-    with pytest.raises(MarcError, match="must be a whole number >= 0"):
+    with pytest.raises(MarcError, match="must be an integer >= 0"):
         trajectory.retained(position, capacity)
 
 

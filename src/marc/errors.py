@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class MarcError(ValueError):
-    """Bad input, told in four parts: what was wrong, what came, what is allowed, what to try.
+    """Bad input in four parts: what was wrong, what came, what is allowed, what to try.
 
     >>> raise MarcError("weight must be a number >= 0", got=-1, hint="weight=10")
     Traceback (most recent call last):
@@ -61,13 +61,13 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
 
 
 def integer(name: str, value: object, at_least: int) -> int:
-    """`value` as an int, refused if it is not a whole number of at least `at_least`."""
+    """`value` as an int, refused if it is not an integer of at least `at_least`."""
     try:
         result = at_least - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         result = at_least - 1
     if result < at_least:
-        raise MarcError(f"{name} must be a whole number >= {at_least}", got=repr(value))
+        raise MarcError(f"{name} must be an integer >= {at_least}", got=repr(value))
     return result
 
 
@@ -112,7 +112,7 @@ def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
     low, high = _NORMS
     array = array.reshape(1, -1) if ndim == 1 else array
     for start in range(0, len(array), _ROWS):
-        with np.errstate(over="ignore", invalid="ignore"):  # told in our own words below
+        with np.errstate(over="ignore", invalid="ignore"):  # reported in our own words below
             norms = np.linalg.norm(array[start : start + _ROWS].astype(np.float64), axis=-1)
         bad = np.argwhere(~((norms > low) & (norms < high)))
         if len(bad):
@@ -190,7 +190,7 @@ def check_integers(given: ArrayLike, n_images: int) -> Int:
     array = np.asarray(given)
     if array.shape != (n_images,) or array.dtype.kind not in "iu":
         raise MarcError(
-            "labels must be one whole number per image",
+            "labels must be one integer per image",
             got=f"{array.dtype} {array.shape}",
             allowed=f"integers ({n_images},)",
         )

@@ -132,7 +132,7 @@ def test_copies_are_told(tmp_path):
         (["--space", "missing"], "there is no space 'missing'"),
         (["--space", "both", "both"], "a space is named twice"),
         (["--neighbors", "200"], "too few images"),
-        (["--neighbors", "0"], "n_neighbors must be a whole number >= 1"),
+        (["--neighbors", "0"], "n_neighbors must be an integer >= 1"),
         (["--replicates", "1"], "replicates"),
         (["--replicates", "-1"], "replicates"),
         (["--images", "-1"], "images"),

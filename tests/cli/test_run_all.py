@@ -117,7 +117,7 @@ def test_shots_and_settings_reach_the_methods_that_have_them(run_all, packs, tmp
         (["--set", "tdb.alpha=1"], "unknown method"),
         (["--set", "capacity=3"], "METHOD.capacity=3"),
         (["--published", "mnist"], "unknown data set with published settings"),
-        (["--capacity", "-1"], "capacity must be a whole number"),
+        (["--capacity", "-1"], "capacity must be an integer"),
         (["--set", "tda.alpha=-1"], "alpha must be"),
         (["--oracle"], "--oracle is of one method"),
     ],

@@ -176,7 +176,7 @@ def test_progress_of_views_is_reported_in_pictures(fresh):
 
 @pytest.mark.parametrize("n_views", [0, -1, 1.5])
 def test_a_number_of_views_that_cannot_be_is_refused(n_views):
-    with pytest.raises(MarcError, match="views must be a whole number"):
+    with pytest.raises(MarcError, match="views must be an integer"):
         embedding._lab_stream(NAME, n_views=n_views)
 
 

@@ -93,8 +93,8 @@ def test_twelve_classes_are_held_back():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"seed": -1, "index": 0}, "seed must be a whole number >= 0"),
-        ({"seed": 0, "index": 0.5}, "index must be a whole number >= 0"),
+        ({"seed": -1, "index": 0}, "seed must be an integer >= 0"),
+        ({"seed": 0, "index": 0.5}, "index must be an integer >= 0"),
         ({"seed": 0, "index": 0, "shift": "snow"}, "halftone"),
         ({"seed": 0, "index": 0, "label": 48}, "0 to 47"),
     ],

@@ -205,7 +205,7 @@ def test_a_state_with_waiting_images_goes_on():
         ({"epsilon": 1.5}, "epsilon is a fraction"),
         ({"sigma": 0, "epsilon": 0}, "no inverse"),
         ({"start": "zero"}, "unknown start of the means"),
-        ({"refresh": 0}, "refresh must be a whole number"),
+        ({"refresh": 0}, "refresh must be an integer"),
         ({"fraction": 2}, "fraction of the views"),
         ({"half_precision": 1}, "half_precision must be"),
     ],

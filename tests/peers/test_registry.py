@@ -130,5 +130,5 @@ def test_a_missing_setting_is_named():
 
 
 def test_a_bad_value_is_refused_by_the_method():
-    with pytest.raises(MarcError, match="capacity must be a whole number >= 0"):
+    with pytest.raises(MarcError, match="capacity must be an integer >= 0"):
         create_method("marc", space="good", capacity=-1)

@@ -98,7 +98,7 @@ def test_normalised_pixels_equal_those_of_torchvision(name):
         ({"resize": "long"}, "short, squash"),
         ({"interpolation": "nearest"}, "bicubic, bilinear"),
         ({"resized": 200}, "resized >= size"),
-        ({"size": 0}, "whole number"),
+        ({"size": 0}, "an integer"),
     ],
 )
 def test_a_crop_that_cannot_be_cut_is_refused(change, words):

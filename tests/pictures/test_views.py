@@ -225,7 +225,7 @@ def test_what_cannot_be_made_is_refused():
     with pytest.raises(MarcError, match="unknown view recipe"):
         views_of("VX")
     for n_views in (0, -1, 1.5, True):
-        with pytest.raises(MarcError, match="n_views must be a whole number >= 1"):
+        with pytest.raises(MarcError, match="n_views must be an integer >= 1"):
             views_of("VC", n_views)
     with pytest.raises(MarcError, match="seed must be"):
         views_of("VC", seed=-1)

@@ -47,7 +47,7 @@ def test_stored_views_are_taken_as_far_as_asked(sources):
 
 @pytest.mark.parametrize("source", ["lab/sketch-12", "labelled"])
 def test_no_views_are_not_all_views(sources, source):
-    with pytest.raises(MarcError, match="views must be a whole number"):
+    with pytest.raises(MarcError, match="views must be an integer"):
         marc.load_stream(sources.get(source, source), n_views=0)
 
 

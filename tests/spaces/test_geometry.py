@@ -108,7 +108,7 @@ def test_equal_vectors_have_a_defined_geometry():
 @pytest.mark.parametrize("labels", [[0.0] * 12, [0] * 11, [[0]] * 12])
 def test_bad_labels_are_refused(labels):
     features = np.random.default_rng(0).standard_normal((12, 5))
-    with pytest.raises(MarcError, match="labels must be one whole number per image"):
+    with pytest.raises(MarcError, match="labels must be one integer per image"):
         geometry.purity(features, labels, 3)
 
 

@@ -130,9 +130,9 @@ def compare(
     >>> marc.compare(bad, good).runs[0]["difference"] > 0
     True
     """
+    stored = [stored_run(run) for run in runs]
     if len(runs) < 2:
         raise MarcError("a comparison needs two runs", got=len(runs), hint="marc compare A B")
-    stored = [stored_run(run) for run in runs]
     for run in stored:
         if "label" not in run.arrays:
             raise MarcError("this run has no labels, so right answers are not known", got=run.path)

@@ -91,7 +91,7 @@ def load_stream(
 
     Args:
         source: written type/name.
-        on_progress: told how far the work has come, where there is some.
+        on_progress: called with how far the work has come, where there is some.
         n_views: M, the first views. By default all that are stored, and of the lab the plain
             picture alone; the lab draws as many as are asked for.
     """
