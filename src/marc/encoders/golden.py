@@ -39,7 +39,7 @@ to 6e-13; bfloat16, up to 1.2e-4; the smallest mistake, GELU in place of QuickGE
 2.7e-4 and more (none in ConvNeXt, whose random branches are scaled by 1e-6); mean and deviation of
 CLIP in place of ImageNet's, 5e-4; bilinear in place of bicubic, 1.2e-3; other crops, a squashed
 picture, colour order, pooling, 6e-2 and more. So bfloat16 may hide what float32 shows, and
-`marc check` asks for float32. `pytest -rP tests/test_golden.py` prints such a table.
+`marc check` asks for float32. `pytest -rP tests/encoders/test_golden.py` prints such a table.
 """
 
 _UNIT = 1e-3  # how far from 1 the length of a unit vector may be
