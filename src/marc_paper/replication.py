@@ -214,6 +214,8 @@ def _random_weights(folder: Path, name: str) -> Iterator[tuple[Path, int, int]]:
 class _Unwritten:
     """Takes the chunks of a store and forgets them: only what is before the disk is timed."""
 
+    STATUS, CONTENT = FeatureStore.STATUS, FeatureStore.CONTENT
+
     def __init__(self, n_images: int) -> None:
         self._n_images = n_images
 
