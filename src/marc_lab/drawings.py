@@ -52,13 +52,10 @@ def _lightning(pen: Pen) -> Shape:
 
 
 def _cloud(pen: Pen) -> Shape:
-    foot = (
-        pen.box(-0.7, 0.05, 0.7, 0.5),
-        pen.ellipse(-0.68, 0.2, 0.32),
-        pen.ellipse(0.68, 0.2, 0.31),
-    )
+    ends = (pen.ellipse(-0.68, 0.2, 0.32), pen.ellipse(0.68, 0.2, 0.31))
     left, right = pen.vary(0.42, 0.1), pen.vary(0.5, 0.1)
-    return Shape(*foot, pen.ellipse(-0.3, -0.1, left), pen.ellipse(0.25, -0.18, right))
+    puffs = (pen.ellipse(-0.3, -0.1, left), pen.ellipse(0.25, -0.18, right))
+    return Shape(pen.box(-0.7, 0.05, 0.7, 0.5), *ends, *puffs)
 
 
 def _diamond(pen: Pen) -> Shape:
@@ -96,11 +93,8 @@ def _flower(pen: Pen) -> Shape:
 def _mushroom(pen: Pen) -> Shape:
     dome, width = pen.arc(0, 0.05, 1, pen.vary(0.9, 0.12), np.pi, 2 * np.pi), pen.vary(0.26, 0.15)
     stem = pen.polygon(-width, 0.1, width, 0.1, 1.3 * width, 1, -1.3 * width, 1)
-    spots = (
-        pen.ellipse(-0.4, -0.35, 0.15),
-        pen.ellipse(0.2, -0.5, 0.17),
-        pen.ellipse(0.55, -0.15, 0.12),
-    )
+    places = ((-0.4, -0.35, 0.15), (0.2, -0.5, 0.17), (0.55, -0.15, 0.12))
+    spots = [pen.ellipse(*place) for place in places]
     return Shape(pen.closed(dome, [[0.8, 0.2], [-0.8, 0.2]]), stem).cut(*spots)
 
 
@@ -154,9 +148,8 @@ def _key(pen: Pen) -> Shape:
     ring, shaft = pen.vary(0.36, 0.12), pen.box(-0.4, -0.09, 0.95, 0.09)
     tooth = pen.box(0.5, 0, 0.66, pen.vary(0.36, 0.15))
     other = pen.box(0.78, 0, 0.95, pen.vary(0.42, 0.15))
-    return Shape(pen.ellipse(-0.6, 0, ring), shaft, tooth, other).cut(
-        pen.ellipse(-0.62, 0, 0.5 * ring)
-    )
+    bow, hole = pen.ellipse(-0.6, 0, ring), pen.ellipse(-0.62, 0, 0.5 * ring)
+    return Shape(bow, shaft, tooth, other).cut(hole)
 
 
 def _anchor(pen: Pen) -> Shape:
@@ -235,14 +228,9 @@ def _scissors(pen: Pen) -> Shape:
 
 def _chair(pen: Pen) -> Shape:
     top = -pen.vary(1, 0.05)
-    back, seat, leg = (
-        pen.box(-0.6, top, -0.42, 1),
-        pen.box(-0.6, -0.02, 0.6, 0.2),
-        pen.box(0.42, 0.1, 0.6, 1),
-    )
-    return Shape(
-        back, seat, leg, pen.box(-0.6, top, -0.2, -0.75), pen.box(-0.6, -0.5, -0.25, -0.35)
-    )
+    back, seat = pen.box(-0.6, top, -0.42, 1), pen.box(-0.6, -0.02, 0.6, 0.2)
+    bars = (pen.box(-0.6, top, -0.2, -0.75), pen.box(-0.6, -0.5, -0.25, -0.35))
+    return Shape(back, seat, pen.box(0.42, 0.1, 0.6, 1), *bars)
 
 
 def _lamp(pen: Pen) -> Shape:
@@ -308,10 +296,8 @@ def _cat(pen: Pen) -> Shape:
 def _rabbit(pen: Pen) -> Shape:
     spread, face = pen.vary(0.2, 0.4), pen.ellipse(0, 0.4, pen.vary(0.6, 0.07), 0.58)
     ear = pen.turned(pen.ellipse(0.25, -0.5, 0.19, 0.58), spread, (0.2, 0.0))
-    eye = pen.ellipse(0.22, 0.28, 0.09)
-    return Shape(face, ear, pen.mirrored(ear)).cut(
-        eye, pen.mirrored(eye), pen.ellipse(0, 0.55, 0.09, 0.06)
-    )
+    eye, nose = pen.ellipse(0.22, 0.28, 0.09), pen.ellipse(0, 0.55, 0.09, 0.06)
+    return Shape(face, ear, pen.mirrored(ear)).cut(eye, pen.mirrored(eye), nose)
 
 
 def _hand(pen: Pen) -> Shape:
@@ -347,9 +333,8 @@ def _boot(pen: Pen) -> Shape:
 
 def _shirt(pen: Pen) -> Shape:
     sleeve = 0.3 * pen.vary(0.25, 0.3)
-    right = pen.closed(
-        [[0.35, -0.85], [1, -0.45], [0.8, 0.05 + sleeve], [0.52, -0.1], [0.52, 0.95]]
-    )
+    cuff = 0.05 + sleeve
+    right = pen.closed([[0.35, -0.85], [1, -0.45], [0.8, cuff], [0.52, -0.1], [0.52, 0.95]])
     return Shape(pen.closed(right, pen.mirrored(right[::-1]))).cut(pen.ellipse(0, -0.87, 0.24, 0.2))
 
 
@@ -378,14 +363,9 @@ def _balloon(pen: Pen) -> Shape:
 def _bell(pen: Pen) -> Shape:
     waist, t = pen.vary(0.42, 0.1), np.linspace(0, 1, 14)
     side = np.stack([waist + (0.9 - waist) * t**3, -0.5 + 1.1 * t], axis=1)
-    knobs = (
-        pen.ellipse(0, -0.5, waist, 0.4),
-        pen.ellipse(0, 0.72, 0.2),
-        pen.ellipse(0, -0.92, 0.12),
-    )
-    return Shape(
-        pen.closed(side, pen.mirrored(side[::-1])), *knobs, pen.box(-0.95, 0.55, 0.95, 0.68)
-    )
+    body, rim = pen.closed(side, pen.mirrored(side[::-1])), pen.box(-0.95, 0.55, 0.95, 0.68)
+    knobs = (pen.ellipse(0, 0.72, 0.2), pen.ellipse(0, -0.92, 0.12))
+    return Shape(body, pen.ellipse(0, -0.5, waist, 0.4), *knobs, rim)
 
 
 DRAWINGS = {

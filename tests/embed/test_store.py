@@ -222,7 +222,7 @@ def test_a_small_array_says_what_made_it_last(store, monkeypatch):
     with pytest.raises(MarcError, match="prompts: stored t1, now t2"):
         store.holds("predictor/prototypes", {"prompts": "t2"})
     with monkeypatch.context() as patch:
-        patch.setattr("marc.embed.store.versions", lambda *names: 1 / 0)
+        patch.setattr("marc.embed.store.versions", lambda **names: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.put("predictor/prototypes", np.eye(3, dtype=np.float32), {"prompts": "t2"})
     assert not store.holds("predictor/prototypes", {"prompts": "t2"})

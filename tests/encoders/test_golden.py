@@ -135,7 +135,7 @@ def test_the_users_cache_folder_is_the_usual_place(unknown, tmp_path, monkeypatc
 def test_a_change_under_the_same_card_names_the_libraries(unknown, tmp_path, monkeypatch):
     golden.check_golden(unknown, tmp_path)
     computed = golden.versions("pillow")
-    monkeypatch.setattr(golden, "versions", lambda *names: {**computed, "pillow": "99"})
+    monkeypatch.setattr(golden, "versions", lambda **names: {**computed, "pillow": "99"})
     verdict = golden.check_golden(Altered(unknown, after=lambda v: v[::-1]), tmp_path)
     assert verdict.status == "changed"
     assert "same card, other vectors; " in verdict.message

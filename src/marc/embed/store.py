@@ -34,8 +34,7 @@ from marc.scores import unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream, digest, digest_of, end_digest
 from marc.types import Predictor, PromptEmbeddings
 
-_STORES = Path("stores")
-"""Where `marc embed` puts a store unless another folder is given."""
+_STORES = Path("stores")  # where `marc embed` puts a store unless another folder is given
 _MARK = "marc_store"
 
 
