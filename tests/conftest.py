@@ -2,6 +2,8 @@ import pytest
 from helpers.commands import make_sources
 from helpers.report_pages import make_results
 
+collect_ignore = ["helpers"]  # what tests share has no tests of its own
+
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import marc
-from marc.auto_weight import follow
+from marc.auto_weight import AutoWeight
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History
 from marc.replay.replay import admit
@@ -52,7 +52,7 @@ class Cell:
     @cached_property
     def learned(self) -> Array:
         """The weight of each image by `weight="auto"`."""
-        return follow(self.base, self.evidence)[0]
+        return AutoWeight.follow(self.base, self.evidence)[0]
 
     @cached_property
     def confidence(self) -> Array:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import marc
+from marc import stats
 from marc.errors import MarcError
-from marc.replay import weights as replay_weights
 from marc.replay.weights import WeightPath, accuracy_at
 from marc.stats import envelope_bootstrap
 
@@ -60,9 +60,9 @@ def test_the_bootstrap_equals_its_slow_twin(n_orders, n_images, seed, coarse, we
 def test_blocks_do_not_change_the_draws(monkeypatch, weights):
     ends = intervals(2, 40, 0, coarse=False)
     whole = envelope_bootstrap(*ends, weights=weights, n_replicates=101)
-    monkeypatch.setattr(replay_weights, "_BLOCK", 7 * 40)
+    monkeypatch.setattr(stats, "_BLOCK", 7 * 40)
     assert envelope_bootstrap(*ends, weights=weights, n_replicates=101) == whole
-    monkeypatch.setattr(replay_weights, "_BLOCK", 1)
+    monkeypatch.setattr(stats, "_BLOCK", 1)
     assert envelope_bootstrap(*ends, weights=weights, n_replicates=101) == whole
 
 
