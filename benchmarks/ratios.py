@@ -21,7 +21,7 @@ import numpy as np
 import marc
 from benchmarks.loops import dictionary_loop
 from marc.replay.replay import admit
-from marc.replay.sweep import plan_sweep
+from marc.replay.sweep import SweepJob
 from marc.scores import unit
 from marc.spaces.geometry import antihub_fraction, measure, neighbors, purity
 
@@ -57,7 +57,7 @@ def sweep_against_product() -> list[Row]:
     keys = stream.features.keys("space")
     other = keys.copy()  # a product with itself would let the library compute half of it
     _ = stream.features.base
-    job = plan_sweep(stream)
+    job = SweepJob.plan(stream)
     product = seconds(lambda: keys @ other.T)
     half = seconds(lambda: keys @ keys.T)
     space = seconds(lambda: job.space("space"))
@@ -78,7 +78,7 @@ def sweep_against_product() -> list[Row]:
 def sweep_against_loop() -> list[Row]:
     """Sweep of one space against the dictionary-of-lists loop, run for every capacity."""
     stream = make_stream(N_IMAGES, N_CLASSES)
-    job = plan_sweep(stream)
+    job = SweepJob.plan(stream)
     space = seconds(lambda: job.space("space"))
     order = stream.shuffled(0).order
     [admitted] = admit(job.method, [stream.shuffled(0)], [0])
@@ -211,7 +211,7 @@ def growth() -> list[Row]:
         times, products = [], []
         for size in sizes:
             stream = make_stream(size, n_classes, clip_dim=64, dim=DIM)
-            job, keys = plan_sweep(stream, capacities), stream.features.keys("space")
+            job, keys = SweepJob.plan(stream, capacities), stream.features.keys("space")
             # the least of five: an exponent from three sizes does not forgive a busy moment
             times.append(seconds(lambda: job.space("space"), min))  # noqa: B023
             if bar == 2.0:  # the plain product does not grow by exactly 2 either

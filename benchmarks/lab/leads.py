@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 import marc
-from marc.spaces.selection import TESTS, Selection, plan_selection
+from marc.spaces.selection import Selection, plan_selection
 from marc.stream import Stream
 from marc_lab.streams import list_lab_streams
 
@@ -50,7 +50,7 @@ def selections(stream: Stream) -> By:
     spaces = candidates(stream)
     job = plan_selection(stream, spaces, sizes=(), n_replicates=N_REPLICATES)
     measured = [job.space(space) for space in spaces]
-    return {test: job.result(measured, test) for test in TESTS}
+    return {test: job.result(measured, test) for test in Selection.TESTS}
 
 
 def judged(stream: Stream) -> Judged:
@@ -97,7 +97,7 @@ def lines(by_size: dict[str, list[Judged]]) -> Iterator[str]:
     yield "| " + " | ".join(columns) + " |"
     yield "|---" * len(columns) + "|"
     for name, streams in by_size.items():
-        for test in TESTS:
+        for test in Selection.TESTS:
             yield "| " + " | ".join(row(name, test, streams)) + " |"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import marc
 from marc.loop import run
-from marc.peers import cosmic
+from marc.peers.cliques import Cliques
 from marc.peers.cosmic import COSMIC
 from marc.peers.dmn import DMN
 from marc.peers.dota import DOTA, _SharedPrecision
@@ -105,8 +105,8 @@ def cliques() -> list[tuple[str, str]]:
     """All cliques at every rebuild, or only those that can have changed."""
     stream, method = make_stream(1000, 100), COSMIC("space", capacity=8)
     kept, by_kept = timed(lambda: run(method, stream).predictions)
-    real = cosmic.rebuilt
-    with mock.patch.object(cosmic, "rebuilt", lambda _, *rest: real(None, *rest)):
+    real = Cliques.rebuilt
+    with mock.patch.object(Cliques, "rebuilt", lambda _, *rest: real(None, *rest)):
         plain, expected = timed(lambda: run(method, stream).predictions)
     agree(expected, by_kept)
     case = "T 1,000, C 100, capacity 8; whole method"

@@ -85,7 +85,8 @@ class MARC(Resumable):
             self.weight = number("weight", self.weight, hint="a number, or 'auto'")
         self.refine_labels = switch("refine_labels", self.refine_labels)
         self.use_base = switch("use_base", self.use_base)
-        _ = self.admission  # refuses a name that is not known
+        if POLICIES.get(self.admission.name, self.admission) != self.admission:
+            raise MarcError("there is another policy of this name", got=self.admission.name)
         one_of("view entropy", self.view_entropy, VIEW_ENTROPIES)
 
     def step(self, query: Query) -> Step:

@@ -369,7 +369,11 @@ class Run(_Scored, Shown):
         names = ("accuracy", "base_accuracy", "gain") if self.labels is not None else ()
         found = {name: getattr(self, name) for name in names}
         changed = float((self.predictions != self.base_predictions).mean())
-        sizes = {"n_images": len(self.order), "changed": changed, "seconds": self.seconds}
+        sizes = {
+            "n_images": len(self.order),
+            "changed": changed,
+            "seconds": self.seconds if math.isfinite(self.seconds) else None,
+        }
         return {"method": dict(self.method), **found, **sizes}
 
     def _columns(self) -> dict[str, Any]:

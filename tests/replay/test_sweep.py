@@ -182,7 +182,7 @@ def test_bad_requests_are_explained():
         sweep(STREAM, policy="retrieval_aware")
     with pytest.raises(MarcError, match="unknown setting of a sweep"):
         sweep(STREAM, gamma=1.0)
-    with pytest.raises(MarcError, match="at least one order"):
+    with pytest.raises(MarcError, match="distinct orders"):
         sweep(STREAM, seeds=())
     with pytest.raises(MarcError, match="no space 'nowhere'"):
         sweep(STREAM, ["nowhere"])

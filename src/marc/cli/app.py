@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 import typer
 from rich.text import Text
@@ -41,9 +42,18 @@ _OWN: dict[str, Callable[..., None] | str] = {
     "check": check,
     "list": list_names,
 }
-_COMMANDS = Registry("command", "marc.commands", _OWN, lambda name, thing: thing)
+
+
+def _command(name: str, thing: Any) -> Callable[..., None]:
+    if not callable(thing):
+        raise MarcError(f"the command {name!r} is no function", got=type(thing).__name__)
+    return thing
+
+
+_COMMANDS = Registry("command", "marc.commands", _OWN, _command)
 """Every command by name: ours, and those that installed packages bring."""
 _usable, _broken = _COMMANDS.load_all()
+_usable |= {name: own for name, own in _OWN.items() if callable(own)}  # ours stay
 for _name in sorted(_usable, key=lambda each: _ORDER.index(each) if each in _ORDER else 99):
     _app.command(name=_name)(_usable[_name])
 

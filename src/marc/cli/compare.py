@@ -132,7 +132,7 @@ def _protocol(row: dict[str, Any]) -> list[str]:
     """What must be known to read the numbers: speed, order, views, and how settings were chosen."""
     speed = row["images_per_second"]
     order = {None: "stores nothing", True: "reads first", False: "writes first"}
-    words = [order[row["reads_before_writes"]]]
+    words = ["not known" if row["sees"] is None else order[row["reads_before_writes"]]]
     if row["sees"] not in (None, "one image"):
         words = [row["sees"], *(words if row["reads_before_writes"] is not None else [])]
     settings = row["selection"] + (f", {row['published']}" if row["published"] else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import typer
 
@@ -47,9 +47,9 @@ def list_names(
         "encoders": _list_encoder_cards,
         "datasets": _list_datasets,
         "prompts": _list_prompts,
-        **{name: cast(Any, _LISTINGS[name]) for name in _LISTINGS},
     }
-    kinds[one_of("kind of thing to list", what, kinds)](pattern, card, json)
+    one_of("kind of thing to list", what, {**kinds, **dict.fromkeys(_LISTINGS)})
+    (kinds[what] if what in kinds else _LISTINGS[what])(pattern, card, json)
 
 
 def _print(data: Mapping[str, Any], columns: list[str], rows: list[list[str]], json: bool) -> None:

@@ -309,10 +309,9 @@ class SweepJob:
         method = MARC("predictor", policy=policy, **settings)
         method.check_replayable()
         orders = (None,) if seeds is None else tuple(seeds)
-        if not orders:
-            raise MarcError(
-                "a sweep needs at least one order", got="no seeds", hint="seeds=(0, 1, 2)"
-            )
+        if not orders or len(set(orders)) < len(orders):
+            got = orders or "no seeds"
+            raise MarcError("a sweep needs distinct orders", got=got, hint="seeds=(0, 1, 2)")
         return cls(
             stream=stream,
             method=method,

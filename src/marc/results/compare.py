@@ -209,9 +209,12 @@ def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     flat, other = flatten(first), flatten(second)
     ignored = ("versions.", "source", "stream", "kind")
+    names = dict.fromkeys([*flat, *other])
+    if "not stored" in (first["stream"], second["stream"]):  # a run that is in no folder
+        names = dict.fromkeys(name for name in flat if name in other)
     return [
         f"{name}: {flat.get(name, 'none')} / {other.get(name, 'none')}"
-        for name in dict.fromkeys([*flat, *other])
+        for name in names
         if flat.get(name) != other.get(name) and not name.startswith(ignored)
     ]
 
