@@ -77,6 +77,11 @@ def test_an_unknown_name_is_an_attribute_error():
         marc.nothing  # noqa: B018
 
 
+def test_the_rooms_are_attributes():
+    code = "import marc; print(marc.admission.__name__, marc.sources.__name__)"
+    assert python(code).stdout.split() == ["marc.admission", "marc.sources"]
+
+
 def lines(folder=""):
     """Lines of Python by file."""
     chosen = [path for path in SOURCES if path.is_relative_to(ROOT / "src" / folder)]

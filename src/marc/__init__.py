@@ -6,6 +6,7 @@ Names are loaded when first used: `import marc` costs little more than NumPy.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names as below, for type checkers and editors
@@ -111,6 +112,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"marc.{_WHERE[name]}"), name)
     elif name in _MODULES:
         value = importlib.import_module(f"marc.{_MODULES[name]}")
+    elif not name.startswith("_") and importlib.util.find_spec(f"marc.{name}"):
+        value = importlib.import_module(f"marc.{name}")  # a room, such as marc.admission
     else:
         raise AttributeError(f"module 'marc' has no attribute {name!r}")
     globals()[name] = value

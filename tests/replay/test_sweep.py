@@ -182,8 +182,9 @@ def test_bad_requests_are_explained():
         sweep(STREAM, policy="retrieval_aware")
     with pytest.raises(MarcError, match="unknown setting of a sweep"):
         sweep(STREAM, gamma=1.0)
-    with pytest.raises(MarcError, match="distinct orders"):
-        sweep(STREAM, seeds=())
+    for seeds in ((), (0, 0)):
+        with pytest.raises(MarcError, match="distinct orders"):
+            sweep(STREAM, seeds=seeds)
     with pytest.raises(MarcError, match="no space 'nowhere'"):
         sweep(STREAM, ["nowhere"])
     result = sweep(STREAM, ["good"], (4,), (0.0, 1.0), (0,))

@@ -260,3 +260,9 @@ def test_type_checkers_see_the_signatures(tmp_path):
     for name in ("marc.report.build.Report", "list[marc.types.Run]", "compare.Comparison"):
         assert name in done.stdout
     assert 'Unexpected keyword argument "pages"' in done.stdout
+
+
+def test_one_space_may_be_given_by_its_name(stream):
+    assert marc.sweep(stream, "classes", seeds=(0,)).spaces == ("classes",)
+    assert marc.select(stream, "classes", n_replicates=5).space == "classes"
+    assert list(marc.geometry_of(stream, "classes", n_replicates=0)) == ["classes"]

@@ -93,6 +93,7 @@ def embed_pictures(
         dry_run: estimate what would be done, and stop.
         on_progress: called with how far the work has come.
     """
+    encoders = [encoders] if isinstance(encoders, str) else encoders
     source, report = os.fspath(source), on_progress or (lambda what, done, total: None)
     images = open_images(source, Path(root).expanduser() if root else None)
     if class_names:

@@ -392,6 +392,7 @@ def sweep(
         settings: further settings of `MARC` that decide what is stored or how it is read:
             those named in `SweepJob.SETTINGS`.
     """
+    spaces = [spaces] if isinstance(spaces, str) else spaces
     spaces = stream.spaces if spaces is None else tuple(spaces)
     if not spaces or len(set(spaces)) < len(spaces):
         raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)

@@ -236,6 +236,7 @@ def geometry_of(
     ['classes', 'both']
     """
     plain = stream.with_views(1)  # pseudo-labels are of plain images, and are computed once
+    spaces = [spaces] if isinstance(spaces, str) else spaces
     return {
         name: measure(plain, name, n_neighbors, n_replicates=n_replicates, seed=seed)
         for name in (stream.spaces if spaces is None else spaces)

@@ -296,6 +296,7 @@ def plan_selection(
     seed: int = 0,
 ) -> _SelectionJob:
     """Check all settings of a selection; nothing is computed yet."""
+    spaces = [spaces] if isinstance(spaces, str) else spaces
     names = stream.spaces if spaces is None else tuple(spaces)
     if not names or len(set(names)) < len(names):
         raise MarcError("a selection needs distinct spaces", got=names, allowed=stream.spaces)
