@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,15 +25,16 @@ OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 
-class Shown:
+class Shown(ABC):
     """What streams and results share: plain data, a data frame, and few lines to look at."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The whole in a few numbers and names, as plain data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _columns(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What a data frame has, by column."""
 
     def to_frame(self) -> Any:
         """A data frame of pandas, or of polars if that is the one that is installed."""
