@@ -9,7 +9,7 @@ from helpers.slow_twin import slow_twin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marc.auto_weight import AutoWeight, _beyond_chance, _quadratic_scores
+from marc.auto_weight import AutoWeight, _quadratic_scores, beyond_chance
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
@@ -125,9 +125,9 @@ def test_the_first_image_is_answered_without_memory():
 
 
 def test_answers_that_are_one_and_the_same_prove_nothing():
-    assert _beyond_chance(1.0, 1.0, 500.0) == 0
-    assert _beyond_chance(0.1, 0.4, 500.0) == 0
-    assert 0.9 < _beyond_chance(1.0, 0.1, 500.0) < 1
+    assert beyond_chance(1.0, 1.0, 500.0) == 0
+    assert beyond_chance(0.1, 0.4, 500.0) == 0
+    assert 0.9 < beyond_chance(1.0, 0.1, 500.0) < 1
 
 
 def test_the_quadratic_score_is_bounded_and_proper():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.auto_weight.cells import Array, Cell
-from marc.auto_weight import _beyond_chance as beyond_chance
+from marc.auto_weight import beyond_chance
 from marc.scores import softmax
 from marc.types import WEIGHTS
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import marc
 from marc.replay.sweep import Score, Sweep
 from marc.spaces.geometry import Geometry, measure, neighbors, pseudo_labels
-from marc.spaces.selection import Selection, _Measured, _SelectionJob, plan_selection
+from marc.spaces.selection import Measured, Selection, SelectionJob, plan_selection
 from marc.stats import Interval, paired_difference
 from marc.stream import Stream
 from marc_lab.world import SHIFTS
@@ -57,8 +57,8 @@ class Measurements:
     n_classes: int
     cells: Mapping[str, Cell]
     geometry: Mapping[str, Geometry]
-    job: _SelectionJob
-    measured: Mapping[str, _Measured]
+    job: SelectionJob
+    measured: Mapping[str, Measured]
     images: frozenset[bytes]
 
     @property

@@ -58,7 +58,7 @@ class AutoWeight:
         if not doubt > 0:
             return 0.0
         chance = float(self.base_votes @ self.memory_votes) / doubt**2
-        trust = _beyond_chance(agreed / doubt, chance, doubt**2 / squared)
+        trust = beyond_chance(agreed / doubt, chance, doubt**2 / squared)
         return float(_GRID[self.scores.argmax()]) * trust
 
     def mean(self, evidence: Float) -> NDArray[np.float64]:
@@ -114,10 +114,10 @@ def _quadratic_scores(evidence: Float, label: int) -> NDArray[np.float64]:
     return 2 * posterior[:, label] - (posterior * posterior).sum(axis=1)
 
 
-def _beyond_chance(rate: float, chance: float, n_images: float) -> float:
+def beyond_chance(rate: float, chance: float, n_images: float) -> float:
     """Cohen's kappa of a rate of equal answers, less one standard error; 0 to 1.
 
-    >>> _beyond_chance(0.7, 0.1, 2100.0)
+    >>> beyond_chance(0.7, 0.1, 2100.0)
     0.6555...
     """
     if chance >= 1:  # both gave one answer only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,7 @@ def save_run(
     folder = Folder.open(Path(path), config, force=force)
     if not folder.done:
         _write(folder, stream, {run.seed: run for run in runs}.__getitem__, chosen)
+        return folder.path
     stored = Stored.read(folder.path, "run").arrays["prediction"]
     if not np.array_equal(stored, [run.by_image().predictions for run in runs]):
         raise MarcError("this folder holds other answers", got=folder.path, hint="force=True")
@@ -244,12 +246,11 @@ def load_run(path: str | Path) -> list[Run]:
     """
     stored = Stored.read(Path(path), "run")
     arrays, seeds = stored.arrays, stored.config["seeds"]
-    card = METHODS.load_all()[0].get(stored.config["method"]["method"])
-    try:
-        settings = {name: v for name, v in stored.config["method"].items() if name != "method"}
-        varies_with = card.factory(**settings).varies_with if card else frozenset()
-    except MarcError:  # its policy or its shots are not known here
-        varies_with = frozenset()
+    settings = {name: v for name, v in stored.config["method"].items() if name != "method"}
+    card, varies_with = None, frozenset[str]()
+    with suppress(MarcError):  # its package, policy or shots may not be had here
+        card = METHODS.get(stored.config["method"]["method"])
+        varies_with = card.factory(**settings).varies_with if card else varies_with
     seconds = stored.timing.get("seconds") or [math.nan] * len(seeds)
     chosen = stored.metrics.get("chosen") or [{}] * len(seeds)
     drawn = card is not None and "seed" in card.settings

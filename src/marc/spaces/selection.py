@@ -205,7 +205,7 @@ def _gains_of(gains: Mapping[str, float], spaces: Sequence[str]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class Measured:
     """Pseudo-purity of one space, on all images and on batches."""
 
     space: str
@@ -218,7 +218,7 @@ class _Measured:
 
 
 @dataclass(frozen=True)
-class _SelectionJob:
+class SelectionJob:
     """A selection that was checked; it holds no labels. Each space is one piece of work."""
 
     features: Features
@@ -238,7 +238,7 @@ class _SelectionJob:
     def _calibration(self) -> Calibration:
         return Calibration(self.n_images, self.n_neighbors)
 
-    def space(self, space: str, on_progress: OnProgress | None = None) -> _Measured:
+    def space(self, space: str, on_progress: OnProgress | None = None) -> Measured:
         """Measure one space."""
         keys = self.features.keys(space)
         table, recall = wide_table(keys, self._calibration.table_width(self.sizes), on_progress)
@@ -247,7 +247,7 @@ class _SelectionJob:
         def pseudo_purity(part: Int, chosen: Int) -> float:
             return float(agreement(part, self.pseudo_labels[chosen]).mean())
 
-        return _Measured(
+        return Measured(
             space=space,
             pseudo_purity=pseudo_purity(near, np.arange(self.n_images)),
             antihub_fraction=antihub_fraction(None, self.n_neighbors, table=near),
@@ -258,7 +258,7 @@ class _SelectionJob:
             ),
         )
 
-    def result(self, measured: Sequence[_Measured], test: str = Selection.TESTS[0]) -> Selection:
+    def result(self, measured: Sequence[Measured], test: str = Selection.TESTS[0]) -> Selection:
         """Rank the spaces that are measured."""
         one_of("test of a lead", test, Selection.TESTS)
         ranked = sorted(measured, key=lambda each: -each.pseudo_purity)  # stable
@@ -294,7 +294,7 @@ def plan_selection(
     sizes: Sequence[int] = Calibration.SIZES,
     n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
-) -> _SelectionJob:
+) -> SelectionJob:
     """Check all settings of a selection; nothing is computed yet."""
     spaces = [spaces] if isinstance(spaces, str) else spaces
     names = stream.spaces if spaces is None else tuple(spaces)
@@ -311,7 +311,7 @@ def plan_selection(
             hint=f"{n_images // _FEWEST} neighbours or fewer" if n_images >= _FEWEST else None,
         )
     calibration = Calibration(n_images, n_neighbors)
-    return _SelectionJob(
+    return SelectionJob(
         features=stream.features,
         pseudo_labels=pseudo_labels(stream),
         spaces=names,
