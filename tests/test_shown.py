@@ -15,8 +15,9 @@ SHOWN = {
     "Run": marc.run(marc.MARC("classes", seed=1), STREAM),
     "Sweep": marc.sweep(STREAM, ["classes", "noise"], [1, 4], [0.0, 10.0], seeds=[0, None]),
     "Selection": marc.select(STREAM, n_replicates=10),
+    "Judgement": marc.judge(marc.run(marc.MARC("classes"), STREAM), {0: 1}),
 }
-ROWS = {"Stream": 80, "Run": 80, "Sweep": 16, "Selection": 4}
+ROWS = {"Stream": 80, "Run": 80, "Sweep": 16, "Selection": 4, "Judgement": 5}
 
 
 @pytest.mark.parametrize("name", SHOWN)

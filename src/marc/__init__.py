@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.replay.sweep import sweep as sweep
     from marc.report.build import report as report
     from marc.results.compare import compare as compare
+    from marc.results.judge import judge as judge
     from marc.results.run import load_run as load_run
     from marc.results.run import save_run as save_run
     from marc.results.snapshot import load_snapshot as load_snapshot
@@ -78,6 +79,7 @@ _WHERE = {
     "create_method": "peers.registry",
     "geometry_of": "spaces.geometry",
     "iter_steps": "loop",
+    "judge": "results.judge",
     "list_encoders": "encoders",
     "list_methods": "peers.registry",
     "load_run": "results.run",

@@ -12,7 +12,7 @@ import marc
 from marc.admission import POLICIES
 from marc.cli.console import p_value, points, spread
 
-COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "report", "list"]
+COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "judge", "report", "list"]
 
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)])

@@ -14,6 +14,7 @@ from marc.cli import console
 from marc.cli.check import check
 from marc.cli.compare import compare
 from marc.cli.embed import embed_pictures
+from marc.cli.judge import judge
 from marc.cli.listing import list_names
 from marc.cli.report import report
 from marc.cli.run import run
@@ -30,7 +31,10 @@ _app = typer.Typer(
     help="MARC: a memory for zero-shot CLIP, and the instrument to study it.",
     epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
 )
-_ORDER = ("demo", "embed", "geometry", "select", "run", "sweep", "compare", "study", "verify")
+_ORDER = (
+    *("demo", "embed", "geometry", "select", "run"),
+    *("sweep", "compare", "judge", "study", "verify"),
+)
 _OWN: dict[str, Callable[..., None] | str] = {
     "embed": embed_pictures,
     "geometry": geometry,
@@ -38,6 +42,7 @@ _OWN: dict[str, Callable[..., None] | str] = {
     "run": run,
     "sweep": sweep,
     "compare": compare,
+    "judge": judge,
     "report": report,
     "check": check,
     "list": list_names,

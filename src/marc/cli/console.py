@@ -36,6 +36,7 @@ _SEVERAL = {
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
     "geometry": ("--space", "--neighbors"),
+    "judge": ("--labels",),
     "select": ("--space",),
     "report": ("--held-out",),
     "run": ("--seed", "--set"),

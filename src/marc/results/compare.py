@@ -266,7 +266,7 @@ def _uses(card: MethodCard, settings: Mapping[str, Any]) -> list[str]:
 
 def _changes(reference: Stored, other: Stored, seeds: _Orders) -> list[_Change]:
     labels, ids = reference.arrays["label"], reference.arrays["ids"]
-    names = _class_names(reference, other)
+    names = class_names(reference, other)
     answers = (_by_order(run, "prediction", seeds) for run in (reference, other))
     return [
         _Change(
@@ -282,7 +282,7 @@ def _changes(reference: Stored, other: Stored, seeds: _Orders) -> list[_Change]:
     ]
 
 
-def _class_names(*runs: Stored) -> list[str]:
+def class_names(*runs: Stored) -> list[str]:
     """The names of the classes; their numbers where no folder has them, as older ones."""
     for run in runs:
         if "class_names" in run.arrays:
