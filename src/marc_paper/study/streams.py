@@ -32,7 +32,8 @@ class OpenStreams:
     def __init__(
         self, plan: Plan, given: Mapping[str, Stream], on_progress: OnProgress | None
     ) -> None:
-        self._plan, self._given, self._tell = plan, given, on_progress
+        self._plan, self._tell = plan, on_progress
+        self._given = {name: self._with_orders(stream) for name, stream in given.items()}
         self._open: dict[str, Stream] = {}
         self._fingerprints: dict[str, dict[str, Any]] = {}
         self._labels: dict[str, Int] = {}
@@ -120,7 +121,12 @@ class OpenStreams:
             )
         for space in self._plan.spaces.all:
             stream.features.dim(space)
-        return stream
+        return self._with_orders(stream)
+
+    def _with_orders(self, stream: Stream) -> Stream:
+        """The stream as it is stored; seeds draw orders of the plan's kind."""
+        kind = self._plan.seeds.kind
+        return stream if kind == "shuffled" else stream.ordered(kind).in_order(None)
 
 
 def _n_bytes(stream: Stream) -> int:
