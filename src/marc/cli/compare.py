@@ -98,7 +98,7 @@ def show_runs(comparison: Comparison) -> None:
         "that all share, which MARC, no-memory and TDA with one view need not compute again"
     )
     if rows[0]["ordering"] != "shuffled":
-        console.say(f"orders of all runs: {rows[0]['ordering']}")
+        console.say(f"orders: {rows[0]['ordering']}")
     n_orders = len(comparison.stored[0].config["seeds"])
     for name, row in zip(names[1:], comparison.runs, strict=True):
         if len(row["orders"]) < n_orders:

@@ -188,8 +188,9 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
     method = config["method"]
     name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
     head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
-    orders = f", orders {config['ordering']}" if "ordering" in config else ""
-    console.say(f"{name} on {head}, {config['n_views']} view(s){orders}")
+    console.say(f"{name} on {head}, {config['n_views']} view(s)")
+    if "ordering" in config:
+        console.say(f"orders: {config['ordering']}")
     if "orders" not in metrics:
         console.say(
             f"no labels: {_changed(metrics)} % of the answers differ from those without memory"

@@ -139,11 +139,12 @@ def _show(
     config: dict[str, Any],
 ) -> None:
     base = console.percent(float(sweep.base_accuracy.mean()))
-    kind = f" {sweep.ordering}" if sweep.ordering != "shuffled" else ""
     console.say(
         f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes, "
-        f"{config['n_views']} view(s), {len(sweep.seeds)} order(s){kind}; no memory {base} %"
+        f"{config['n_views']} view(s), {len(sweep.seeds)} order(s); no memory {base} %"
     )
+    if sweep.ordering != "shuffled":
+        console.say(f"orders: {sweep.ordering}")
     fixed, *_, last = next(iter(scores.values()))
     # one interval more, or two columns of held-out scores: both are too wide for a terminal
     is_held_out = last.selection == "held_out"

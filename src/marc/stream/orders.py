@@ -28,9 +28,10 @@ def grouped(values: NDArray[Any], seed: int) -> Int:
 def dirichlet(labels: Int, seed: int, gamma: float = 0.1) -> Int:
     """A stream in as many slots as there are classes, each with few of the classes.
 
-    The protocol of NOTE (Gong et al., 2022) and StatA (Zanella et al., 2025): the images of a class
-    are spread over the slots by fractions from a symmetric Dirichlet(gamma) distribution, class by
-    class and independently, then shuffled inside each slot. At gamma 1 slots are uneven; at 0.01
+    The protocol of StatA (Zanella et al., 2025): the images of a class are spread over the slots by
+    fractions from a symmetric Dirichlet(gamma), independently of other classes, then shuffled
+    inside each slot. (With batches, StatA has no more slots than batches; NOTE, Gong et al., 2022,
+    also bounds the size of a slot and sorts it by class.) At gamma 1 slots are uneven; at 0.01
     nearly all of a class is in one slot. Slots differ in size, and may be empty.
     """
     draw = np.random.default_rng(seed)
@@ -139,12 +140,7 @@ class Ordering:
                 raise MarcError("an order is KIND:option=value,... once each", got=text, hint=hint)
             options[option] = value
         for option in options:
-            if option not in defaults:
-                allowed = ", ".join(f"{each}={value:g}" for each, value in defaults.items())
-                problem = f"the order {name} has no option {option!r}"
-                raise MarcError(
-                    problem, got=text, allowed=allowed or "none", hint=f"--order {name}"
-                )
+            one_of(f"option of the order {name}", option, defaults, f"--order {name}")
         given = {**defaults, **options}
         return cls(name, {each: _checked(name, each, value) for each, value in given.items()})
 
@@ -204,17 +200,13 @@ class Ordering:
 
 def _checked(kind: str, option: str, value: object) -> int | float:
     default, least = _KINDS[kind].options[option], _LEAST[option]
+    check, what = (integer, "an integer") if isinstance(least, int) else (number, "a finite number")
     try:
-        found = type(least)(value) if isinstance(value, str) else value
-        check = integer if isinstance(least, int) else number
-        return check(option, found, least)
+        return check(option, type(least)(value) if isinstance(value, str) else value, least)
     except ValueError:
-        whole = "an integer" if isinstance(least, int) else "a finite number"
-        raise MarcError(
-            f"{option} of the order {kind} must be {whole} >= {least:g}",
-            got=repr(value),
-            hint=f"--order {kind}:{option}={default:g}",
-        ) from None
+        problem = f"{option} of the order {kind} must be {what} >= {least:g}"
+        hint = f"--order {kind}:{option}={default:g}"
+        raise MarcError(problem, got=repr(value), hint=hint) from None
 
 
 def _text(value: float) -> str:

@@ -113,6 +113,7 @@ class OpenStreams:
                 got=entry.source,
                 hint="leave the stream out of the plan, or add labels to the source",
             )
+        stream = self._with_orders(stream)
         if len(stream) < _FEWEST:
             raise MarcError(
                 "this stream is too small for a study",
@@ -121,7 +122,7 @@ class OpenStreams:
             )
         for space in self._plan.spaces.all:
             stream.features.dim(space)
-        return self._with_orders(stream)
+        return stream
 
     def _with_orders(self, stream: Stream) -> Stream:
         """The stream as it is stored; seeds draw orders of the plan's kind."""
