@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from marc.errors import MarcError, check_features, check_labels, check_spaces
-from marc.stream import _names
+from marc.stream.stream import _names
 
 DRAW = np.random.default_rng(0)
 ROWS = DRAW.standard_normal((6, 4)).astype(np.float32)

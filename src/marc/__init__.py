@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc import stats as stats
-    from marc import transforms as transforms
     from marc.admission import Policy as Policy
     from marc.embed.verb import embed as embed
     from marc.encoders import Encoder as Encoder
@@ -48,6 +47,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.spaces.selection import Selection as Selection
     from marc.spaces.selection import select as select
     from marc.stream import Stream as Stream
+    from marc.stream import transforms as transforms
     from marc.types import CAPACITIES as CAPACITIES
     from marc.types import WEIGHTS as WEIGHTS
     from marc.types import Predictor as Predictor
@@ -103,7 +103,7 @@ _MODULES = {
     "replay": "replay",
     "report": "report",  # a package that can be called
     "stats": "stats",
-    "transforms": "transforms",
+    "transforms": "stream.transforms",
 }
 
 __all__ = sorted([*_WHERE, *_MODULES])

@@ -141,4 +141,5 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         weights=weights,
         seconds=time.perf_counter() - started,
         seed=stream.seed,
+        ordering=stream.ordering.name,
     )

@@ -133,6 +133,16 @@ def seed_interval(values: ArrayLike) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def worst_tenth(values: ArrayLike) -> float:
+    """The mean of the lowest tenth of the values over orders; below 20 orders, of the lowest one.
+
+    >>> worst_tenth([0.03, -0.01, 0.02]), round(worst_tenth(np.arange(20) / 100), 4)
+    (-0.01, 0.005)
+    """
+    numbers = np.sort(_numbers("the worst tenth", values))
+    return float(numbers[: max(1, len(numbers) // 10)].mean())
+
+
 def ratio_interval(numerators: ArrayLike, denominators: ArrayLike) -> Interval:
     """The mean ratio over repeats, with a t-interval: the ratio is taken inside each repeat.
 

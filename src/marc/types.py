@@ -338,6 +338,8 @@ class Run(_Scored, Shown):
     """The seed that drew the order; None for any other order."""
     chosen: Mapping[str, float] = field(default_factory=dict)
     """Weights that an oracle chose on the labels; empty where all were fixed in advance."""
+    ordering: str = "shuffled"
+    """The kind of order, as `marc run --order` takes it."""
 
     @property
     def order(self) -> Int:
@@ -376,7 +378,8 @@ class Run(_Scored, Shown):
             "changed": changed,
             "seconds": self.seconds if math.isfinite(self.seconds) else None,
         }
-        return {"method": dict(self.method), **found, **sizes}
+        order = order_name(self.seed, self.ordering)
+        return {"method": dict(self.method), **found, **sizes, "order": order}
 
     def _columns(self) -> dict[str, Any]:
         answers = {"prediction": self.predictions, "base_prediction": self.base_predictions}
@@ -385,10 +388,11 @@ class Run(_Scored, Shown):
         return {"item": self.order, **answers, **stored, "weight": self.weights, **known}
 
 
-def order_name(seed: int | None) -> str:
+def order_name(seed: int | None, ordering: str = "shuffled") -> str:
     """An order in words.
 
-    >>> order_name(0), order_name(None)
-    ('seed 0', 'as stored')
+    >>> order_name(0), order_name(None), order_name(2, "bursts:length=8")
+    ('seed 0', 'as stored', 'bursts:length=8, seed 2')
     """
-    return "as stored" if seed is None else f"seed {seed}"
+    name = "as stored" if seed is None else f"seed {seed}"
+    return name if ordering == "shuffled" else f"{ordering}, {name}"

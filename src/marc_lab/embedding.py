@@ -61,6 +61,7 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
         logit_scale=predictor.logit_scale,
         prompts=None if predictor.prompts is None else predictor.prompts.by_class,
         labels=plan.labels,
+        domains=plan.shifts if len(set(plan.shifts)) > 1 else None,
         class_names=plan.class_names,
         ids=plan.ids,
         name=f"lab/{name}",

@@ -18,6 +18,7 @@ METRICS = {
     "base_accuracy",
     "gain",
     "gain_interval",
+    "worst_tenth_gain",
     "orders",
 }
 ARRAYS = {

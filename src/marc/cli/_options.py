@@ -6,7 +6,8 @@ from marc.cli import console
 from marc.errors import MarcError
 from marc.sources import load_stream, resolve_source
 from marc.stream import Stream
-from marc.transforms import resolve
+from marc.stream.orders import Ordering
+from marc.stream.transforms import resolve
 
 
 def open_stream(source: str, views: int) -> Stream:
@@ -18,13 +19,22 @@ def open_stream(source: str, views: int) -> Stream:
         return load_stream(resolve_source(source), bar.report, views or None)
 
 
-def check_seeds(seeds: list[int], *, in_order: bool) -> list[int | None]:
-    """Seeds without repeats; None stands for the order in which the images are stored."""
-    if in_order:
-        return [None]
+def choose_orders(
+    stream: Stream, order: str, seeds: list[int], *, in_order: bool
+) -> tuple[Stream, list[int | None]]:
+    """The stream with orders of one kind, and seeds without repeats; None is the stored order."""
+    asked = Ordering.parse(order)
+    if in_order and asked.kind not in ("shuffled", "stored"):
+        raise MarcError(
+            "--in-order is the stored order, and --order another",
+            got=f"--in-order --order {order}",
+            hint=f"--order {order} --seed 0 1 2",
+        )
+    if in_order or asked.kind == "stored":
+        return stream, [None]
     if len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise MarcError("seeds must be distinct integers >= 0", got=seeds, hint="--seed 0 1 2")
-    return [*seeds]
+    return stream if asked == stream.ordering else stream.ordered(asked.name), [*seeds]
 
 
 def check_spaces(stream: Stream, given: list[str]) -> list[str]:

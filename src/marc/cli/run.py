@@ -11,7 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import check_seeds, open_stream
+from marc.cli._options import choose_orders, open_stream
 from marc.cli.compare import show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
@@ -19,9 +19,9 @@ from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
 from marc.results.run import RunPlan
-from marc.stats import mcnemar_log10
+from marc.stats import mcnemar_log10, worst_tenth
 from marc.stream import Stream
-from marc.transforms import resolve
+from marc.stream.transforms import resolve
 from marc.types import Step, order_name
 
 
@@ -40,6 +40,9 @@ def run(
     policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
+    order: str = typer.Option(
+        "shuffled", help="Kind of the orders, KIND[:option=value,...]: sorted, dirichlet:gamma=0.1."
+    ),
     in_order: bool = typer.Option(
         False, "--in-order", help="The stored order alone, instead of --seed."
     ),
@@ -64,14 +67,15 @@ def run(
     The weight learned on the way:  marc run arrays/photos.npz --space dinov2-b --weight auto
 
     Every method on the same images:  marc run arrays/photos.npz --method all --space dinov2-b
+
+    Classes that come together:  marc run arrays/photos.npz --order dirichlet:gamma=0.1
     """
-    stream = open_stream(source, views)
+    stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     w = None if weight is None else _number_or_text(weight)
     space = None if space is None else resolve(space)
     policy = None if policy is None else POLICIES.resolve(policy)
     given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    orders = check_seeds(seed, in_order=in_order)
     if method == "all":
         more = _parse_settings(option, qualified=True)
         every = AllMethods(stream, orders, settings, more, published)
@@ -79,7 +83,8 @@ def run(
             raise MarcError(
                 "--oracle is of one method", got="--method all", hint="--method cosmic --oracle"
             )
-        name = f"{stream.name}-m{stream.n_views}-all".replace("/", "_")
+        kind = "" if stream.ordering.kind == "shuffled" else f"-{stream.ordering.file_name}"
+        name = f"{stream.name}-m{stream.n_views}-all{kind}".replace("/", "_")
         path = Path(output or f"runs/{name}")
         _run_all(every, path, force=force, dry_run=dry_run, json=json)
         return
@@ -144,7 +149,8 @@ def _watching() -> Iterator[RunPlan.Watch]:
 
         def watch(name: str, stream: Stream) -> Callable[[Step], None] | None:
             bar.reset(task, total=len(stream), visible=True, note="")
-            bar.update(task, description=f"{name} {order_name(stream.seed)}")
+            order = order_name(stream.seed, stream.ordering.name)
+            bar.update(task, description=f"{name} {order}")
             labels, seen, right, base_right = stream.labels, 0, 0, 0
 
             def advance(step: Step) -> None:
@@ -183,6 +189,8 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
     name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
     head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
     console.say(f"{name} on {head}, {config['n_views']} view(s)")
+    if "ordering" in config:
+        console.say(f"orders: {config['ordering']}")
     if "orders" not in metrics:
         console.say(
             f"no labels: {_changed(metrics)} % of the answers differ from those without memory"
@@ -224,6 +232,10 @@ def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
         f"{console.interval(metrics['gain_interval'])}, "
         f"{chosen if 'chosen' in metrics else fixed}"
     )
+    gains = [row["gain"] for row in metrics["orders"]]  # an older folder has no worst of them
+    if len(gains) > 1:
+        few = f"points in {console.worst(len(gains))}"
+        console.say(f"gain {console.points(worst_tenth(gains))} {few}")
     for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
         words = ", ".join(f"{name} {value:g}" for name, value in weights.items())
         console.say(f"chosen in the order {order_name(row['seed'])}: {words}")

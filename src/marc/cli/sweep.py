@@ -11,7 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import check_seeds, check_spaces, open_stream
+from marc.cli._options import check_spaces, choose_orders, open_stream
 from marc.replay.sweep import Score, Sweep, SweepJob
 from marc.results.folder import Folder, Stored
 from marc.results.sweep import SweepPlan, load_sweep
@@ -27,6 +27,9 @@ def sweep(
     capacity: list[int] = typer.Option(list(CAPACITIES), help="Capacities, ascending."),
     weight: list[float] = typer.Option(list(WEIGHTS), help="Grid of weights, ascending."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
+    order: str = typer.Option(
+        "shuffled", help="Kind of the orders, KIND[:option=value,...]: sorted, dirichlet:gamma=0.1."
+    ),
     in_order: bool = typer.Option(
         False, "--in-order", help="The stored order alone, instead of --seed."
     ),
@@ -44,11 +47,12 @@ def sweep(
 
     Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16 --seed 0 1 2
 
+    Classes that come together:  marc sweep arrays/photos.npz --order dirichlet:gamma=0.1
+
     K and w chosen elsewhere:  marc sweep arrays/photos.npz --held-out sweeps/other -o sweeps/photos
     """
-    stream = open_stream(source, views)
-    orders, chosen = check_seeds(seed, in_order=in_order), POLICIES.resolve(policy)
-    job = SweepJob.plan(stream, capacity, weight, orders, chosen)
+    stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
+    job = SweepJob.plan(stream, capacity, weight, orders, POLICIES.resolve(policy))
     plan = SweepPlan(job, check_spaces(stream, space))
     config = plan.config()
     sources = [load_sweep(path) for path in held_out]
@@ -139,6 +143,8 @@ def _show(
         f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes, "
         f"{config['n_views']} view(s), {len(sweep.seeds)} order(s); no memory {base} %"
     )
+    if sweep.ordering != "shuffled":
+        console.say(f"orders: {sweep.ordering}")
     fixed, *_, last = next(iter(scores.values()))
     # one interval more, or two columns of held-out scores: both are too wide for a terminal
     is_held_out = last.selection == "held_out"

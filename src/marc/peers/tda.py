@@ -212,6 +212,7 @@ def _replay(method: TDA, stream: Stream) -> Run:
         labels=stream.labels,
         weights=np.zeros(len(order)),
         seed=stream.seed,
+        ordering=stream.ordering.name,
     )
 
 

@@ -164,6 +164,7 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
         labels=stream.labels,
         weights=weights[stream.order],
         seed=stream.seed,
+        ordering=stream.ordering.name,
     )
 
 

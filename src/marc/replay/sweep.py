@@ -100,6 +100,8 @@ class Sweep(Shown):
     images: frozenset[str]
     """Digests of the images, see `Features.images`."""
     settings: Mapping[str, Any]
+    ordering: str = "shuffled"
+    """The kind of the orders, as `marc sweep --order` takes it."""
 
     @property
     def spaces(self) -> tuple[str, ...]:
@@ -116,8 +118,8 @@ class Sweep(Shown):
         """What was swept, and the best of each space with the labels of the stream."""
         axes = {n: list(getattr(self, n)) for n in ("capacities", "weights", "seeds")}
         best = {space: self.oracle(space).gain for space in self.spaces}
-        base = float(self.base_correct.mean())
-        return {"stream": self.stream, **axes, "base_accuracy": base, "oracle_gain": best}
+        base, order = float(self.base_correct.mean()), {"ordering": self.ordering}
+        return {"stream": self.stream, **axes, **order, "base_accuracy": base, "oracle_gain": best}
 
     def _columns(self) -> dict[str, Any]:
         cells = product(self.spaces, self.capacities, self.weights, self.seeds)
@@ -312,18 +314,14 @@ class SweepJob:
         if not orders or len(set(orders)) < len(orders):
             got = orders or "no seeds"
             raise MarcError("a sweep needs distinct orders", got=got, hint="seeds=(0, 1, 2)")
-        return cls(
-            stream=stream,
-            method=method,
-            capacities=check_capacities(capacities),
-            weights=check_weights(tuple(weights)),
-            seeds=tuple(None if seed is None else integer("seed", seed, 0) for seed in orders),
-        )
+        drawn = tuple(None if seed is None else integer("seed", seed, 0) for seed in orders)
+        grid = check_capacities(capacities), check_weights(tuple(weights))
+        return cls(stream, method, *grid, drawn)
 
     @cached_property
     def histories(self) -> list[History]:
         """What each order's memory holds and when: the part that all spaces share."""
-        orders = [self.stream if s is None else self.stream.shuffled(s) for s in self.seeds]
+        orders = [self.stream if s is None else self.stream.in_order(s) for s in self.seeds]
         draws = [self.method.seed if seed is None else seed for seed in self.seeds]
         return [
             History.trace(admitted.trajectory, self.capacities, self.stream.n_classes)
@@ -368,6 +366,7 @@ class SweepJob:
             stream=self.stream.name,
             images=features.images,
             settings=self.settings,
+            ordering=self.stream.ordering.name,
         )
 
 
@@ -387,7 +386,7 @@ def sweep(
         spaces: names, all stored ones by default; see `Features.keys` for transforms.
         capacities: ascending; all come from one pass.
         weights: the grid for tables; the intervals hold every w >= 0.
-        seeds: one shuffled order each, which also seed a reservoir; None keeps the stream's order.
+        seeds: one order of the stream's kind each, and of a reservoir; None keeps the order it has.
         policy: an admission policy that can be replayed.
         settings: further settings of `MARC` that decide what is stored or how it is read:
             those named in `SweepJob.SETTINGS`.

@@ -148,7 +148,7 @@ def _describe(
     content = {
         "story": story,
         "stream": subject.stream,
-        "order": order_name(subject.seeds[0]),
+        "order": order_name(subject.seeds[0], subject.stream.ordering.name),
         "samples": samples,
         "spaces": subject.shown_spaces,
         "rule": explored.rule,

@@ -79,13 +79,15 @@ class Inputs:
 
     def record(self) -> dict[str, Any]:
         """Everything that decided the numbers, flat, so that it can be read and searched."""
-        stream = self.stream
+        stream, kind = self.stream, self.stream.ordering
+        plain = "default_rng(seed).permutation(T)"
+        drawn = plain if kind.kind == "shuffled" else f"{kind.name}, drawn by its seed"
         text = (
             f"The stream {stream.name} ({self.source}) has {count(len(stream), 'image')}, "
             f"{count(stream.n_classes, 'class', 'classes')} and "
             f"{count(stream.n_views, 'view')} an image. Its digests were compared with the "
-            "recorded ones before this page was made. An order is "
-            "default_rng(seed).permutation(T), or for None the stored one."
+            f"recorded ones before this page was made. An order is {drawn}, or for None the "
+            "stored one."
         )
         folders = {}
         for folder in self.folders:
@@ -150,8 +152,8 @@ def _check_method(run: Stored) -> None:
 
 def _check_pair(run: Stored, sweep: Stored) -> None:
     """A run and a sweep on one page must be of the same stream and the same memory."""
-    for name in ("n_views", "fingerprint"):
-        if run.config[name] != sweep.config[name]:
+    for name in ("ordering", "n_views", "fingerprint"):
+        if run.config.get(name) != sweep.config.get(name):
             raise MarcError(
                 "the run and the sweep are not of the same stream",
                 got=f"{run.path} ({run.config['stream']}) and {sweep.path} "
@@ -196,6 +198,7 @@ def _open_again(stored: Stored) -> Stream:
         ) from error
     if len(stream) < 2:
         raise MarcError("a report needs a stream with neighbours", got=f"{len(stream)} image")
+    stream = stream.ordered(config.get("ordering", "shuffled")).in_order(None)
     if config["n_views"] <= stream.n_views:
         stream = stream.with_views(config["n_views"])
     now, then = stream.fingerprint, config["fingerprint"]

@@ -11,8 +11,8 @@ import numpy as np
 
 from marc.replay.sweep import Sweep
 from marc.report.setting import Subject
-from marc.report.text import count, percent, points
-from marc.stats import paired_difference
+from marc.report.text import count, percent, points, worst
+from marc.stats import paired_difference, worst_tenth
 
 _percent, _points = partial(percent, page=True), partial(points, page=True)
 _RESERVATIONS = (
@@ -93,12 +93,15 @@ def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
         verb = "gains" if gain.estimate > 0 else "loses"
         title = f"A memory read in “{method.space}” {verb} {_size(gain.estimate)} points"
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
-    interval = f"{_points(gain.low)} to {_points(gain.high)}"
+    kind, interval = subject.stream.ordering, f"{_points(gain.low)} to {_points(gain.high)}"
+    orders += "" if kind.kind == "shuffled" else f" of the kind {kind.name}"
+    few = worst_tenth(right.mean(axis=1) - base)
     sentences = [
         f"Without memory the predictor answers {_percent(base)} % of {images} correctly; with "
         f"the memory it answers {_percent(accuracy)} %.",
         f"The gain is {_points(gain.estimate)} points, with a 95 % interval of {interval}, "
-        f"paired over images, mean of {orders}.",
+        f"paired over images, mean of {orders}"
+        + (f"; in {worst(len(right))} it is {_points(few)}." if len(right) > 1 else "."),
         "The baseline is matched: the same images, views, prompts and orders at weight 0.",
         _setting_sentence(subject),
         *_beside_sentences(subject),

@@ -65,3 +65,13 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     ('1 order', '2,000 classes')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def worst(n_orders: int) -> str:
+    """Which orders `stats.worst_tenth` is of.
+
+    >>> worst(3), worst(50)
+    ('the worst order', 'the worst 5 of 50 orders')
+    """
+    few = n_orders // 10
+    return "the worst order" if few < 2 else f"the worst {few} of {n_orders} orders"

@@ -26,6 +26,7 @@ from marc.stats import (
     mcnemar_log10,
     paired_difference,
     seed_interval,
+    worst_tenth,
 )
 from marc.types import Run, order_name
 
@@ -169,6 +170,7 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
         "interval": [interval.low, interval.high],
         "difference_by_order": by_order,
         "interval_over_orders": [*seed_interval(by_order)[1:]] if len(seeds) > 1 else None,
+        "worst_tenth_difference": worst_tenth(by_order),
         "repairs": repairs,
         "regressions": regressions,
         "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
@@ -185,6 +187,13 @@ def _by_order(run: Stored, name: str, seeds: _Orders) -> NDArray[np.int64]:
 def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
     """The orders that both runs have; runs over other images are refused."""
     ours, theirs = reference.config, other.config
+    kinds = [run.get("ordering", "shuffled") for run in (ours, theirs)]
+    if kinds[0] != kinds[1]:
+        raise MarcError(
+            "the runs cannot be paired: their orders are of different kinds",
+            got=f"{reference.path} ({kinds[0]}), {other.path} ({kinds[1]})",
+            hint=f"marc run ... --order {kinds[0]} for both",
+        )
     for what in ("ids", "labels", "class_names"):
         digests = {run["fingerprint"].get(what) for run in (ours, theirs)}
         if len(digests - {None}) > 1:  # a run that is not of a folder has no ids
@@ -230,6 +239,8 @@ def _row(run: Stored) -> dict[str, Any]:
         "run": str(run.path),
         "method": name,
         **{name: run.metrics[name] for name in names},
+        "worst_tenth_gain": worst_tenth([order["gain"] for order in run.metrics["orders"]]),
+        "ordering": run.config.get("ordering", "shuffled"),
         "images_per_second": float(speed) if known else None,
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,

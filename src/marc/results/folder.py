@@ -122,8 +122,11 @@ class Folder:
 
     @staticmethod
     def describe(kind: str, source: str, stream: Stream) -> dict[str, Any]:
-        """What a configuration says of the stream; orders are recorded by their seeds."""
-        fingerprint = stream.fingerprint
+        """What a configuration says of the stream; orders are recorded by kind and seeds.
+
+        That they are shuffled, as usual, is not said.
+        """
+        fingerprint, ordering = stream.fingerprint, stream.ordering.name
         del fingerprint["order"]
         return {
             "kind": kind,
@@ -133,6 +136,7 @@ class Folder:
             "n_classes": stream.n_classes,
             "n_views": stream.n_views,
             "fingerprint": fingerprint,
+            **({"ordering": ordering} if ordering != "shuffled" else {}),
         }
 
     @staticmethod

@@ -21,8 +21,10 @@ from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
 from marc.results.folder import Folder, Stored
-from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference
+from marc.results.orders import of_one_method, same_orders
+from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference, worst_tenth
 from marc.stream import Stream, digest
+from marc.stream.orders import Ordering
 from marc.types import Run, Step, Trajectory
 
 _WARM = 4  # images that a method answers before its time is taken
@@ -136,6 +138,8 @@ class RunPlan:
         parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
         if config["selection"] == "oracle":
             parts += ["oracle"]
+        if "ordering" in config:
+            parts += [Ordering.parse(config["ordering"]).file_name]
         if config["seeds"] == [None]:
             parts += ["in-order"]
         elif config["seeds"] != [0, 1, 2]:
@@ -168,12 +172,11 @@ def save_run(
     Args:
         runs: a run, or one method over several orders.
         path: the folder; one that holds these runs already is left as it is.
-        stream: what was run over, in any order.
+        stream: what was run over, in any order of any kind.
         published: the data set whose published settings were taken.
         force: replace another run that is there.
     """
-    for run in (runs := _of_one_method(runs)):
-        _check_order(run, stream)
+    runs, stream = same_orders(runs, stream)
     seeds, chosen = [run.seed for run in runs], tuple(runs[0].chosen)
     config = _config(stream, seeds, runs[0].method, published, oracle=bool(chosen))
     folder = Folder.open(Path(path), config, force=force)
@@ -268,6 +271,7 @@ def load_run(path: str | Path) -> list[Run]:
                 seconds=seconds[index],
                 seed=seed,
                 chosen=chosen[index],
+                ordering=stored.config.get("ordering", "shuffled"),
             )
         )
     return runs
@@ -277,7 +281,7 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
     """A run folder, or runs as such a folder would hold them, less what only a stream knows."""
     if isinstance(run, str | Path):
         return Stored.read(Path(run), "run")
-    runs = _of_one_method(run)
+    runs = of_one_method(run)
     answers, chosen = runs[0].by_image(), tuple(runs[0].chosen)
     rows = np.arange(len(answers.order))
     if not all(np.array_equal(np.sort(each.order), rows) for each in runs):
@@ -291,6 +295,7 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
         "method": {name: value for name, value in runs[0].method.items() if name != "seed"},
         "seeds": [each.seed for each in runs],
         "fingerprint": {},
+        **({"ordering": runs[0].ordering} if runs[0].ordering != "shuffled" else {}),
     }
     if answers.labels is not None:
         arrays["label"] = answers.labels
@@ -298,32 +303,6 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
         config["n_classes"] = max(config["n_classes"], 1 + int(answers.labels.max()))
     path = Path(config["method"]["method"])
     return Stored(path, config, _metrics(arrays, chosen), arrays, timing)
-
-
-def _of_one_method(runs: Run | Sequence[Run]) -> list[Run]:
-    runs = [runs] if isinstance(runs, Run) else list(runs)
-    methods = [{**run.method, "seed": None} for run in runs]
-    orders = {run.seed for run in runs}
-    if not runs or len(orders) < len(runs) or methods.count(methods[0]) < len(runs):
-        raise MarcError(
-            "a run folder is one method over distinct orders",
-            got=", ".join(f"{r.method.get('method')} (seed {r.seed})" for r in runs) or "none",
-            hint="[marc.run(method, stream.in_order(seed)) for seed in (0, 1, 2)]",
-        )
-    return runs
-
-
-def _check_order(run: Run, stream: Stream) -> None:
-    if not np.array_equal(run.order, stream.in_order(run.seed).order):
-        raise MarcError(
-            "a folder records an order by its seed, or the stored one",
-            got=f"an order of {len(run.order)} images that seed {run.seed} does not draw",
-            hint="marc.run(method, stream.in_order(0))",
-        )
-    labels = None if stream.row_labels is None else digest(stream.row_labels)
-    answers = run.by_image()
-    if labels != (None if answers.labels is None else digest(answers.labels)):
-        raise MarcError("this run is of another stream: its labels differ", got=stream.name)
 
 
 def _arrays(run: Run) -> dict[str, NDArray[Any]]:
@@ -375,6 +354,7 @@ def _metrics(arrays: Arrays, chosen: Sequence[str]) -> dict[str, Any]:
             "base_accuracy": float(base_right.mean()),
             "gain": interval.estimate,
             "gain_interval": [interval.low, interval.high],
+            "worst_tenth_gain": worst_tenth(right.mean(axis=1) - base_right.mean()),
             "orders": [
                 {"seed": None if seed == _AS_STORED else int(seed), **_of_order(row, base_right, n)}
                 for seed, row, n in orders

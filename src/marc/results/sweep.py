@@ -29,6 +29,8 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
         stream: what was swept.
         force: replace another sweep that is there.
     """
+    if stream.ordering.name != sweep.ordering:
+        stream = stream.ordered(sweep.ordering).in_order(None)
     same = np.array_equal(sweep.base_correct, stream.features.base.label == stream.row_labels)
     if sweep.images != stream.features.images or not same:
         raise MarcError("this sweep is of another stream", got=f"{sweep.stream}, {stream.name}")
@@ -62,6 +64,7 @@ def load_sweep(folder: str | Path | Stored) -> Sweep:
         stream=config["stream"],
         images=frozenset(config["images"]),
         settings=config["settings"],
+        ordering=config.get("ordering", "shuffled"),
     )
 
 
@@ -118,7 +121,9 @@ class SweepPlan:
         }
         chosen = {name: config[name] for name in usual}
         digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
-        return f"sweeps/{stream.name}-m{stream.n_views}" + ("" if chosen == usual else f"-{digest}")
+        parts = [stream.name, f"m{stream.n_views}"]
+        parts += [stream.ordering.file_name] if "ordering" in config else []
+        return f"sweeps/{'-'.join(parts)}" + ("" if chosen == usual else f"-{digest}")
 
     @staticmethod
     def envelope(sweep: Sweep) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from marc.stream import Stream
 _SPACE = "spaces/"
 _KEYS = (
     "predictor/views (T, M, D) or predictor/features (T, D), predictor/prototypes (C, D), "
-    "predictor/tau, spaces/NAME (T, D_s), and optional labels, class_names, paths, "
+    "predictor/tau, spaces/NAME (T, D_s), and optional labels, domain, class_names, paths, "
     "predictor/prompts (P, D) with predictor/prompt_class (P,)"
 )
 
@@ -37,6 +37,7 @@ def read_pack(path: Path) -> Stream:
         prompts=arrays.get("predictor/prompts"),
         prompt_class=arrays.get("predictor/prompt_class"),
         labels=arrays.get("labels"),
+        domains=arrays.get("domain"),
         class_names=_strings(arrays.get("class_names")),
         ids=_strings(arrays.get("paths")),
         name=path.stem,
@@ -60,6 +61,8 @@ def write_pack(stream: Stream, path: str | Path) -> None:
         arrays["predictor/prompt_class"] = features.predictor.prompts.class_of
     if stream.row_labels is not None:
         arrays["labels"] = stream.row_labels
+    if stream.row_domains is not None:
+        arrays["domain"] = stream.row_domains
     path.parent.mkdir(parents=True, exist_ok=True)
     write_arrays(path, arrays)
 

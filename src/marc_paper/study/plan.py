@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from marc.errors import MarcError, integer, number, one_of
+from marc.errors import MarcError, integer, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS
 from marc.replay.lifetimes import check_capacities
 from marc.replay.weights import check_weights
 from marc.spaces.calibration import Calibration
+from marc.stream.orders import Ordering
 from marc.types import CAPACITIES, WEIGHTS
+from marc_paper.study.toml_tables import build, table
 
 _GROUPS = {
     "main": "retrieval spaces are compared here; the first is the stream of most tables",
@@ -100,6 +102,8 @@ class _Seeds:
     """Orders and draws."""
 
     orders: tuple[int, ...] = (0, 1, 2)
+    kind: str = "shuffled"
+    """Of the orders, as `marc run --order` takes it."""
     draws: int = 0
     """Of calibration batches and of bootstraps."""
 
@@ -200,8 +204,11 @@ class Plan:
         return {name: known[name] for name in names.split()} | more
 
     def as_data(self) -> dict[str, Any]:
-        """The plan with all its defaults, for a record."""
-        return dataclasses.asdict(self)
+        """The plan with all its defaults, for a record; that orders are shuffled is not said."""
+        data = dataclasses.asdict(self)
+        if self.seeds.kind == "shuffled":
+            del data["seeds"]["kind"]
+        return data
 
     @classmethod
     def read(cls, path: Path) -> Plan:
@@ -222,16 +229,16 @@ class Plan:
     def of(cls, data: Mapping[str, Any]) -> Plan:
         """A plan from the tables of a TOML file; unknown keys are errors."""
         given = dict(data)
-        streams = _table("streams", given.pop("streams", {}))
+        streams = table("streams", given.pop("streams", {}))
         given["streams"] = {
-            name: _build(StreamEntry, f"streams.{name}", _table(f"streams.{name}", entry))
+            name: build(StreamEntry, f"streams.{name}", table(f"streams.{name}", entry))
             for name, entry in streams.items()
         }
         for kind in (_Spaces, _Grids, _Seeds, Draws, _Benchmark, Timing):
             name = kind.__name__.strip("_").lower()
             if name in given:
-                given[name] = _build(kind, name, _table(name, given[name]))
-        plan: Plan = _build(cls, "the plan", given)
+                given[name] = build(kind, name, table(name, given[name]))
+        plan: Plan = build(cls, "the plan", given)
         _check(plan)
         return plan
 
@@ -293,48 +300,6 @@ class Plan:
         return "" if has_several else f"the stream {self.main} has one view in this plan"
 
 
-def _table(name: str, value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise MarcError(f"{name} must be a table", got=repr(value), hint=f"[{name}]")
-    return value
-
-
-def _build(kind: type, where: str, given: Mapping[str, Any]) -> Any:
-    """A dataclass from a table: known keys, required ones there, each of the right type."""
-    fields = {each.name: each for each in dataclasses.fields(kind)}
-    for name in given:
-        one_of(f"key of {where}", name, fields)
-    missing = [
-        name
-        for name, each in fields.items()
-        if each.default is dataclasses.MISSING
-        and each.default_factory is dataclasses.MISSING
-        and name not in given
-    ]
-    if missing:
-        raise MarcError(f"{where} lacks {', '.join(missing)}", allowed=", ".join(fields))
-    values = {
-        name: _value(f"{where}: {name}", str(fields[name].type), value)
-        for name, value in given.items()
-    }
-    return kind(**values)
-
-
-def _value(name: str, kind: str, value: Any) -> Any:
-    """A value of the type that a field declares; annotations of a plan are text."""
-    if kind.startswith("tuple["):
-        if not isinstance(value, list) or not value:
-            raise MarcError(f"{name} must be a list of one or more", got=repr(value))
-        return tuple(_value(name, kind[6:].partition(",")[0], each) for each in value)
-    if kind == "int":
-        return integer(name, value, 0)
-    if kind == "float":
-        return number(name, value)
-    if kind == "str" and not isinstance(value, str):
-        raise MarcError(f"{name} must be text", got=repr(value))
-    return value
-
-
 def _check(plan: Plan) -> None:
     """Refuse what cannot be studied before anything is opened."""
     if not plan.streams:
@@ -357,7 +322,7 @@ def _check(plan: Plan) -> None:
     for name in spaces.controls:
         one_of("space in spaces.controls", name, spaces.all, "some of spaces.all")
     _check_grids(plan.grids)
-    _distinct("seeds.orders", plan.seeds.orders)
+    _check_seeds(plan.seeds)
     _distinct("benchmark.methods", plan.benchmark.methods)
     for name in plan.benchmark.methods:
         one_of("method in benchmark.methods", name, METHODS, "marc list methods")
@@ -367,6 +332,12 @@ def _check(plan: Plan) -> None:
     integer("timing.images", plan.timing.images, 1)
     for size in plan.draws.sizes:
         integer("draws.sizes", size, 11)  # more than ten neighbours
+
+
+def _check_seeds(seeds: _Seeds) -> None:
+    _distinct("seeds.orders", seeds.orders)
+    if Ordering.parse(seeds.kind).kind == "stored":
+        raise MarcError("a study draws its orders by seeds", got="stored", hint='kind = "sorted"')
 
 
 def _check_grids(grids: _Grids) -> None:

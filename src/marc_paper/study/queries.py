@@ -94,7 +94,7 @@ class FirstOrder(NamedTuple):
         """That of a plan's main stream."""
         plan = work.plan
         seed = plan.seeds.orders[0]
-        stream = work.stream(plan.main).shuffled(seed)
+        stream = work.stream(plan.main).in_order(seed)
         [admitted] = admit(MARC(plan.spaces.own, plan.grids.capacity), [stream], [seed])
         return cls(stream, admitted.trajectory)
 

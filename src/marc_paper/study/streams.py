@@ -32,7 +32,8 @@ class OpenStreams:
     def __init__(
         self, plan: Plan, given: Mapping[str, Stream], on_progress: OnProgress | None
     ) -> None:
-        self._plan, self._given, self._tell = plan, given, on_progress
+        self._plan, self._tell = plan, on_progress
+        self._given = {name: self._with_orders(stream) for name, stream in given.items()}
         self._open: dict[str, Stream] = {}
         self._fingerprints: dict[str, dict[str, Any]] = {}
         self._labels: dict[str, Int] = {}
@@ -112,6 +113,7 @@ class OpenStreams:
                 got=entry.source,
                 hint="leave the stream out of the plan, or add labels to the source",
             )
+        stream = self._with_orders(stream)
         if len(stream) < _FEWEST:
             raise MarcError(
                 "this stream is too small for a study",
@@ -121,6 +123,11 @@ class OpenStreams:
         for space in self._plan.spaces.all:
             stream.features.dim(space)
         return stream
+
+    def _with_orders(self, stream: Stream) -> Stream:
+        """The stream as it is stored; seeds draw orders of the plan's kind."""
+        kind = self._plan.seeds.kind
+        return stream if kind == "shuffled" else stream.ordered(kind).in_order(None)
 
 
 def _n_bytes(stream: Stream) -> int:

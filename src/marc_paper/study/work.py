@@ -224,14 +224,15 @@ class Work:
 
     def _grids(self, piece: Piece) -> dict[str, Any]:
         """What of the plan a piece depends on."""
-        plan = self.plan
+        plan, kind = self.plan, self.plan.seeds.kind
+        orders = {} if kind == "shuffled" else {"ordering": kind}
         if piece.kind == "sweep":
-            return {"grids": [plan.grids.capacities, plan.seeds.orders]}
+            return {"grids": [plan.grids.capacities, plan.seeds.orders], **orders}
         if piece.kind == "geometry":
             return {"grids": [plan.grids.neighbors, plan.draws.batches, plan.seeds.draws]}
         if piece.kind == "batches":
             return {"grids": [plan.draws.sizes, plan.draws.batches, plan.seeds.draws, _RULES]}
-        return {}
+        return orders
 
     @cached_property
     def _versions(self) -> dict[str, str]:

@@ -147,7 +147,9 @@ def _same(cell: Any, other: Any) -> bool:
 
 
 def _check_protocol(table: _StoredTable, place: Place, streams: _Streams) -> None:
-    settings = table["settings"]
+    settings, kind = table["settings"], streams.plan.seeds.kind
+    if kind != "shuffled":
+        raise _NoMatch(f"the protocol differs: the orders are {kind}, not shuffled")
     if place.dataset and "stream" in settings:
         name = streams.named(place.dataset, place.predictor)
         if settings["stream"] != name:

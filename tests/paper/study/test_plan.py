@@ -70,6 +70,8 @@ def changed(path, value):
         ("grids.capacity", 8.5, "capacity"),
         ("seeds.orders", [0, 0], "twice"),
         ("seeds.orders", [-1], "orders"),
+        ("seeds.kind", "sort", "unknown kind of order"),
+        ("seeds.kind", "stored", "draws its orders by seeds"),
         ("draws.batches", 1, "batches"),
         ("timing.sessions", 1, "sessions"),
         ("benchmark.methods", ["tda", "tda"], "twice"),

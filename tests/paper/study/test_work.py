@@ -33,6 +33,21 @@ def test_a_sweep_is_that_of_the_library(work):
     assert found.settings == wanted.settings
 
 
+@pytest.mark.parametrize("kind", ["sorted", "long-tail:ratio=4"])
+def test_orders_are_of_the_kind_of_the_plan(work, kind):
+    plan = tiny_plan(seeds={"kind": kind})
+    hard = Work(plan, _Held(), tiny_streams(plan))
+    stream = work.entry("first").with_views(1).ordered(kind)
+    wanted = marc.sweep(stream, ["good"], plan.grids.capacities, plan.grids.weights)
+    np.testing.assert_array_equal(hard.sweep("first", ["good"]).accuracy, wanted.accuracy)
+    run = marc.run(marc.MARC("good"), stream.in_order(1))
+    assert hard.run("first", "marc", 1, space="good").accuracy == run.accuracy
+    for piece in hard.used:
+        assert hard.file(piece) != work.file(piece)
+    assert plan.as_data()["seeds"]["kind"] == kind
+    assert "kind" not in work.plan.as_data()["seeds"]  # as studies were recorded before
+
+
 def test_geometry_comes_back_from_the_shelf_as_it_was(work):
     plan = work.plan
     first = work.geometry("first", ["good"])["good"]

@@ -148,6 +148,12 @@ def test_another_capacity_of_the_table():
     assert findings(study)["DINOv2-B", "purity A"].status == "meets"  # no memory has a part in it
 
 
+def test_orders_of_another_kind():
+    plan = paper_plan()
+    hard = replace(plan, seeds=replace(plan.seeds, kind="sorted"))
+    assert "the orders are sorted, not shuffled" in reason(stored([printed_spaces()], hard))
+
+
 def test_another_grid_of_weights():
     plan = paper_plan()
     plan = replace(plan, grids=replace(plan.grids, weights=(0.0, 10.0)))

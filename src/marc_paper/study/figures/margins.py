@@ -87,7 +87,7 @@ def _space_margins(work: Work) -> dict[str, _SpaceMargins]:
     """Margins on the main stream in its first order, by space."""
     plan = work.plan
     capacity, weight, seed = plan.grids.capacity, plan.grids.weight, plan.seeds.orders[0]
-    stream = work.stream(plan.main).shuffled(seed)
+    stream = work.stream(plan.main).in_order(seed)
     sweep = work.sweep(plan.main, _asked_spaces(plan))
     place = np.argsort(stream.order)
     found = {}

@@ -115,7 +115,7 @@ def dimension(dim: int, steps: Sequence[str]) -> int:
 def resolve(space: str) -> str:
     """A space as a person types it, `NAME+package.module:fn:64`, with its transforms by name.
 
-    >>> resolve("dinov2-b+pca:64"), resolve("dinov2-b+marc.transforms:center")
+    >>> resolve("dinov2-b+pca:64"), resolve("dinov2-b+marc.stream.transforms:center")
     ('dinov2-b+pca:64', 'dinov2-b+center')
     """
     name, *steps = space.split("+")
