@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_features, integer
-from marc.scores import BaseScores, Float, Int, score_views, unit
+from marc.scores import BINS, BaseScores, Certainty, Float, Int, score_views, softmax, unit
 
 WEIGHTS = (0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0)
 """The paper's weights."""
@@ -158,22 +158,15 @@ class Query:
 
     @classmethod
     def from_features(
-        cls,
-        views: Float,
-        predictor: Predictor,
-        keys: Mapping[str, Float],
-        *,
-        item: int,
+        cls, views: Float, predictor: Predictor, keys: Mapping[str, Float], *, item: int
     ) -> Query:
         """A query of a live stream from raw features: views (M, D) or (D,), keys (D_s,) each."""
         views = np.atleast_2d(views)
         check_features(f"views of item {item}", views, ndim=2)
-        if views.shape[1] != predictor.prototypes.shape[1]:
-            raise MarcError(
-                f"views of item {item} do not fit the prototypes",
-                got=f"dimension {views.shape[1]}",
-                allowed=f"dimension {predictor.prototypes.shape[1]}",
-            )
+        dim, needed = views.shape[1], predictor.prototypes.shape[1]
+        if dim != needed:
+            problem = f"views of item {item} do not fit the prototypes"
+            raise MarcError(problem, got=f"dimension {dim}", allowed=f"dimension {needed}")
         for space, key in keys.items():
             check_features(f"key {space!r} of item {item}", np.asarray(key), ndim=1)
         views = unit(views)
@@ -216,6 +209,8 @@ class Step:
     """The pseudo-label that was offered to the memory."""
     priority: float
     base_weight: float = 1.0
+    to_probabilities: Callable[[Float], NDArray[np.float64]] | None = softmax
+    """From scores (..., C) to probabilities; None where they have none, as votes."""
 
     @property
     def logits(self) -> NDArray[np.float64]:
@@ -267,6 +262,8 @@ class _Scored:
     predictions: Int
     base_predictions: Int
     labels: Int | None
+    certainty: Certainty | None
+    base_certainty: Certainty | None
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -293,13 +290,21 @@ class _Scored:
         """`accuracy - base_accuracy`."""
         return self.accuracy - self.base_accuracy
 
+    def calibration(self, bins: int = BINS) -> dict[str, float]:
+        """`ece`, `brier`, `log_loss`, and `base_...` without memory; less where unknown."""
+        return {
+            prefix + name: value
+            for prefix, sure in (("", self.certainty), ("base_", self.base_certainty))
+            if sure is not None and self.labels is not None
+            for name, value in sure.measures(getattr(self, f"{prefix}correct"), bins).items()
+        }
+
     @property
     def _known_labels(self) -> Int:
         if self.labels is None:
-            raise MarcError(
-                "this stream has no labels, so accuracy cannot be measured",
-                hint="pass labels=... to Stream.from_arrays, or use run.predictions",
-            )
+            problem = "this stream has no labels, so accuracy cannot be measured"
+            hint = "pass labels=... to Stream.from_arrays, or use run.predictions"
+            raise MarcError(problem, hint=hint)
         return self.labels
 
 
@@ -314,6 +319,8 @@ class Answers(_Scored):
     """The row at each position of the stream."""
     chosen: Mapping[str, float] = field(default_factory=dict)
     """Weights that an oracle chose; empty where all were fixed in advance."""
+    certainty: Certainty | None = None
+    base_certainty: Certainty | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -338,6 +345,9 @@ class Run(_Scored, Shown):
     """The seed that drew the order; None for any other order."""
     chosen: Mapping[str, float] = field(default_factory=dict)
     """Weights that an oracle chose on the labels; empty where all were fixed in advance."""
+    certainty: Certainty | None = None
+    """How sure each answer is, then without memory; None where there are no probabilities."""
+    base_certainty: Certainty | None = None
 
     @property
     def order(self) -> Int:
@@ -354,7 +364,8 @@ class Run(_Scored, Shown):
         at = self.positions
         labels = None if self.labels is None else self.labels[at]
         answers = self.predictions[at], self.base_predictions[at]
-        return Answers(*answers, labels, self.order, self.chosen)
+        both = (None if c is None else c.at(at) for c in (self.certainty, self.base_certainty))
+        return Answers(*answers, labels, self.order, self.chosen, *both)
 
     @property
     def repairs(self) -> Int:
@@ -371,24 +382,18 @@ class Run(_Scored, Shown):
         names = ("accuracy", "base_accuracy", "gain") if self.labels is not None else ()
         found = {name: getattr(self, name) for name in names}
         changed = float((self.predictions != self.base_predictions).mean())
-        sizes = {
-            "n_images": len(self.order),
-            "changed": changed,
-            "seconds": self.seconds if math.isfinite(self.seconds) else None,
-        }
-        return {"method": dict(self.method), **found, **sizes}
+        seconds = self.seconds if math.isfinite(self.seconds) else None
+        sizes = {"n_images": len(self.order), "changed": changed, "seconds": seconds}
+        return {"method": dict(self.method), **found, **self.calibration(), **sizes}
 
     def _columns(self) -> dict[str, Any]:
         answers = {"prediction": self.predictions, "base_prediction": self.base_predictions}
         stored = {"pseudo_label": self.trajectory.label, "priority": self.trajectory.priority}
         known = {} if self.labels is None else {"label": self.labels}
-        return {"item": self.order, **answers, **stored, "weight": self.weights, **known}
+        sure = {} if self.certainty is None else {"confidence": self.certainty.confidence}
+        return {"item": self.order, **answers, **sure, **stored, "weight": self.weights, **known}
 
 
 def order_name(seed: int | None) -> str:
-    """An order in words.
-
-    >>> order_name(0), order_name(None)
-    ('seed 0', 'as stored')
-    """
+    """An order in words: `seed 0`, or `as stored` for None."""
     return "as stored" if seed is None else f"seed {seed}"

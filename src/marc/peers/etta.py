@@ -77,6 +77,7 @@ class ETTA(Resumable):
             label,
             0.0,
             base_weight=memory_entropy / both,
+            to_probabilities=lambda scores: softmax(scale * scores),  # as in its entropies
         )
 
     def _text(self, query: Query, prototypes: Float, scale: float) -> tuple[Float, Float]:

@@ -26,7 +26,7 @@ from marc.memory import (
 from marc.peers.view_selection import check_fraction, select_views
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
-from marc.scores import Int, entropy, kernel, softmax, unit
+from marc.scores import Certainty, Int, entropy, kernel, softmax, unit
 from marc.stream import Stream
 from marc.types import Predictor, Query, Run, Step, Trajectory
 
@@ -195,10 +195,13 @@ def _replay(method: TDA, stream: Stream) -> Run:
     """
     offers = _Offers.of(method, stream)
     order = stream.order
-    predictions = np.empty(len(order), dtype=np.int64)
+    predictions, labels = np.empty(len(order), dtype=np.int64), stream.row_labels
+    certainty, base_certainty = (Certainty.room(len(order), labels) for _ in range(2))
 
     def answer(items: Int, logits: NDArray[np.float64]) -> None:
         predictions[items] = logits.argmax(axis=1)
+        certainty.put(items, softmax(logits), labels)
+        base_certainty.put(items, softmax(offers.logits[items]), labels)
 
     trajectory = Trajectory(
         order, offers.labels[order], -offers.entropies[order], method.varies_with
@@ -212,6 +215,8 @@ def _replay(method: TDA, stream: Stream) -> Run:
         labels=stream.labels,
         weights=np.zeros(len(order)),
         seed=stream.seed,
+        certainty=certainty.at(order),
+        base_certainty=base_certainty.at(order),
     )
 
 

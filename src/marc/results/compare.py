@@ -19,6 +19,7 @@ from marc.files import flatten, write_whole
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Stored
+from marc.results.metrics import calibration_difference, certainty_of
 from marc.results.run import stored_run
 from marc.stats import (
     benjamini_hochberg_log10,
@@ -56,7 +57,8 @@ class Comparison:
     """The reference on its own: accuracy, its matched baseline, its speed and its protocol."""
     runs: tuple[dict[str, Any], ...]
     """Each other run: the same, and the paired difference with its interval over images, repairs,
-    regressions and McNemar's exact p of each order, and the settings that differ."""
+    regressions and McNemar's exact p of each order, the paired difference of each measure of
+    `calibration`, where both have it, and the settings that differ."""
     stored: tuple[Stored, ...] = field(repr=False)
     """The reference and the others as they were given."""
 
@@ -173,13 +175,34 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
         "regressions": regressions,
         "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
         "mcnemar_log10_p": [*map(mcnemar_log10, repairs, regressions)],
+        "calibration_vs": _calibration_vs(reference, other, seeds, before, right),
         "protocol_differences": _differences(reference.config, other.config),
     }
 
 
+def _calibration_vs(
+    reference: Stored,
+    other: Stored,
+    seeds: _Orders,
+    before: NDArray[np.bool_],
+    right: NDArray[np.bool_],
+) -> dict[str, Any] | None:
+    """ECE, Brier score and log-loss minus those of the reference; None where one has none."""
+    theirs, ours = certainty_of(other.arrays), certainty_of(reference.arrays)
+    if theirs is None or ours is None:
+        return None
+    return calibration_difference(
+        theirs.at(_places(other, seeds)), right, ours.at(_places(reference, seeds)), before
+    )
+
+
 def _by_order(run: Stored, name: str, seeds: _Orders) -> NDArray[np.int64]:
     """An array (orders, images) of a run in some of its orders."""
-    return run.arrays[name][[run.config["seeds"].index(seed) for seed in seeds]]
+    return run.arrays[name][_places(run, seeds)]
+
+
+def _places(run: Stored, seeds: _Orders) -> NDArray[np.int64]:
+    return np.array([run.config["seeds"].index(seed) for seed in seeds])
 
 
 def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
@@ -230,6 +253,7 @@ def _row(run: Stored) -> dict[str, Any]:
         "run": str(run.path),
         "method": name,
         **{name: run.metrics[name] for name in names},
+        "calibration": run.metrics.get("calibration"),  # older runs have none
         "images_per_second": float(speed) if known else None,
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,
