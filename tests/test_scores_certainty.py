@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 from marc import create_method, replay, run
+from marc.errors import MarcError
 from marc.method import MARC
 from marc.scores import BINS, Certainty, calibration_error, reliability, share, softmax
 from marc.stream import Stream
@@ -101,6 +102,13 @@ def test_of_several_orders_the_error_is_their_mean():
     assert calibration_error(confidence, correct) == pytest.approx(np.mean(each))
 
 
+@pytest.mark.parametrize("bins", [0, -1, 2.5, "15"])
+def test_bins_are_a_number_of_them(bins):
+    result = run(MARC("good"), make_stream(5, 20, 2, 6))
+    with pytest.raises(MarcError, match="bins"):
+        result.calibration(bins)
+
+
 def test_shares_of_probabilities_are_probabilities():
     p, _ = probabilities_of(1)
     np.testing.assert_allclose(share(p + 0.5 * p), p, rtol=1e-12)
@@ -143,7 +151,7 @@ def test_a_run_is_as_sure_as_its_steps():
     assert result.calibration(3)["ece"] == calibration_error(
         result.certainty.confidence, correct, 3
     )
-    assert result.to_dict()["base_brier"] == result.calibration()["base_brier"]
+    assert result.to_dict()["calibration"] == result.calibration()
 
 
 def test_by_image_is_what_the_rows_were():

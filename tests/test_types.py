@@ -221,5 +221,5 @@ def test_a_run_without_labels_says_why_it_cannot_be_scored(name):
         getattr(run, name)
     assert str(refused.value) == (
         "this stream has no labels, so accuracy cannot be measured.\n"
-        "  try:  pass labels=... to Stream.from_arrays, or use run.predictions"
+        "  try:  labels=... in Stream.from_arrays, or run.predictions"
     )

@@ -144,10 +144,10 @@ class Certainty:
 
     confidence: NDArray[np.float32]
     """The probability of the answer: the largest."""
-    log_loss: NDArray[np.float32] | None
+    log_loss: NDArray[np.float32] | None = None
     """-ln p of the true class in nats, at most 87.3: p counts as 1.2e-38, the smallest normal
     float32, where it is less. None where labels are not known, as the next."""
-    brier: NDArray[np.float32] | None
+    brier: NDArray[np.float32] | None = None
     """Sum over classes of (p - 1 for the true class, p - 0 for others) squared: 0 to 2."""
 
     @classmethod
@@ -156,7 +156,7 @@ class Certainty:
         p = np.asarray(probabilities, dtype=np.float64)
         confidence = p.max(axis=-1).astype(np.float32)
         if labels is None:
-            return cls(confidence, None, None)
+            return cls(confidence)
         true = np.take_along_axis(p, np.asarray(labels)[..., np.newaxis], axis=-1)[..., 0]
         others = np.maximum((p * p).sum(axis=-1) - true * true, 0)  # a sum of squares
         log_loss = -np.log(np.maximum(true, np.finfo(np.float32).tiny))
@@ -166,20 +166,21 @@ class Certainty:
     @classmethod
     def room(cls, size: int, labels: Int | None) -> Certainty:
         """Room for so many images, to be filled by `put`."""
-        rooms = [np.full(size, np.nan, dtype=np.float32) for _ in range(3)]
-        return cls(*rooms) if labels is not None else cls(rooms[0], None, None)
+        return cls(*np.full((1 if labels is None else 3, size), np.nan, dtype=np.float32))
 
     def put(self, rows: int | Int, probabilities: Float, labels: Int | None) -> None:
         """Fill in some rows from their probabilities (..., C)."""
-        known = None if labels is None else labels[rows]
-        for name, values in vars(Certainty.of(probabilities, known)).items():
-            if values is not None:
-                getattr(self, name)[rows] = values
+        found = Certainty.of(probabilities, None if labels is None else labels[rows])
+        for name, values in found.known().items():
+            getattr(self, name)[rows] = values
 
-    def at(self, rows: Int | tuple[int | Int, ...]) -> Certainty:
+    def at(self, rows: Int) -> Certainty:
         """The numbers of some images."""
-        known = {name: values[rows] for name, values in vars(self).items() if values is not None}
-        return Certainty(**{"log_loss": None, "brier": None, **known})
+        return Certainty(**{name: values[rows] for name, values in self.known().items()})
+
+    def known(self) -> dict[str, NDArray[np.float32]]:
+        """What there is, by name."""
+        return {name: values for name, values in vars(self).items() if values is not None}
 
     def measures(self, correct: NDArray[np.bool_], bins: int = BINS) -> dict[str, float]:
         """Expected calibration error in `bins` bins, mean Brier score and mean log-loss."""

@@ -292,6 +292,7 @@ class _Scored:
 
     def calibration(self, bins: int = BINS) -> dict[str, float]:
         """`ece`, `brier`, `log_loss`, and `base_...` without memory; less where unknown."""
+        bins = integer("bins", bins, 1)
         return {
             prefix + name: value
             for prefix, sure in (("", self.certainty), ("base_", self.base_certainty))
@@ -303,8 +304,7 @@ class _Scored:
     def _known_labels(self) -> Int:
         if self.labels is None:
             problem = "this stream has no labels, so accuracy cannot be measured"
-            hint = "pass labels=... to Stream.from_arrays, or use run.predictions"
-            raise MarcError(problem, hint=hint)
+            raise MarcError(problem, hint="labels=... in Stream.from_arrays, or run.predictions")
         return self.labels
 
 
@@ -384,7 +384,8 @@ class Run(_Scored, Shown):
         changed = float((self.predictions != self.base_predictions).mean())
         seconds = self.seconds if math.isfinite(self.seconds) else None
         sizes = {"n_images": len(self.order), "changed": changed, "seconds": seconds}
-        return {"method": dict(self.method), **found, **self.calibration(), **sizes}
+        sure = {"calibration": measures} if (measures := self.calibration()) else {}
+        return {"method": dict(self.method), **found, **sure, **sizes}
 
     def _columns(self) -> dict[str, Any]:
         answers = {"prediction": self.predictions, "base_prediction": self.base_predictions}

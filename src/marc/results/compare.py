@@ -159,6 +159,7 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
     seeds = _common_orders(reference, other)
     label = reference.arrays["label"]
     right, before = (_by_order(run, "prediction", seeds) == label for run in (other, reference))
+    theirs, ours = (certainty_of(r.arrays, rows=_places(r, seeds)) for r in (other, reference))
     interval = paired_difference(right, before)
     by_order = (right.mean(axis=1) - before.mean(axis=1)).tolist()
     repairs, regressions = (
@@ -175,25 +176,9 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
         "regressions": regressions,
         "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
         "mcnemar_log10_p": [*map(mcnemar_log10, repairs, regressions)],
-        "calibration_vs": _calibration_vs(reference, other, seeds, before, right),
+        "calibration_vs": calibration_difference(theirs, right, ours, before),
         "protocol_differences": _differences(reference.config, other.config),
     }
-
-
-def _calibration_vs(
-    reference: Stored,
-    other: Stored,
-    seeds: _Orders,
-    before: NDArray[np.bool_],
-    right: NDArray[np.bool_],
-) -> dict[str, Any] | None:
-    """ECE, Brier score and log-loss minus those of the reference; None where one has none."""
-    theirs, ours = certainty_of(other.arrays), certainty_of(reference.arrays)
-    if theirs is None or ours is None:
-        return None
-    return calibration_difference(
-        theirs.at(_places(other, seeds)), right, ours.at(_places(reference, seeds)), before
-    )
 
 
 def _by_order(run: Stored, name: str, seeds: _Orders) -> NDArray[np.int64]:

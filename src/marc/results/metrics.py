@@ -63,17 +63,16 @@ def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float)
     }
 
 
-def certainty_of(arrays: Arrays, base: str = "") -> Certainty | None:
+def certainty_of(arrays: Arrays, base: str = "", rows: Any = slice(None)) -> Certainty | None:
     """How sure answers are, `base_` of those without memory; None where a folder does not say."""
-    names = (f"{base}{name}" for name in ("confidence", "log_loss", "brier"))
-    confidence, log_loss, brier = (arrays.get(name) for name in names)
-    return None if confidence is None else Certainty(confidence, log_loss, brier)
+    names = [name for name in ("confidence", "log_loss", "brier") if base + name in arrays]
+    return Certainty(**{name: arrays[base + name][rows] for name in names}) if names else None
 
 
 def certainty_arrays(certainty: Certainty | None, base: str = "") -> dict[str, NDArray[Any]]:
     """The arrays that `certainty_of` reads."""
-    known = {} if certainty is None else vars(certainty)
-    return {f"{base}{name}": values for name, values in known.items() if values is not None}
+    known = {} if certainty is None else certainty.known()
+    return {f"{base}{name}": values for name, values in known.items()}
 
 
 def _calibration(
@@ -84,19 +83,23 @@ def _calibration(
     found: dict[str, Any] = {} if sure is None else sure.measures(right)
     if base is not None:
         found |= {f"base_{name}": value for name, value in base.measures(base_right[0]).items()}
-    if sure is not None and base is not None:
-        found |= calibration_difference(sure, right, base, base_right[0])
+    found |= calibration_difference(sure, right, base, base_right[0]) or {}
     return {"calibration": {"bins": BINS, **found}} if found else {}
 
 
 def calibration_difference(
-    sure: Certainty, right: NDArray[np.bool_], before: Certainty, right_before: NDArray[np.bool_]
-) -> dict[str, dict[str, Any]]:
+    sure: Certainty | None,
+    right: NDArray[np.bool_],
+    before: Certainty | None,
+    right_before: NDArray[np.bool_],
+) -> dict[str, dict[str, Any]] | None:
     """What two answers to the same images differ by, and the intervals over images.
 
     Brier score and log-loss are means over images. ECE is none, and its bootstrap leans upwards: it
-    has a difference and no interval.
+    has a difference and no interval. None where one side has no probabilities.
     """
+    if sure is None or before is None:
+        return None
     errors = sure.measures(right)["ece"], before.measures(right_before)["ece"]
     difference, interval = {"ece": errors[0] - errors[1]}, {}
     for name in ("brier", "log_loss"):

@@ -254,7 +254,6 @@ def load_run(path: str | Path) -> list[Run]:
     seconds = stored.timing.get("seconds") or [math.nan] * len(seeds)
     chosen = stored.metrics.get("chosen") or [{}] * len(seeds)
     drawn = card is not None and "seed" in card.settings
-    sure, base_sure = certainty_of(arrays), certainty_of(arrays, "base_")
     runs = []
     for index, (seed, order) in enumerate(zip(seeds, arrays["order"], strict=True)):
         label, priority = (arrays[name][index][order] for name in ("pseudo_label", "priority"))
@@ -269,8 +268,8 @@ def load_run(path: str | Path) -> list[Run]:
                 seconds=seconds[index],
                 seed=seed,
                 chosen=chosen[index],
-                certainty=None if sure is None else sure.at((index, order)),
-                base_certainty=None if base_sure is None else base_sure.at(order),
+                certainty=certainty_of(arrays, rows=(index, order)),
+                base_certainty=certainty_of(arrays, "base_", order),
             )
         )
     return runs
