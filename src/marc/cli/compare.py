@@ -116,13 +116,11 @@ def show_calibration(comparison: Comparison) -> None:
         return
     names, pairs = _names_of(rows), [row["calibration_vs"] or {} for row in comparison.runs]
     console.say("\nthe answers as probabilities: less is better")
-    columns = [f"{title}{without}" for title in _MEASURES.values() for without in (", base", "")]
-    keys = [f"{base}{each}" for each in _MEASURES for base in ("base_", "")]
-    lines = [
-        [name, *(console.score(found.get(key)) for key in keys)]
-        for name, found in zip(names, known, strict=True)
-    ]
-    console.table(["run", *columns], lines)
+    lines = []
+    for name, found in zip(names, known, strict=True):
+        both = (map(console.score, map(found.get, (f"base_{key}", key))) for key in _MEASURES)
+        lines.append([name, *map(" / ".join, both)])
+    console.table(["no memory / run", *_MEASURES.values()], lines)
     lines = [
         [
             name,
@@ -138,8 +136,8 @@ def show_calibration(comparison: Comparison) -> None:
     console.table([f"minus {names[0]}", *_MEASURES.values()], lines)
     console.say(
         f"ECE: {BINS} equal-width bins of the confidence, no interval; Brier: sum over classes;\n"
-        "log-loss in nats; base: without memory; intervals 95 % over images, paired; a dash where\n"
-        "answers have no probabilities (votes, cosines, an oracle's) or an older run kept none"
+        "log-loss in nats; intervals 95 % over images, paired; a dash where answers have no\n"
+        "probabilities (votes, cosines, an oracle's) or an older run kept none"
     )
 
 
