@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, ttest_1samp
 
 from marc.errors import MarcError
+from marc.scores import softmax
 from marc.stats import (
     mcnemar_exact,
     mcnemar_log10,
@@ -15,6 +16,7 @@ from marc.stats import (
     paired_interval,
     ratio_interval,
     seed_interval,
+    temperature,
     wilson,
 )
 
@@ -237,3 +239,28 @@ def test_a_ratio_is_taken_inside_each_repeat():
 def test_ratios_that_cannot_be_are_refused(above, below, message):
     with pytest.raises(MarcError, match=message):
         ratio_interval(above, below)
+
+
+def test_a_temperature_gives_the_mean_confidence_and_leaves_the_answers():
+    draw = np.random.default_rng(0)
+    logits = 9 * draw.standard_normal((200, 6))
+    for confidence in (0.2, 0.5, 0.9, 0.999):
+        t = temperature(logits, confidence)
+        cooled = softmax(logits / t)
+        assert cooled.max(axis=1).mean() == pytest.approx(confidence, abs=1e-9)
+        assert np.array_equal(cooled.argmax(axis=1), logits.argmax(axis=1))
+    own = softmax(logits).max(axis=1).mean()
+    assert temperature(logits, own) == pytest.approx(1, abs=1e-6)
+    assert temperature(3 * logits, own) == pytest.approx(3, abs=1e-5)
+
+
+@pytest.mark.parametrize("confidence", [1 / 6, 0.0, 1.0, float("nan")])
+def test_a_confidence_that_no_temperature_gives_is_refused(confidence):
+    with pytest.raises(MarcError, match="no temperature gives"):
+        temperature(np.eye(6), confidence)
+
+
+@pytest.mark.parametrize("logits", [np.ones(3), np.ones((0, 3)), np.full((2, 3), np.nan)])
+def test_a_temperature_needs_finite_logits(logits):
+    with pytest.raises(MarcError, match="finite logits"):
+        temperature(logits, 0.5)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marc.errors import MarcError
+from marc.predictor import Predictor
 from marc.scores import unit
 from marc.stream import Stream
-from marc.types import Predictor, Query, Run, Step, Trajectory
+from marc.types import Query, Run, Step, Trajectory
 
 PREDICTOR = Predictor(unit(np.random.default_rng(0).standard_normal((5, 8))), 20.0)
 
@@ -221,5 +222,5 @@ def test_a_run_without_labels_says_why_it_cannot_be_scored(name):
         getattr(run, name)
     assert str(refused.value) == (
         "this stream has no labels, so accuracy cannot be measured.\n"
-        "  try:  pass labels=... to Stream.from_arrays, or use run.predictions"
+        "  try:  labels=... in Stream.from_arrays, or run.predictions"
     )

@@ -9,9 +9,11 @@ from typing import Any, Protocol, overload, runtime_checkable
 import numpy as np
 
 from marc.errors import MarcError
-from marc.scores import Int
+from marc.scores import Certainty, Float, Int
 from marc.stream import Stream
 from marc.types import Query, Run, Step, Trajectory
+
+_BLOCK = 256  # images whose probabilities are measured together
 
 
 class _Named(Protocol):
@@ -90,6 +92,38 @@ def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:
             yield method.step(query)
 
 
+class _Certainties:
+    """How sure the answers are, and those without memory, a block of images at a time."""
+
+    def __init__(self, size: int, labels: Int | None) -> None:
+        self._labels, self._known = labels, True
+        self._both = Certainty.room(size, labels), Certainty.room(size, labels)
+        self._block: list[Float] = []  # probabilities (2, C) of images that are not measured yet
+        self._measured = 0
+
+    def take(self, step: Step) -> None:
+        """Take the next answer of the stream."""
+        if step.to_probabilities is None:
+            self._known = False
+            return
+        self._block.append(step.to_probabilities(np.stack([step.logits, step.base])))
+        if len(self._block) == _BLOCK:
+            self._measure()
+
+    def _measure(self) -> None:
+        rows = self._measured + np.arange(len(self._block))
+        probabilities = np.stack(self._block, axis=1)
+        for certainty, each in zip(self._both, probabilities, strict=True):
+            certainty.put(rows, each, self._labels)
+        self._measured, self._block = self._measured + len(rows), []
+
+    def both(self) -> tuple[Certainty | None, Certainty | None]:
+        """Of the answers and of those without memory; None where any has no probabilities."""
+        if self._known and self._block:
+            self._measure()
+        return self._both if self._known else (None, None)
+
+
 class _Queries(Sequence[Query]):
     """Queries that are made when they are looked at: a batch may be the whole stream."""
 
@@ -123,6 +157,7 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
     base_predictions = np.empty(size, dtype=np.int64)
     label = np.empty(size, dtype=np.int64)
     priority, weights = np.empty(size), np.zeros(size)
+    certainties = _Certainties(size, stream.labels)
     _ = stream.features.base  # computed once for every method and order, so no method's time
     started = time.perf_counter()
     for position, step in enumerate(iter_steps(method, stream)):
@@ -130,8 +165,13 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         base_predictions[position] = step.base_prediction
         label[position], priority[position] = step.label, step.priority
         weights[position] = step.weights.get("retrieval", 0.0)
+        answered = time.perf_counter()
+        certainties.take(step)
+        started += time.perf_counter() - answered  # to evaluate is no method's time
         if on_step is not None:
             on_step(step)
+    seconds = time.perf_counter() - started
+    certainty, base_certainty = certainties.both()
     return Run(
         method=method.config(),
         predictions=predictions,
@@ -139,7 +179,9 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         trajectory=Trajectory(stream.order, label, priority, method.varies_with),
         labels=stream.labels,
         weights=weights,
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
         seed=stream.seed,
         ordering=stream.ordering.name,
+        certainty=certainty,
+        base_certainty=base_certainty,
     )

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, integer
 from marc.replay.weights import check_weights
-from marc.scores import Float, Int
+from marc.scores import Float, Int, softmax
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal
 
@@ -175,6 +175,34 @@ def spearman(first: ArrayLike, second: ArrayLike, *, only_positive: bool = False
     x, y = (2 * rankdata(side[used]) - (used.sum() + 1) for side in (a, b))
     scale = math.sqrt(float(x @ x) * float(y @ y))
     return float(x @ y) / scale if scale > 0 else float("nan")
+
+
+def temperature(logits: ArrayLike, confidence: float) -> float:
+    """The temperature at which the mean confidence of softmax(logits / temperature) is given.
+
+    No label is needed. A memory makes scores sharper; the mean confidence of the same answers
+    without memory is what it may be brought back to, with what was seen so far. Where the predictor
+    is itself too sure, so are the answers then; answers stay the same.
+
+    Args:
+        logits: scores whose softmax gives probabilities, (T, C).
+        confidence: the mean of their largest probability to be reached, above 1 / C and below 1.
+
+    >>> round(temperature([[4.0, 0.0], [2.0, 0.0]], confidence=0.75), 3)
+    2.644
+    """
+    scores = np.asarray(logits, dtype=np.float64)
+    if scores.ndim != 2 or not scores.size or not np.isfinite(scores).all():
+        raise MarcError("a temperature needs finite logits", got=scores.shape, allowed="(T, C)")
+    if not 1 / scores.shape[1] < confidence < 1:
+        allowed = f"above {1 / scores.shape[1]:g} and below 1"
+        raise MarcError("no temperature gives this confidence", got=confidence, allowed=allowed)
+    low, high = -10.0, 10.0  # of its logarithm; a higher one is less sure
+    for _ in range(50):
+        middle = (low + high) / 2
+        sure = softmax(scores / math.exp(middle)).max(axis=1).mean() > confidence
+        low, high = (middle, high) if sure else (low, middle)
+    return math.exp(high)
 
 
 def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The nouns: predictor, query, step, trajectory, run. The verbs live in their own files."""
+"""The nouns: query, step, trajectory, run. The verbs live in their own files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_features, integer
-from marc.scores import BaseScores, Float, Int, score_views, unit
+from marc.predictor import Predictor
+from marc.scores import BINS, BaseScores, Certainty, Float, Int, score_views, softmax, unit
 
 WEIGHTS = (0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0)
 """The paper's weights."""
@@ -63,86 +63,6 @@ def _short(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class PromptEmbeddings:
-    """The embedding of every prompt, for methods that choose among them; read when first used."""
-
-    class_of: Int
-    """The class that each prompt speaks of, (P,), every class at least once."""
-    read: Callable[[], Float]
-    """Gives the embeddings (P, D)."""
-
-    @classmethod
-    def of(
-        cls, given: ArrayLike | None, class_of: ArrayLike | None, shape: tuple[int, ...]
-    ) -> PromptEmbeddings | None:
-        """Of prompts (C, P, D), or (P, D) and their classes, that fit prototypes of `shape`."""
-        if given is None and class_of is None:
-            return None
-        if given is None:
-            raise MarcError("prompt_class without prompts says nothing", hint="prompts=... too")
-        rows, (n_classes, dim) = np.asarray(given), shape
-        if rows.ndim == 3 and class_of is None:
-            class_of = np.repeat(np.arange(len(rows)), rows.shape[1])
-            rows = rows.reshape(-1, rows.shape[2])
-        check_features("prompts", rows, ndim=2)
-        classes = np.asarray(class_of)
-        fits = classes.shape == (len(rows),) and rows.shape[1] == dim
-        if not fits or not np.array_equal(np.unique(classes), range(n_classes)):
-            raise MarcError(
-                "the prompts do not fit the prototypes",
-                got=f"prompts {np.shape(given)}, prompt_class {classes.shape}",
-                allowed=f"(C, P, D), or (P, D) and (P,) with each of the {n_classes} classes",
-            )
-        return cls(classes.astype(np.int64), lambda: rows)
-
-    @cached_property
-    def rows(self) -> NDArray[np.float32]:
-        """Unit embeddings (P, D)."""
-        return unit(self.read())
-
-    @cached_property
-    def by_class(self) -> NDArray[np.float32]:
-        """The first prompts of each class, as many as the class with the fewest has: (C, P, D)."""
-        fewest = int(np.bincount(self.class_of).min())
-        in_classes = np.argsort(self.class_of, kind="stable")
-        starts = np.searchsorted(self.class_of[in_classes], np.arange(self.class_of.max() + 1))
-        return self.rows[in_classes[starts[:, np.newaxis] + np.arange(fewest)]]
-
-
-@dataclass(frozen=True)
-class Predictor:
-    """The frozen zero-shot classifier: unit text prototypes (C, D) and the logit scale tau."""
-
-    prototypes: NDArray[np.float32]
-    logit_scale: float
-    prompts: PromptEmbeddings | None = None
-    """What the prototypes are means of, where it is known."""
-
-    @property
-    def n_classes(self) -> int:
-        """C."""
-        return len(self.prototypes)
-
-    def logits(self, views: Float) -> NDArray[np.float32]:
-        """View logits tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).
-
-        Each distinct prototype is multiplied once: two classes with the same text then tie
-        exactly, whatever the blocking of the matrix product.
-        """
-        distinct, index = self._distinct
-        logits = np.asarray(views, dtype=np.float32) @ distinct.T
-        logits *= np.float32(self.logit_scale)
-        return logits if len(distinct) == len(index) else np.take(logits, index, axis=-1)
-
-    @cached_property
-    def _distinct(self) -> tuple[NDArray[np.float32], Int]:
-        distinct, index = np.unique(self.prototypes, axis=0, return_inverse=True)
-        if len(distinct) == len(self.prototypes):
-            return self.prototypes, np.arange(len(self.prototypes))
-        return distinct, index.reshape(-1)
-
-
-@dataclass(frozen=True)
 class Query:
     """One image as a method sees it. There is no label field: what is not here cannot leak."""
 
@@ -158,22 +78,15 @@ class Query:
 
     @classmethod
     def from_features(
-        cls,
-        views: Float,
-        predictor: Predictor,
-        keys: Mapping[str, Float],
-        *,
-        item: int,
+        cls, views: Float, predictor: Predictor, keys: Mapping[str, Float], *, item: int
     ) -> Query:
         """A query of a live stream from raw features: views (M, D) or (D,), keys (D_s,) each."""
         views = np.atleast_2d(views)
         check_features(f"views of item {item}", views, ndim=2)
-        if views.shape[1] != predictor.prototypes.shape[1]:
-            raise MarcError(
-                f"views of item {item} do not fit the prototypes",
-                got=f"dimension {views.shape[1]}",
-                allowed=f"dimension {predictor.prototypes.shape[1]}",
-            )
+        dim, needed = views.shape[1], predictor.prototypes.shape[1]
+        if dim != needed:
+            problem = f"views of item {item} do not fit the prototypes"
+            raise MarcError(problem, got=f"dimension {dim}", allowed=f"dimension {needed}")
         for space, key in keys.items():
             check_features(f"key {space!r} of item {item}", np.asarray(key), ndim=1)
         views = unit(views)
@@ -216,6 +129,8 @@ class Step:
     """The pseudo-label that was offered to the memory."""
     priority: float
     base_weight: float = 1.0
+    to_probabilities: Callable[[Float], NDArray[np.float64]] | None = softmax
+    """From scores (..., C) to probabilities; None where they have none, as votes."""
 
     @property
     def logits(self) -> NDArray[np.float64]:
@@ -267,6 +182,8 @@ class _Scored:
     predictions: Int
     base_predictions: Int
     labels: Int | None
+    certainty: Certainty | None
+    base_certainty: Certainty | None
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -293,13 +210,21 @@ class _Scored:
         """`accuracy - base_accuracy`."""
         return self.accuracy - self.base_accuracy
 
+    def calibration(self, bins: int = BINS) -> dict[str, float]:
+        """`ece`, `brier`, `log_loss`, and `base_...` without memory; less where unknown."""
+        bins = integer("bins", bins, 1)
+        return {
+            prefix + name: value
+            for prefix, sure in (("", self.certainty), ("base_", self.base_certainty))
+            if sure is not None and self.labels is not None
+            for name, value in sure.measures(getattr(self, f"{prefix}correct"), bins).items()
+        }
+
     @property
     def _known_labels(self) -> Int:
         if self.labels is None:
-            raise MarcError(
-                "this stream has no labels, so accuracy cannot be measured",
-                hint="pass labels=... to Stream.from_arrays, or use run.predictions",
-            )
+            problem = "this stream has no labels, so accuracy cannot be measured"
+            raise MarcError(problem, hint="labels=... in Stream.from_arrays, or run.predictions")
         return self.labels
 
 
@@ -314,6 +239,8 @@ class Answers(_Scored):
     """The row at each position of the stream."""
     chosen: Mapping[str, float] = field(default_factory=dict)
     """Weights that an oracle chose; empty where all were fixed in advance."""
+    certainty: Certainty | None = None
+    base_certainty: Certainty | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -340,6 +267,9 @@ class Run(_Scored, Shown):
     """Weights that an oracle chose on the labels; empty where all were fixed in advance."""
     ordering: str = "shuffled"
     """The kind of order, as `marc run --order` takes it."""
+    certainty: Certainty | None = None
+    """How sure each answer is, then without memory; None where there are no probabilities."""
+    base_certainty: Certainty | None = None
 
     @property
     def order(self) -> Int:
@@ -356,7 +286,8 @@ class Run(_Scored, Shown):
         at = self.positions
         labels = None if self.labels is None else self.labels[at]
         answers = self.predictions[at], self.base_predictions[at]
-        return Answers(*answers, labels, self.order, self.chosen)
+        both = (None if c is None else c.at(at) for c in (self.certainty, self.base_certainty))
+        return Answers(*answers, labels, self.order, self.chosen, *both)
 
     @property
     def repairs(self) -> Int:
@@ -373,19 +304,18 @@ class Run(_Scored, Shown):
         names = ("accuracy", "base_accuracy", "gain") if self.labels is not None else ()
         found = {name: getattr(self, name) for name in names}
         changed = float((self.predictions != self.base_predictions).mean())
-        sizes = {
-            "n_images": len(self.order),
-            "changed": changed,
-            "seconds": self.seconds if math.isfinite(self.seconds) else None,
-        }
+        seconds = self.seconds if math.isfinite(self.seconds) else None
+        sizes = {"n_images": len(self.order), "changed": changed, "seconds": seconds}
+        sure = {"calibration": measures} if (measures := self.calibration()) else {}
         order = order_name(self.seed, self.ordering)
-        return {"method": dict(self.method), **found, **sizes, "order": order}
+        return {"method": dict(self.method), **found, **sure, **sizes, "order": order}
 
     def _columns(self) -> dict[str, Any]:
         answers = {"prediction": self.predictions, "base_prediction": self.base_predictions}
         stored = {"pseudo_label": self.trajectory.label, "priority": self.trajectory.priority}
         known = {} if self.labels is None else {"label": self.labels}
-        return {"item": self.order, **answers, **stored, "weight": self.weights, **known}
+        sure = {} if self.certainty is None else {"confidence": self.certainty.confidence}
+        return {"item": self.order, **answers, **sure, **stored, "weight": self.weights, **known}
 
 
 def order_name(seed: int | None, ordering: str = "shuffled") -> str:

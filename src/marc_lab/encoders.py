@@ -21,8 +21,8 @@ from marc.encoders.from_onnx import OnnxEncoder
 from marc.errors import MarcError, integer
 from marc.files import read_arrays
 from marc.pictures.crops import Crop
+from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import unit
-from marc.types import Predictor, PromptEmbeddings
 
 PREFIX = "mini:"
 PREDICTOR = "captions"

@@ -119,7 +119,8 @@ def test_a_p_value_too_small_for_a_number_is_printed(run, tmp_path):
     run("second")
     for name, answer in (("first", 1), ("second", 0)):
         path = tmp_path / name / "predictions.npz"
-        stored = arrays_in(path)
+        sure = ("confidence", "log_loss", "brier")  # of fewer images than these
+        stored = {k: v for k, v in arrays_in(path).items() if k.removeprefix("base_") not in sure}
         stored["label"] = np.zeros(3000, dtype=np.int64)  # all wrong, and all right
         stored["prediction"] = np.full((3, 3000), answer)
         np.savez(path, **stored)

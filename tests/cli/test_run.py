@@ -19,11 +19,15 @@ METRICS = {
     "gain",
     "gain_interval",
     "worst_tenth_gain",
+    "calibration",
+    "confidence",
+    "base_confidence",
     "orders",
 }
 ARRAYS = {
     *("ids", "seeds", "order", "prediction", "base_prediction", "pseudo_label", "priority"),
-    *("weight", "label", "class_names"),
+    *("weight", "label", "class_names", "confidence", "base_confidence"),
+    *("log_loss", "brier", "base_log_loss", "base_brier"),
 }
 
 # a small memory that counts much: answers differ where settings do
@@ -243,12 +247,14 @@ def test_an_unlabelled_pack_reports_the_share_of_changed_answers(sources, tmp_pa
     outcome = call(*words)
     assert outcome.status == 0
     stored = arrays_in(tmp_path / "out/predictions.npz")
-    assert set(stored) == ARRAYS - {"label"}
+    needs_labels = {"label", "log_loss", "brier", "base_log_loss", "base_brier"}
+    assert set(stored) == ARRAYS - needs_labels
     changed = (stored["prediction"] != stored["base_prediction"]).mean(axis=1)
     assert call_json(*words)["metrics"] == {
         "selection": "fixed",
         "final_weight": [10.0, 10.0, 10.0],
         "changed": changed.tolist(),
+        **{name: pytest.approx(stored[name].mean()) for name in ("confidence", "base_confidence")},
     }
     assert ", ".join(f"{100 * share:.2f}" for share in changed) in outcome.out
     assert "accuracy" not in outcome.out

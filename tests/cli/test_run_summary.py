@@ -11,7 +11,7 @@ from helpers.commands import arrays_in, call, json_in
 
 import marc
 from marc.cli.run import _show
-from marc.results.run import _metrics
+from marc.results.metrics import metrics_of
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_p_value_is_never_printed_as_zero():
         "order": np.arange(3000)[np.newaxis],
         "weight": np.full((1, 3000), 10.0),
     }
-    metrics = _metrics(answers, ())
+    metrics = metrics_of(answers, ())
     assert metrics["orders"][0]["mcnemar_p"] == 0
     assert metrics["orders"][0]["mcnemar_log10_p"] == pytest.approx(-2999 * np.log10(2))
     out = io.StringIO()

@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import pytest
 from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.method import MARC
-from marc.peers.contract import check_method
+from marc.peers.contract import CHECKS, BrokenRuleError, _stream, check_method
 from marc.peers.registry import METHODS, create_method, list_methods
 from marc.peers.zero_shot import NoMemory
 from marc.pictures import NAMED_SETS
+from marc.scores import softmax
 from marc.sources.pack import write_pack
 
 PEERS = {
@@ -132,3 +135,19 @@ def test_a_missing_setting_is_named():
 def test_a_bad_value_is_refused_by_the_method():
     with pytest.raises(MarcError, match="capacity must be an integer >= 0"):
         create_method("marc", space="good", capacity=-1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (lambda scores: 2 * softmax(scores), "add up to 1"),
+        (lambda scores: softmax(-scores), "most probable class"),
+    ],
+)
+def test_probabilities_that_are_none_are_found(wrong, problem):
+    class Odd(NoMemory):
+        def step(self, query):
+            return replace(super().step(query), to_probabilities=wrong)
+
+    with pytest.raises(BrokenRuleError, match=problem):
+        CHECKS["its probabilities are those of its answers"](Odd, _stream(3, 20, 1))

@@ -86,15 +86,29 @@ def test_names_of_the_user_are_text_and_nothing_else(pages):
 def test_every_figure_is_svg_with_a_table_under_it(pages):
     page = read(pages["both"])
     figures = re.findall(r"<svg.*?</svg>", page.text, flags=re.DOTALL)
-    assert len(figures) == 4
+    assert len(figures) == 5
     for figure in figures:
         ElementTree.fromstring(figure)
         assert "var(--ink)" in figure
-    for name in ("by-weight", "by-purity", "by-capacity", "warm-up"):
+    for name in ("by-weight", "by-purity", "by-capacity", "warm-up", "reliability"):
         section = page.text[page.text.index(f'<section id="{name}"') :]
         section = section[: section.index("</section>")]
         assert re.search(r"<svg.*<details><summary>.*<table>", section, flags=re.DOTALL)
     assert "_noise$" in page.text
+
+
+def test_the_reliability_diagram_has_the_bins_of_the_run(pages, results):
+    page, metrics = read(pages["run"]), json_in(results["run"] / "metrics.json")
+    found = metrics["calibration"]
+    words = f"{found['base_ece']:.4f} without memory, {found['ece']:.4f} with it"
+    assert f"ECE (15 equal-width bins) {words}" in page.words
+    with np.load(results["run"] / "predictions.npz") as arrays:
+        confidence, base = arrays["confidence"][0], arrays["base_confidence"]
+    section = page.text[page.text.index('<section id="reliability"') :]
+    section = section[: section.index("</section>")]
+    for each in (confidence, base):
+        assert f">{(each > 14 / 15).sum()}<" in section
+    assert 'id="reliability"' not in read(pages["sweep"]).text  # a sweep has no probabilities
 
 
 def test_the_sentence_is_the_result_of_the_run(pages, results):
@@ -179,7 +193,7 @@ def test_the_unlabelled_curve_counts_changed_answers(results):
 
 def test_a_policy_that_cannot_be_swept_has_its_own_stream_alone(pages):
     page = read(pages["online"])
-    assert len(re.findall("<svg", page.text)) == 1
+    assert len(re.findall("<svg", page.text)) == 2
     assert "depends on its answers" in page.words
 
 
@@ -239,7 +253,7 @@ def test_the_number_of_queries_is_bounded(results, tmp_path):
 def test_figures_are_written_as_svg_pdf_and_png(results, tmp_path):
     made = marc.report(results["run"], output=tmp_path / "page.html", figures=tmp_path / "figures")
     names = {path.name for path in (tmp_path / "figures").iterdir()}
-    figures = ("by-weight", "by-purity", "by-capacity", "warm-up")
+    figures = ("by-weight", "by-purity", "by-capacity", "warm-up", "reliability")
     assert names == {f"{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png")}
     assert {path.name for path in made.figures} == names
     for path in made.figures:

@@ -14,10 +14,12 @@ from marc.errors import MarcError
 from marc.results.compare import Comparison
 from marc.results.compare import compare as compare_runs
 from marc.results.folder import Folder
+from marc.scores import BINS
 from marc.types import order_name
 
 _FEW = 3  # so many comparisons are also shown order by order without being asked
 _SHOWN = 10  # ids of each kind on the terminal
+_MEASURES = {"ece": "ECE", "brier": "Brier", "log_loss": "log-loss"}
 
 
 def compare(
@@ -48,6 +50,7 @@ def compare(
         console.as_json(comparison.to_dict(images=images))
         return
     show_runs(comparison)
+    show_calibration(comparison)
     if orders or len(comparison.runs) <= _FEW:
         _show_orders(comparison)
     for line in _first_ids(comparison) if images else []:
@@ -107,6 +110,39 @@ def show_runs(comparison: Comparison) -> None:
     for row in {row["method"]: row for row in rows}.values():
         if row["tuned"] and not row["tuned"].startswith("nothing"):
             console.say(f"tuned by its authors, {row['method']}: {row['tuned']}")
+
+
+def show_calibration(comparison: Comparison) -> None:
+    """What the answers of each run are worth as probabilities, where any has them."""
+    rows = [comparison.reference, *comparison.runs]
+    known = [row["calibration"] or {} for row in rows]
+    if not any(known):
+        return
+    names, pairs = _names_of(rows), [row["calibration_vs"] or {} for row in comparison.runs]
+    console.say("\nthe answers as probabilities: less is better")
+    lines = []
+    for name, found in zip(names, known, strict=True):
+        both = (map(console.score, map(found.get, (f"base_{key}", key))) for key in _MEASURES)
+        lines.append([name, *map(" / ".join, both)])
+    console.table(["no memory / run", *_MEASURES.values()], lines)
+    lines = [
+        [
+            name,
+            *(
+                console.score_change(
+                    pair.get("difference", {}).get(key), pair.get("interval", {}).get(key)
+                )
+                for key in _MEASURES
+            ),
+        ]
+        for name, pair in zip(names[1:], pairs, strict=True)
+    ]
+    console.table([f"minus {names[0]}", *_MEASURES.values()], lines)
+    console.say(
+        f"ECE: {BINS} equal-width bins of the confidence, no interval; Brier: sum over classes;\n"
+        "log-loss in nats; intervals 95 % over images, paired; a dash where answers have no\n"
+        "probabilities (votes, cosines, an oracle's) or an older run kept none"
+    )
 
 
 def _names_of(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -28,6 +28,8 @@ from marc.report.text import interval as interval
 from marc.report.text import p_value as p_value
 from marc.report.text import percent as percent
 from marc.report.text import points as points
+from marc.report.text import score as score
+from marc.report.text import score_change as score_change
 from marc.report.text import worst as worst
 
 _out = Console(highlight=False, emoji=False)

@@ -12,7 +12,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import choose_orders, open_stream
-from marc.cli.compare import show_runs
+from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
 from marc.results.all_methods import AllMethods
@@ -195,6 +195,9 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
         console.say(
             f"no labels: {_changed(metrics)} % of the answers differ from those without memory"
         )
+        if "confidence" in metrics:
+            means = (console.score(metrics[name]) for name in ("confidence", "base_confidence"))
+            console.say("mean confidence {}, without memory {}".format(*means))
     else:
         _show_orders(config, metrics)
     if method.get("weight") == "auto":
@@ -236,9 +239,28 @@ def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
     if len(gains) > 1:
         few = f"points in {console.worst(len(gains))}"
         console.say(f"gain {console.points(worst_tenth(gains))} {few}")
+    _show_calibration(metrics.get("calibration", {}))
     for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
         words = ", ".join(f"{name} {value:g}" for name, value in weights.items())
         console.say(f"chosen in the order {order_name(row['seed'])}: {words}")
+
+
+def _show_calibration(found: dict[str, Any]) -> None:
+    """What the answers are worth as probabilities, where they are known."""
+    if "ece" not in found:
+        console.say("calibration not known: no probabilities of these answers were kept")
+        return
+    names = {"ece": f"ECE, {found['bins']} bins", "brier": "Brier score", "log_loss": "log-loss"}
+    rows = [
+        [
+            title,
+            console.score(found[f"base_{name}"]),
+            console.score(found[name]),
+            console.score_change(found["difference"][name], found["interval"].get(name)),
+        ]
+        for name, title in names.items()
+    ]
+    console.table(["less is better", "no memory", "memory", "difference, 95 % over images"], rows)
 
 
 def _changed(metrics: dict[str, Any]) -> str:
@@ -277,6 +299,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
     else:
         if comparison is not None:
             show_runs(comparison)
+            show_calibration(comparison)
         for each in [] if labelled else done:
             changed = _changed(Stored.numbers(each, "run")[1])
             console.say(f"{each.name}: {changed} % of its answers differ from those without memory")

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from marc.encoders.cards import safe_name
 from marc.errors import MarcError
 from marc.files import differences, versions
+from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream, digest, digest_of, end_digest
-from marc.types import Predictor, PromptEmbeddings
 
 _STORES = Path("stores")  # where `marc embed` puts a store unless another folder is given
 _MARK = "marc_store"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.predictor import Predictor
 from marc.scores import Float, Int
-from marc.types import Predictor, Query
+from marc.types import Query
 
 
 @dataclass(frozen=True)

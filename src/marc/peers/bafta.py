@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, check_same_shape, number, one_of, switch
 from marc.memory import Resumable
 from marc.peers._arrays import first_equal
-from marc.scores import Float, Int, softmax
+from marc.scores import Float, Int, share, softmax
 from marc.types import Query, Step
 
 _WEIGHTINGS = ("exponential", "inverse")
@@ -101,6 +101,7 @@ class BaFTA(Resumable):
             label,
             0.0,
             base_weight=1 - fraction,
+            to_probabilities=share,
         )
 
     def _over_views(self, posteriors: Float) -> NDArray[np.float64]:

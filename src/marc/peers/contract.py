@@ -126,6 +126,18 @@ def _labels(make: _Make, stream: Stream) -> None:
     _same("predictions with other labels", wrong.predictions, right.predictions)
 
 
+def _probabilities(make: _Make, stream: Stream) -> None:
+    """Where scores are said to be probabilities they are some, and the answer is the likeliest."""
+    for step in iter_steps(make(), stream):
+        if step.to_probabilities is None:
+            continue
+        for scores in (step.logits, step.base):
+            p = step.to_probabilities(scores)
+            sums = bool((p >= 0).all()) and abs(float(p.sum()) - 1) < 1e-6
+            _need(sums, "its probabilities do not lie above 0 and add up to 1")
+            _need(p[scores.argmax()] == p.max(), "its answer is not its most probable class")
+
+
 def _config(make: _Make, stream: Stream) -> None:
     method = make()
     config = method.config()
@@ -187,6 +199,7 @@ CHECKS: dict[str, Callable[[_Make, Stream], None]] = {
     "numbers of images do not matter": _numbering,
     "the baseline knows only its image": _baseline,
     "labels do not matter": _labels,
+    "its probabilities are those of its answers": _probabilities,
     "its config makes the same method": _config,
     "a restored method goes on": _state_goes_on,
     "looking changes nothing": _looking,

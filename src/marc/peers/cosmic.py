@@ -113,7 +113,8 @@ class COSMIC(Resumable):
         }
         weights = {"clip": self.clip_weight, "dino": self.dino_weight}
         base = seen.posterior.astype(np.float32)
-        return Step(query.item, base, evidence, weights, label, -entropy)
+        # a posterior plus votes: what they mean together as probabilities, no paper says
+        return Step(query.item, base, evidence, weights, label, -entropy, to_probabilities=None)
 
     def _is_due(self, memories: _Memories, changed: bool) -> bool:
         if memories.n_seen <= memories.clip.slots.n_classes * self.capacity:

@@ -19,7 +19,7 @@ from marc.errors import check_same_text, integer, number
 from marc.memory import Resumable
 from marc.peers.dynamic_memory import DynamicMemory
 from marc.peers.view_selection import check_fraction, ridged_entropy, select_views
-from marc.scores import Int, softmax
+from marc.scores import Int, share, softmax
 from marc.types import Query, Step
 
 _VIEW_RIDGE = 1e-6
@@ -99,6 +99,7 @@ class DMN(Resumable):
             {"dynamic": self.weight},
             seen.label,
             -seen.entropy,
+            to_probabilities=share,
         )
 
     @property

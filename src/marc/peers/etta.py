@@ -23,8 +23,9 @@ from marc.errors import MarcError, check_same_shape, number
 from marc.memory import Resumable
 from marc.peers._arrays import first_equal
 from marc.peers.view_selection import check_fraction, fraction_of_one, select_views
+from marc.predictor import PromptEmbeddings
 from marc.scores import Float, Int, softmax, unit
-from marc.types import PromptEmbeddings, Query, Step
+from marc.types import Query, Step
 
 _RIDGE = 1e-6
 
@@ -77,6 +78,7 @@ class ETTA(Resumable):
             label,
             0.0,
             base_weight=memory_entropy / both,
+            to_probabilities=lambda scores: softmax(scale * scores),  # as in its entropies
         )
 
     def _text(self, query: Query, prototypes: Float, scale: float) -> tuple[Float, Float]:

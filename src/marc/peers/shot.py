@@ -62,6 +62,7 @@ class ShotLabels(Resumable):
                 int(label),
                 0.0,
                 base_weight=0.0,
+                to_probabilities=None,  # cosines to centroids
             )
             for row, (item, label) in enumerate(zip(batch.items, labels, strict=True))
         ]

@@ -24,11 +24,12 @@ from marc.memory import (
     Resumable,
 )
 from marc.peers.view_selection import check_fraction, select_views
+from marc.predictor import Predictor
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
-from marc.scores import Int, entropy, kernel, softmax, unit
+from marc.scores import Certainty, Int, entropy, kernel, softmax, unit
 from marc.stream import Stream
-from marc.types import Predictor, Query, Run, Step, Trajectory
+from marc.types import Query, Run, Step, Trajectory
 
 _ROWS = 256  # images of a block of posteriors
 _BLOCK = 2**21  # numbers of a block of views: small enough to stay in a cache
@@ -195,10 +196,13 @@ def _replay(method: TDA, stream: Stream) -> Run:
     """
     offers = _Offers.of(method, stream)
     order = stream.order
-    predictions = np.empty(len(order), dtype=np.int64)
+    predictions, labels = np.empty(len(order), dtype=np.int64), stream.row_labels
+    certainty, base_certainty = (Certainty.room(len(order), labels) for _ in range(2))
 
     def answer(items: Int, logits: NDArray[np.float64]) -> None:
         predictions[items] = logits.argmax(axis=1)
+        certainty.put(items, softmax(logits), labels)
+        base_certainty.put(items, softmax(offers.logits[items]), labels)
 
     trajectory = Trajectory(
         order, offers.labels[order], -offers.entropies[order], method.varies_with
@@ -213,6 +217,8 @@ def _replay(method: TDA, stream: Stream) -> Run:
         weights=np.zeros(len(order)),
         seed=stream.seed,
         ordering=stream.ordering.name,
+        certainty=certainty.at(order),
+        base_certainty=base_certainty.at(order),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from marc.errors import integer, number
 from marc.memory import Resumable
 from marc.peers.view_selection import check_fraction, select_views
-from marc.scores import softmax
+from marc.scores import share, softmax
 from marc.types import Query, Step
 
 
@@ -62,4 +62,4 @@ class ProbabilityEnsemble(ViewEnsemble):
             logits, self.fraction, method=self.name, at_least=self.at_least, ridge=self.ridge
         )
         base = softmax(logits[kept]).mean(axis=0).astype(np.float32)
-        return Step(query.item, base, {}, {}, int(base.argmax()), 0.0)
+        return Step(query.item, base, {}, {}, int(base.argmax()), 0.0, to_probabilities=share)

@@ -70,7 +70,7 @@ class Zero(Resumable):
             winner = self._break_tie(tied, logits, kept)
             if winner is not None:
                 votes[winner] += 1
-        return Step(query.item, votes, {}, {}, int(votes.argmax()), 0.0)
+        return Step(query.item, votes, {}, {}, int(votes.argmax()), 0.0, to_probabilities=None)
 
     def _break_tie(self, tied: Int, logits: Float, kept: Int) -> int | None:
         """The class that gets one more vote: that of the first discarded view for a tied one."""

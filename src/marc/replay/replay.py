@@ -23,7 +23,7 @@ from marc.memory import NegativeRule
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
-from marc.scores import Float, Int, fuse, kept_posterior, kernel, unit
+from marc.scores import Certainty, Float, Int, fuse, kept_posterior, kernel, softmax, unit
 from marc.stream import Stream
 from marc.types import Run, Trajectory
 
@@ -129,6 +129,8 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
     predictions, weights = np.empty(len(features.ids), dtype=np.int64), np.empty(shape[0])
     against = _negative_evidence(stream) if method.negative_weight else None
     gathered = np.empty(shape, dtype=np.float32) if method.weight == "auto" else None
+    labels = stream.row_labels
+    certainty, base_certainty = (Certainty.room(shape[0], labels) for _ in range(2))
 
     def answer(items: Int, evidence: Float, weight: Any) -> None:
         base = features.base.at(items)
@@ -141,6 +143,8 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
         if against is not None:
             logits = fuse(logits, against[items], named["negative"])
         predictions[items] = logits.argmax(axis=-1)
+        certainty.put(items, softmax(logits), labels)
+        base_certainty.put(items, softmax(base.logits), labels)
 
     def take(order: int, items: Int, sums: NDArray[np.float32]) -> None:
         if gathered is None:
@@ -165,6 +169,8 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
         weights=weights[stream.order],
         seed=stream.seed,
         ordering=stream.ordering.name,
+        certainty=certainty.at(stream.order),
+        base_certainty=base_certainty.at(stream.order),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from marc.replay.weights import accuracy_at
 from marc.report.setting import Subject
 from marc.report.style import INK, MUTED, Look
 from marc.report.text import percent, points
+from marc.scores import BINS, reliability
 
 _percent, _points = partial(percent, page=True), partial(points, page=True)
 _CURVE = 121  # weights at which a curve is drawn; the marks are exact
@@ -27,6 +29,7 @@ _SIZES = {"fixed": 5.5, "oracle": 9.0, "held-out": 5.5}
 _WIDTH, _HEIGHT = 4.5, 2.9  # inches of a figure without its legend
 _ROW = 0.19  # inches of a row of the legend
 _COLUMNS = 3  # of the legend, at most
+_PLAIN = Look(INK, "o", (0, (2, 1.5)), 1.4)  # without memory
 
 
 class _Table(NamedTuple):
@@ -40,6 +43,8 @@ def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[tuple[str, A
     """Every figure that the subject allows, by name, and the table under it; inside `drawing`."""
     every: list[tuple[str, Callable[..., Any], Any]]
     every = [("warm-up", _draw_along_stream, _along_stream(subject))]
+    if subject.is_measured:
+        every.append(("reliability", _draw_reliability, _reliability(subject)))
     shown = spaces = subject.shown_spaces
     if subject.sweep is not None:
         spaces = _ordered_spaces(subject)
@@ -214,6 +219,43 @@ def _along_stream(subject: Subject) -> _Curves:
     return _Curves(label, 1 + np.arange(n_parts), series, _Table(["positions", *series], rows))
 
 
+def _reliability(subject: Subject) -> _Curves:
+    """Accuracy against confidence in equal-width bins, first order, with memory and without."""
+    run, truth = subject.inputs.run, subject.labels
+    assert run is not None  # `is_measured`
+    answers = {
+        "no memory": (run.arrays["base_confidence"], subject.base_prediction == truth),
+        subject.method.space: (run.arrays["confidence"][0], subject.right[0]),
+    }
+    edges, found = np.linspace(0, 1, BINS + 1), {n: reliability(*a) for n, a in answers.items()}
+    columns, rows = ["confidence, %"], []
+    for name in found:
+        columns += [f"{name}: answers", "mean confidence, %", "right, %"]
+    for place, (low, high) in enumerate(pairwise(edges)):
+        if any(count[place] for count, _, _ in found.values()):
+            cells = [
+                [str(count[place]), _percent(sure[place]), _percent(right[place])]
+                for count, sure, right in found.values()
+            ]
+            rows.append([f"{100 * low:.1f}–{100 * high:.1f}", *(c for each in cells for c in each)])
+    curves = {name: right for name, (_, _, right) in found.items()}
+    middle = (edges[:-1] + edges[1:]) / 2
+    return _Curves("right answers, percent", middle, curves, _Table(columns, rows))
+
+
+def _draw_reliability(data: _Curves, looks: Mapping[str, Look]) -> Any:
+    figure, (axes,) = _panels(len(data.curves))
+    shown = {name: looks.get(name, _PLAIN) for name in data.curves}
+    axes.plot([0, 100], [0, 100], color=MUTED, linewidth=0.8, zorder=1)
+    for name, curve in reversed(data.curves.items()):
+        filled = ~np.isnan(curve)
+        _line(axes, 100 * np.asarray(data.x)[filled], 100 * curve[filled], shown[name], marker=True)
+    axes.set_xlabel(f"confidence, percent, in {BINS} bins")
+    axes.set_ylabel(data.label)
+    _legend(figure, _keys(data.curves, shown, marker=True))
+    return figure
+
+
 def _draw_by_weight(data: _Curves, looks: Mapping[str, Look]) -> Any:
     words = list(data.marks)
     figure, (axes,) = _panels(len(data.curves) + len(words))
@@ -284,8 +326,7 @@ def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
 
 def _draw_along_stream(data: _Curves, looks: Mapping[str, Look]) -> Any:
     figure, (axes,) = _panels(len(data.curves))
-    plain = Look(INK, "o", (0, (2, 1.5)), 1.4)
-    shown = {name: looks.get(name, plain) for name in data.curves}
+    shown = {name: looks.get(name, _PLAIN) for name in data.curves}
     for name, curve in reversed(data.curves.items()):
         _line(axes, data.x, 100 * curve, shown[name], marker=True)
     axes.set_xticks(data.x)

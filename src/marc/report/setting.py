@@ -186,6 +186,12 @@ class Subject:
             return np.asarray(run.arrays["prediction"] == self.labels)
         return self.right_in(self.method.space)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is known how sure the answers of a run are, and how right."""
+        run = self.inputs.run
+        return run is not None and "brier" in run.arrays and "base_brier" in run.arrays
+
     @cached_property
     def right_beside(self) -> NDArray[np.bool_]:
         """Right answers in the other space: all orders where a sweep has them, else the first."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from marc.replay.sweep import Sweep
 from marc.report.setting import Subject
-from marc.report.text import count, percent, points, worst
+from marc.report.text import count, percent, points, score, worst
 from marc.stats import paired_difference, worst_tenth
 
 _percent, _points = partial(percent, page=True), partial(points, page=True)
@@ -193,6 +193,7 @@ def _captions(subject: Subject, others: Sequence[Sweep]) -> dict[str, tuple[str,
         "by-purity": (f"Neighbours and {gain}", _purity_caption(subject)),
         "by-capacity": ("Every capacity", capacity),
         "warm-up": ("Along the stream", _along_caption(subject)),
+        "reliability": ("Confidence and accuracy", _reliability_caption(subject)),
     }
 
 
@@ -224,6 +225,26 @@ def _along_caption(subject: Subject) -> str:
         first = len(subject.right_beside) < len(subject.seeds)
         text += f" (“{subject.against}”: the first order)" if first else ""
     return f"{text}. A memory starts empty; one that learns does more in later parts."
+
+
+def _reliability_caption(subject: Subject) -> str:
+    """What the diagram shows, and the three measures over all orders."""
+    if not subject.is_measured:
+        return ""
+    run = subject.inputs.run
+    assert run is not None
+    found = run.metrics["calibration"]
+    names = {"ece": f"ECE ({found['bins']} equal-width bins)", "brier": "Brier score"}
+    names["log_loss"] = "log-loss in nats"
+    words = [
+        f"{title} {score(found[f'base_{name}'])} without memory, {score(found[name])} with it"
+        for name, title in names.items()
+    ]
+    return (
+        "Answers of the first order by how sure they are; on the diagonal they are right as often "
+        f"as they claim, below it they claim too much. Mean over orders, less is better: "
+        f"{'; '.join(words)}."
+    )
 
 
 def _notes(subject: Subject) -> Iterator[str]:

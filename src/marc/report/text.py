@@ -34,6 +34,23 @@ def interval(ends: Sequence[float]) -> str:
     return f"[{low}, {high}]"
 
 
+def score(value: float | None) -> str:
+    """An ECE, Brier score or log-loss, which are no percentages; a dash where it is not known."""
+    return "–" if value is None else f"{value:z.4f}"
+
+
+def score_change(difference: float | None, ends: Sequence[float] | None = None) -> str:
+    """A difference of two such scores, with its interval where there is one.
+
+    >>> score_change(-0.01234, [-0.02, 0.01]), score_change(None)
+    ('-0.0123 [-0.0200, +0.0100]', '–')
+    """
+    if difference is None:
+        return "–"
+    interval = f" [{ends[0]:+z.4f}, {ends[1]:+z.4f}]" if ends else ""
+    return f"{difference:+z.4f}{interval}"
+
+
 def p_value(log10: float) -> str:
     """A p-value with two digits from its logarithm, so that none is too small to be printed.
 

@@ -19,6 +19,7 @@ from marc.files import flatten, write_whole
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Stored
+from marc.results.metrics import calibration_difference, certainty_of
 from marc.results.run import stored_run
 from marc.stats import (
     benjamini_hochberg_log10,
@@ -57,7 +58,8 @@ class Comparison:
     """The reference on its own: accuracy, its matched baseline, its speed and its protocol."""
     runs: tuple[dict[str, Any], ...]
     """Each other run: the same, and the paired difference with its interval over images, repairs,
-    regressions and McNemar's exact p of each order, and the settings that differ."""
+    regressions and McNemar's exact p of each order, the paired difference of each measure of
+    `calibration`, where both have it, and the settings that differ."""
     stored: tuple[Stored, ...] = field(repr=False)
     """The reference and the others as they were given."""
 
@@ -158,6 +160,7 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
     seeds = _common_orders(reference, other)
     label = reference.arrays["label"]
     right, before = (_by_order(run, "prediction", seeds) == label for run in (other, reference))
+    theirs, ours = (certainty_of(r.arrays, rows=_places(r, seeds)) for r in (other, reference))
     interval = paired_difference(right, before)
     by_order = (right.mean(axis=1) - before.mean(axis=1)).tolist()
     repairs, regressions = (
@@ -175,13 +178,18 @@ def _against(reference: Stored, other: Stored) -> dict[str, Any]:
         "regressions": regressions,
         "mcnemar_p": [mcnemar_exact(a, b) for a, b in zip(right, before, strict=True)],
         "mcnemar_log10_p": [*map(mcnemar_log10, repairs, regressions)],
+        "calibration_vs": calibration_difference(theirs, right, ours, before),
         "protocol_differences": _differences(reference.config, other.config),
     }
 
 
 def _by_order(run: Stored, name: str, seeds: _Orders) -> NDArray[np.int64]:
     """An array (orders, images) of a run in some of its orders."""
-    return run.arrays[name][[run.config["seeds"].index(seed) for seed in seeds]]
+    return run.arrays[name][_places(run, seeds)]
+
+
+def _places(run: Stored, seeds: _Orders) -> NDArray[np.int64]:
+    return np.array([run.config["seeds"].index(seed) for seed in seeds])
 
 
 def _common_orders(reference: Stored, other: Stored) -> list[int | None]:
@@ -241,6 +249,7 @@ def _row(run: Stored) -> dict[str, Any]:
         **{name: run.metrics[name] for name in names},
         "worst_tenth_gain": worst_tenth([order["gain"] for order in run.metrics["orders"]]),
         "ordering": run.config.get("ordering", "shuffled"),
+        "calibration": run.metrics.get("calibration"),  # older runs have none
         "images_per_second": float(speed) if known else None,
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,

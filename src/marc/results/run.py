@@ -21,14 +21,13 @@ from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
 from marc.results.folder import Folder, Stored
+from marc.results.metrics import AS_STORED, certainty_arrays, certainty_of, metrics_of
 from marc.results.orders import of_one_method, same_orders
-from marc.stats import mcnemar_exact, mcnemar_log10, paired_difference, worst_tenth
 from marc.stream import Stream, digest
 from marc.stream.orders import Ordering
 from marc.types import Run, Step, Trajectory
 
 _WARM = 4  # images that a method answers before its time is taken
-_AS_STORED = -1  # the order of the rows, among the stored seeds
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class RunPlan:
         result = run_online(method, stream, take)
         assert stream.labels is not None  # `config` has refused
         chosen, predictions = search.best(stream.labels)
-        return replace(result, predictions=predictions, chosen=chosen)
+        # at the chosen weights a search has answers and no probabilities
+        return replace(result, predictions=predictions, chosen=chosen, certainty=None)
 
     def config(self) -> dict[str, Any]:
         """Everything that decides the result, as data; what cannot be run is refused."""
@@ -238,7 +238,7 @@ def _write(
     }
     if stream.row_labels is not None:
         arrays["label"] = stream.row_labels
-    folder.finish(_metrics(arrays, chosen), arrays, timing)
+    folder.finish(metrics_of(arrays, chosen), arrays, timing)
 
 
 def load_run(path: str | Path) -> list[Run]:
@@ -272,6 +272,8 @@ def load_run(path: str | Path) -> list[Run]:
                 seed=seed,
                 chosen=chosen[index],
                 ordering=stored.config.get("ordering", "shuffled"),
+                certainty=certainty_of(arrays, rows=(index, order)),
+                base_certainty=certainty_of(arrays, "base_", order),
             )
         )
     return runs
@@ -302,7 +304,7 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
         config["fingerprint"] = {"labels": digest(answers.labels)}
         config["n_classes"] = max(config["n_classes"], 1 + int(answers.labels.max()))
     path = Path(config["method"]["method"])
-    return Stored(path, config, _metrics(arrays, chosen), arrays, timing)
+    return Stored(path, config, metrics_of(arrays, chosen), arrays, timing)
 
 
 def _arrays(run: Run) -> dict[str, NDArray[Any]]:
@@ -315,6 +317,8 @@ def _arrays(run: Run) -> dict[str, NDArray[Any]]:
         "pseudo_label": run.trajectory.label[at],
         "priority": run.trajectory.priority[at],
         "weight": run.weights[at],
+        **certainty_arrays(answers.certainty),
+        **certainty_arrays(answers.base_certainty, "base_"),
         "seconds": np.array(run.seconds),
         **({"chosen": np.array(list(run.chosen.values()))} if run.chosen else {}),
     }
@@ -322,8 +326,11 @@ def _arrays(run: Run) -> dict[str, NDArray[Any]]:
 
 def _joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays of all orders, and their time."""
-    arrays = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-    arrays["base_prediction"] = arrays["base_prediction"][0]  # of the image alone, in every order
+    names = [name for name in parts[0] if all(name in part for part in parts)]
+    arrays = {name: np.stack([part[name] for part in parts]) for name in names}
+    for name in names:
+        if name.startswith("base_"):
+            arrays[name] = arrays[name][0]  # of the image alone, in every order
     seconds = arrays.pop("seconds")
     # a search over many weights is no method's time, and a replay takes none
     if "chosen" in arrays or np.isnan(seconds).any():
@@ -333,48 +340,4 @@ def _joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str,
 
 
 def _seeds(orders: Sequence[int | None]) -> NDArray[np.int64]:
-    return np.array([_AS_STORED if seed is None else seed for seed in orders])
-
-
-def _metrics(arrays: Arrays, chosen: Sequence[str]) -> dict[str, Any]:
-    """The numbers of a run folder, from its arrays alone."""
-    prediction, base = arrays["prediction"], arrays["base_prediction"]
-    changed = [float(fraction) for fraction in (prediction != base).mean(axis=1)]
-    last = arrays["order"][:, -1:]
-    final = np.take_along_axis(arrays["weight"], last, axis=1)[:, 0].tolist()
-    metrics = {"selection": "oracle" if chosen else "fixed", "final_weight": final}
-    if "label" not in arrays:
-        metrics["changed"] = changed
-    else:
-        right, base_right = prediction == arrays["label"], base == arrays["label"]
-        interval = paired_difference(right, np.broadcast_to(base_right, right.shape))
-        orders = zip(arrays["seeds"], right, changed, strict=True)
-        metrics |= {
-            "accuracy": float(right.mean()),
-            "base_accuracy": float(base_right.mean()),
-            "gain": interval.estimate,
-            "gain_interval": [interval.low, interval.high],
-            "worst_tenth_gain": worst_tenth(right.mean(axis=1) - base_right.mean()),
-            "orders": [
-                {"seed": None if seed == _AS_STORED else int(seed), **_of_order(row, base_right, n)}
-                for seed, row, n in orders
-            ],
-        }
-    if chosen:
-        rows = arrays["chosen"].tolist()
-        metrics["chosen"] = [dict(zip(chosen, row, strict=True)) for row in rows]
-    return metrics
-
-
-def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float) -> dict[str, Any]:
-    repairs, regressions = int((right & ~base).sum()), int((~right & base).sum())
-    return {
-        "accuracy": float(right.mean()),
-        "base_accuracy": float(base.mean()),
-        "gain": float(right.mean() - base.mean()),
-        "repairs": repairs,
-        "regressions": regressions,
-        "mcnemar_p": mcnemar_exact(right, base),
-        "mcnemar_log10_p": mcnemar_log10(repairs, regressions),
-        "changed": changed,
-    }
+    return np.array([AS_STORED if seed is None else seed for seed in orders])

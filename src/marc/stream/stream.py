@@ -18,10 +18,11 @@ from marc.errors import (
     check_spaces,
     integer,
 )
+from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import Int, unit
 from marc.stream.features import Features, digest
 from marc.stream.orders import Ordering
-from marc.types import Predictor, PromptEmbeddings, Query, Shown, order_name
+from marc.types import Query, Shown, order_name
 
 
 @dataclass(frozen=True, repr=False)

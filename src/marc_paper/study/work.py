@@ -20,6 +20,7 @@ import numpy as np
 
 from marc.files import Arrays, versions
 from marc.replay.sweep import Sweep, SweepJob
+from marc.results.metrics import certainty_arrays, certainty_of
 from marc.results.run import RunPlan
 from marc.scores import Int
 from marc.spaces.calibration import Calibration
@@ -364,6 +365,8 @@ def _answers_to(answers: Answers) -> Arrays:
         "order": answers.order,
         "chosen_names": np.array(list(answers.chosen), dtype=str),
         "chosen": np.array(list(answers.chosen.values()), dtype=np.float64),
+        **certainty_arrays(answers.certainty),
+        **certainty_arrays(answers.base_certainty, "base_"),
     }
 
 
@@ -371,4 +374,5 @@ def _answers_from(arrays: Mapping[str, Any], labels: Int) -> Answers:
     names, values = arrays["chosen_names"].tolist(), arrays["chosen"].tolist()
     chosen = dict(zip(names, values, strict=True))
     answers = arrays["predictions"], arrays["base_predictions"]
-    return Answers(*answers, labels, arrays["order"], chosen)
+    sure = certainty_of(arrays), certainty_of(arrays, "base_")  # pieces of older versions: None
+    return Answers(*answers, labels, arrays["order"], chosen, *sure)

@@ -142,3 +142,13 @@ def test_it_declares_its_work_and_takes_an_odd_plan():
     assert [each.name for each in tables] == ["benchmark", "benchmark-methods"]
     assert column(tables[0], "method") == ["tda", "zero", "marc", "marc"]
     assert column(tables[0], "stream") == ["first"] * 4
+
+
+def test_calibration_stands_beside_accuracy(work, tables):
+    table, where = table_of(tables, "benchmark"), {"stream": "third", "method": "tda"}
+    found = [each.calibration() for each in _runs(work, "third", "tda", 1)]
+    for name, key in (("ECE", "ece"), ("log-loss, no memory", "base_log_loss")):
+        expected = np.mean([each[key] for each in found])
+        assert cell(table, name, **where) == pytest.approx(expected, abs=1e-4)
+    votes = {"stream": "first", "method": "zero"}
+    assert cell(table, "ECE", **votes) is None  # votes are no probabilities

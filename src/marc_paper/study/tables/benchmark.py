@@ -52,7 +52,9 @@ _TABLES = {_NAME: ("main", "shift"), f"{_NAME}-domains": ("domain", "extra")}
 _COLUMNS = columns(
     "stream | method | space | views | no memory: percent | accuracy: percent fixed",
     "gain: points fixed | MARC minus method: points fixed",
+    "ECE, no memory: number | ECE: number | log-loss, no memory: number | log-loss: number",
 )
+_MEASURES = ("base_ece", "ece", "base_log_loss", "log_loss")
 
 
 @final
@@ -110,6 +112,7 @@ def _run_rows(
                     *(stream, entry.method, entry.space, str(entry.views[stream])),
                     *(runs.no_memory, runs.accuracy, runs.gain),
                     _advantage(plan, lines, found, place, [stream]),
+                    *map(runs.calibration.get, _MEASURES),
                 )
             )
     return rows
@@ -131,6 +134,7 @@ def _mean_rows(
                     span([entry.views[stream] for stream in several]),
                     *(mean.no_memory, mean.accuracy, mean.gain),
                     _advantage(plan, lines, found, place, several),
+                    *map(mean.calibration.get, _MEASURES),
                 )
             )
     return rows

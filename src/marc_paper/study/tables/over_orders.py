@@ -55,6 +55,11 @@ class Runs:
         """Accuracy minus that without memory."""
         return Estimate.paired(self.correct, self.base_correct)
 
+    @property
+    def calibration(self) -> dict[str, float]:
+        """ECE, Brier score and log-loss, with memory and without, means over orders."""
+        return _means([each.calibration() for each in self.answers])
+
     def against(self, reference: Runs) -> Estimate:
         """Accuracy minus that of another method over the same orders."""
         return Estimate.paired(self.correct, reference.correct)
@@ -83,10 +88,21 @@ class Mean:
         """Accuracy minus that without memory."""
         return Estimate.over_streams([(each.correct, each.base_correct) for each in self.runs])
 
+    @property
+    def calibration(self) -> dict[str, float]:
+        """ECE, Brier score and log-loss, with memory and without, means over streams."""
+        return _means([each.calibration for each in self.runs])
+
     def against(self, reference: Mean) -> Estimate:
         """Accuracy minus that of another method on the same streams."""
         pairs = zip(self.runs, reference.runs, strict=True)
         return Estimate.over_streams([(ours.correct, theirs.correct) for ours, theirs in pairs])
+
+
+def _means(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Means of the measures that all have: a method that votes has none."""
+    names = [name for name in found[0] if all(name in each for each in found)]
+    return {name: float(np.mean([each[name] for each in found])) for name in names}
 
 
 def span(views: Sequence[int]) -> str:
