@@ -52,7 +52,7 @@ class Cell:
     @cached_property
     def learned(self) -> Array:
         """The weight of each image by `weight="auto"`."""
-        return AutoWeight.follow(self.base, self.evidence)[0]
+        return AutoWeight.replay(self.base, self.evidence)[0]
 
     @cached_property
     def confidence(self) -> Array:

@@ -105,7 +105,7 @@ def kappa(cell: Cell) -> float:
     """Agreement of predictor and memory beyond chance where the predictor doubts."""
     doubt = 1 - cell.confidence
     share, chance = agreement(cell.base.argmax(axis=1), cell.beyond.argmax(axis=1), doubt)
-    return beyond_chance(share, chance, np.inf) if chance < 1 else 0.0
+    return float(beyond_chance(np.array(share), np.array(chance), np.array(np.inf)))
 
 
 def as_sure_as_it_agrees(cell: Cell) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.scores import Certainty, Float, Int
@@ -157,6 +158,7 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
     base_predictions = np.empty(size, dtype=np.int64)
     label = np.empty(size, dtype=np.int64)
     priority, weights = np.empty(size), np.zeros(size)
+    by_space: dict[str, NDArray[np.float64]] = {}
     certainties = _Certainties(size, stream.labels)
     _ = stream.features.base  # computed once for every method and order, so no method's time
     started = time.perf_counter()
@@ -164,7 +166,9 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         predictions[position] = step.prediction
         base_predictions[position] = step.base_prediction
         label[position], priority[position] = step.label, step.priority
-        weights[position] = step.weights.get("retrieval", 0.0)
+        weights[position] = step.weights.get("retrieval", sum(step.space_weights.values()))
+        for space, weight in step.space_weights.items():
+            by_space.setdefault(space, np.zeros(size))[position] = weight
         answered = time.perf_counter()
         certainties.take(step)
         started += time.perf_counter() - answered  # to evaluate is no method's time
@@ -179,6 +183,7 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         trajectory=Trajectory(stream.order, label, priority, method.varies_with),
         labels=stream.labels,
         weights=weights,
+        space_weights=by_space,
         seconds=seconds,
         seed=stream.seed,
         ordering=stream.ordering.name,

@@ -97,16 +97,18 @@ class MARC(Resumable):
         label = int(query.base.label)  # the pseudo-label
 
         evidence = {"retrieval": memories.retrieval.read(key)}  # L(q_t)              equation 3
-        weight = float(self.weight) if memories.auto is None else memories.auto.weight  # w
+        weight, beyond = self.weight, evidence["retrieval"]  # w
         if memories.auto is not None:
-            evidence["mean"] = memories.auto.mean(evidence["retrieval"])
+            [weight], [beyond] = memories.auto.follow(
+                base[np.newaxis], evidence["retrieval"][np.newaxis]
+            )
+            evidence["mean"] = evidence["retrieval"] - beyond
         if memories.clip is not None:
             evidence["clip"] = memories.clip.read(query.clip_key)  # r_t^C
         if memories.negative is not None:
             evidence["negative"] = memories.negative.read(query.clip_key)  # R_t
 
-        beyond = evidence["retrieval"] - evidence.get("mean", 0.0)
-        fused = fuse(base, beyond, weight)  # of the retrieval memory alone
+        fused = fuse(base, beyond, float(weight))  # of the retrieval memory alone
         priority = self._priority(query, evidence, fused, memories.n_seen)  # pi_t    equation 2
         stored = label
         if self.refine_labels and memories.clip is not None:
@@ -120,8 +122,6 @@ class MARC(Resumable):
             loss = float(query.base.entropy_as("tda"))
             posterior = kept_posterior(query.view_logits)
             memories.negative.write(query.clip_key, label, loss, posterior)
-        if memories.auto is not None:
-            memories.auto.learn(base, beyond)
         memories.n_seen += 1
 
         weights = self.fusion_weights(query.base, len(base), weight)

@@ -131,6 +131,8 @@ class Step:
     base_weight: float = 1.0
     to_probabilities: Callable[[Float], NDArray[np.float64]] | None = softmax
     """From scores (..., C) to probabilities; None where they have none, as votes."""
+    spaces: tuple[str, ...] = ()
+    """Names of the evidence that comes from retrieval spaces, where there may be several."""
 
     @property
     def logits(self) -> NDArray[np.float64]:
@@ -139,6 +141,11 @@ class Step:
         for name, evidence in self.evidence.items():
             total += self.weights[name] * evidence
         return total
+
+    @property
+    def space_weights(self) -> dict[str, float]:
+        """The weight of what each of the retrieval spaces says."""
+        return {space: self.weights[space] for space in self.spaces}
 
     @property
     def prediction(self) -> int:
@@ -259,6 +266,8 @@ class Run(_Scored, Shown):
     """True labels in stream order, joined here for evaluation only; None if unknown."""
     weights: NDArray[np.float64]
     """The weight w_t of the retrieval evidence in each answer; 0 for a method without one."""
+    space_weights: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """The part of each space in that weight, (T,) each, where a method reads several spaces."""
     seconds: float = math.nan
     """Time from the first query to the last answer, the shared base scores not counted."""
     seed: int | None = None

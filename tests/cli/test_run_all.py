@@ -175,7 +175,7 @@ def test_json_has_the_metrics_and_the_reasons(run_all):
 def test_a_method_that_fails_does_not_stop_the_others(run_all, tmp_path):
     outcome = run_all("whole", "--set", "shot-pl.threshold=500", "-o", "runs")
     assert outcome.status == 2
-    assert "1 of 16 methods did not finish" in outcome.err
+    assert "1 of 17 methods did not finish" in outcome.err
     assert "shot-pl: " in outcome.err
     assert (tmp_path / "runs/bafta/metrics.json").exists()  # which comes after it
     assert "bafta" in outcome.out

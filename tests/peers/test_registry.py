@@ -48,7 +48,7 @@ def test_methods_are_listed_by_pattern(pattern, names):
 
 def test_all_methods_are_listed_without_a_pattern():
     assert list_methods() == list(METHODS)
-    assert set(METHODS) == {"marc", "no-memory"} | PEERS
+    assert set(METHODS) == {"marc", "class-means", "no-memory"} | PEERS
 
 
 def test_a_method_is_made_by_name_with_its_settings():

@@ -7,6 +7,7 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
+from marc.class_means import ClassMeans
 from marc.errors import MarcError, Registry, one_of
 from marc.loop import AnyMethod
 from marc.method import MARC
@@ -27,8 +28,8 @@ from marc.peers.zero import Zero
 from marc.peers.zero_shot import NoMemory, ZeroShot
 
 _CLASSES: tuple[Any, ...] = (
-    *(MARC, NoMemory, ZeroShot, ViewEnsemble, ProbabilityEnsemble, Zero, TipAdapter, TDA),
-    *(BoostAdapter, DMN, COSMIC, DOTA, ETTA, OGA, LAME, ShotLabels, BaFTA),
+    *(MARC, ClassMeans, NoMemory, ZeroShot, ViewEnsemble, ProbabilityEnsemble, Zero, TipAdapter),
+    *(TDA, BoostAdapter, DMN, COSMIC, DOTA, ETTA, OGA, LAME, ShotLabels, BaFTA),
 )
 
 

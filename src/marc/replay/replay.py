@@ -156,7 +156,7 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
     history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
     read_all(values, [history], take)
     if gathered is not None:
-        weight, beyond = AutoWeight.follow(
+        weight, beyond = AutoWeight.replay(
             features.base.logits[stream.order], gathered[stream.order]
         )
         answer(stream.order, beyond, weight)
