@@ -303,8 +303,8 @@ class _Means:
     def fresh(cls, n_classes: int, dim: int) -> _Means:
         """No image seen."""
         C, D, k = n_classes, dim, min(_KEPT, dim)
-        shapes = [(C, D), C, C, C, D, 2, (k, D), k, D, (C + 1, k), (_BLOCK, D)]
-        return cls(*map(np.zeros, shapes))
+        shapes = ((C, D), C, C, C, D, 2, (k, D), k, D, (C + 1, k), (_BLOCK, D))
+        return cls(*(np.zeros(shape) for shape in shapes))
 
     def follow(self, keys: Float, written: Float) -> NDArray[np.float32]:
         """Read z of (2) for the next images (B, D), each read before it is written with (B, C).
