@@ -7,7 +7,7 @@ RUN = {
     "a missing file": (["--space", "classes"], "nothing.npz", "no such feature pack"),
     "an unknown space": (["--space", "nonsense"], "nonsense", "classes, both, styles, noise"),
     "an unknown transform": (["--space", "classes+bend"], "bend", "center, pca, random, whiten"),
-    "no space of several": ([], "no --space", "classes, both, styles, noise"),
+    "no space of several": (["--method", "marc"], "no --space", "classes, both, styles, noise"),
     "a negative capacity": (["--space", "classes", "--capacity", "-1"], "-1", ">= 0"),
     "a fractional capacity": (["--space", "classes", "--capacity", "1.5"], "--capacity", "integer"),
     "a negative weight": (["--space", "classes", "--weight", "-1"], "-1", ">= 0"),
@@ -18,7 +18,13 @@ RUN = {
     "too many views": (["--space", "classes", "--views", "3"], "3", "1 to 2"),
     "negative views": (["--space", "classes", "--views", "-1"], "-1", ">="),
     "an unknown policy": (["--space", "classes", "--policy", "lru"], "lru", "entropy, fifo"),
-    "an unknown method": (["--method", "tdaa"], "tdaa", "marc, no-memory"),
+    "an unknown method": (["--method", "tdaa"], "tdaa", "class-means, cosmic"),
+    "several spaces for one": (
+        ["--method", "marc", "--space", "classes", "styles"],
+        "classes, styles",
+        "--method class-means",
+    ),
+    "a space twice": (["--space", "classes", "classes"], "classes, classes", "spaces="),
     "an unknown setting": (["--space", "classes", "--set", "gama=1"], "gama", "gamma"),
     "the method's name as a setting": (["--space", "classes", "--set", "name=x"], "name", "gamma"),
     "a setting without a value": (["--space", "classes", "--set", "gamma"], "gamma", "name=value"),
@@ -26,7 +32,7 @@ RUN = {
     "a setting that is no number": (["--space", "classes", "--set", "gamma=x"], "x", "finite"),
     "a switch that is neither": (["--space", "classes", "--set", "use_base=no"], "no", "true"),
     "an unknown option": (["--space", "classes", "--nonsense"], "--nonsense", "--help"),
-    "a word too many": (["--space", "classes", "extra"], "extra", "--help"),
+    "a word too many": (["--method", "marc", "extra"], "extra", "--help"),
     "an existing file": (["--space", "classes", "-o", "file"], "file", "-o FOLDER"),
     "a foreign folder": (["--space", "classes", "-o", "foreign"], "foreign", "-o FOLDER"),
     "a foreign folder, forced": (
@@ -141,7 +147,7 @@ def test_a_file_that_is_no_pack_is_refused_with_the_keys_of_one(place):
 
 
 def test_bad_use_in_a_process_of_its_own_has_status_2_and_a_clean_output(sources, place):
-    outcome = call_outside("run", sources["labelled"], "--json", cwd=place)
+    outcome = call_outside("run", sources["labelled"], "--space", "none", "--json", cwd=place)
     assert outcome.status == 2
     assert outcome.out == ""
     assert outcome.err.startswith("error: ")
@@ -151,7 +157,9 @@ def test_bad_use_in_a_process_of_its_own_has_status_2_and_a_clean_output(sources
 @pytest.mark.parametrize("output", ["/proc/nothing/out", "file/below"])
 def test_what_the_system_refuses_has_status_1_and_no_traceback(sources, place, output):
     before = tree(place)
-    outcome = call("run", sources["labelled"], "--space", "classes", "-o", output)
+    outcome = call(
+        "run", sources["labelled"], "--method", "marc", "--space", "classes", "-o", output
+    )
     assert outcome.status == 1
     assert output.rpartition("/")[0] in outcome.err
     assert tree(place) == before

@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers.commands import arrays_in, call, call_json, tree
+from helpers.commands import PAPER, arrays_in, call, call_json, tree
 
 HEADER = ["run", "order", "id", "label", "reference_answer", "answer", "change"]
 
@@ -14,8 +14,8 @@ def runs(sources, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     calls = {
         "a": ["--method", "no-memory"],
-        "b": ["--space", "classes", "--seed", "2", "0"],
-        "c": ["--space", "styles"],
+        "b": [*PAPER, "--seed", "2", "0"],
+        "c": ["--method", "marc", "--space", "styles"],
     }
     for name, words in calls.items():
         assert call("run", sources["labelled"], *words, "-o", name).status == 0
@@ -100,7 +100,7 @@ def test_a_run_of_an_older_version_has_numbers_for_classes(runs):
 
 
 def test_the_stored_order_is_named(runs, sources):
-    for name, words in (("d", ["--method", "no-memory"]), ("e", ["--space", "styles"])):
+    for name, words in {"d": ["--method", "no-memory"], "e": PAPER}.items():
         call("run", sources["labelled"], *words, "--in-order", "-o", name)
     images = call_json("compare", "d", "e", "--images", "-o", "changed.csv")["runs"][0]["images"]
     assert {image["order"] for image in images} == {None}
@@ -149,7 +149,7 @@ def test_a_failed_write_leaves_the_old_list(runs, monkeypatch):
 
 
 def test_nothing_is_written_where_the_runs_cannot_be_compared(runs, sources):
-    call("run", sources["other"], "--space", "classes", "-o", "other")
+    call("run", sources["other"], *PAPER, "-o", "other")
     assert call("compare", "a", "other", "-o", "changed.csv").status == 2
     assert not (runs / "changed.csv").exists()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.commands import arrays_in, call, call_json, call_outside, json_in, tree
+from helpers.commands import PAPER, arrays_in, call, call_json, call_outside, json_in, tree
 
 from marc.stats import (
     benjamini_hochberg,
@@ -23,6 +23,7 @@ def run(sources, tmp_path, monkeypatch):
     def finish(name, *words, source="labelled"):
         named = "--space" in words or "--method" in words
         words = words if named else (*words, "--space", "classes")
+        words = words if "--method" in words else (*words, "--method", "marc")
         outcome = call("run", sources[source], *words, "-o", name)
         assert outcome.status == 0, outcome.err
 
@@ -168,7 +169,7 @@ def test_other_features_of_the_same_images_are_a_difference_in_protocol(run, sou
     arrays = pack_of(sources["labelled"])
     arrays["predictor/prototypes"][0] *= -1
     np.savez(tmp_path / "prompts.npz", **arrays)
-    call("run", "arrays/prompts.npz", "--space", "classes", "-o", "second")
+    call("run", "arrays/prompts.npz", *PAPER, "-o", "second")
     lines = call_json("compare", "first", "second")["runs"][0]["protocol_differences"]
     assert [line.split(":")[0] for line in lines] == ["fingerprint.prototypes"]
 
@@ -201,7 +202,7 @@ def test_runs_over_other_images_are_refused_with_both_names(run, sources, tmp_pa
     arrays = pack_of(sources["labelled"])
     arrays["paths"] = np.array([f"{path}.png" for path in arrays["paths"]])
     np.savez(tmp_path / "renamed.npz", **arrays)
-    call("run", "arrays/renamed.npz", "--space", "classes", "-o", "second")
+    call("run", "arrays/renamed.npz", *PAPER, "-o", "second")
     said = refusal("first", "second")
     assert "their ids differ" in said
     assert "labelled, 200 images" in said

@@ -10,7 +10,8 @@ def run(sources, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def finish(name, *words):
-        outcome = call("run", sources["labelled"], *words, "-o", name)
+        marc = () if "--method" in words else ("--method", "marc")
+        outcome = call("run", sources["labelled"], *marc, *words, "-o", name)
         assert outcome.status == 0, outcome.err
 
     return finish

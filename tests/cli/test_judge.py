@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from helpers.commands import arrays_in, call, call_json, tree
+from helpers.commands import PAPER, arrays_in, call, call_json, tree
 
 import marc
 
@@ -59,7 +59,7 @@ def test_little_is_not_shown_and_says_how_much_more(place, sources):
 
 
 def test_a_stream_with_labels_needs_no_judge_but_may_have_one(place, sources):
-    call("run", sources["labelled"], "--space", "classes", "-o", "known")
+    call("run", sources["labelled"], *PAPER, "-o", "known")
     assert "marc compare give exact numbers" in call("judge", "known").out
     call("judge", "known", "--audit", 1000)
     fill("audit.csv", sources)

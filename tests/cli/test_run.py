@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers.commands import arrays_in, call, call_json, call_outside, events, json_in, tree
+from helpers.commands import PAPER, arrays_in, call, call_json, call_outside, events, json_in, tree
 
 import marc
 from marc.stats import mcnemar_exact, paired_difference
@@ -38,7 +38,12 @@ SHARP = ["--space", "both", "--capacity", "4", "--weight", "30"]
 def run(sources, tmp_path, monkeypatch):
     """`marc run` on the labelled pack, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    return lambda *words: call("run", sources["labelled"], *words)
+
+    def run(*words):
+        marc = () if "--method" in words else ("--method", "marc")
+        return call("run", sources["labelled"], *marc, *words)
+
+    return run
 
 
 def answers(source, method, seeds=(0, 1, 2), views=None):
@@ -238,12 +243,34 @@ def test_a_transformed_space_is_recorded_as_transductive(run, tmp_path):
 
 
 def test_the_only_space_needs_no_name(sources, tmp_path):
-    result = call_json("run", sources["single"], "-o", tmp_path / "out")
+    result = call_json("run", sources["single"], "--method", "marc", "-o", tmp_path / "out")
     assert result["config"]["method"]["space"] == "classes"
 
 
+def test_class_means_in_all_spaces_are_the_default(sources, tmp_path):
+    result = call_json("run", sources["labelled"], "-o", tmp_path / "out")
+    assert result["config"]["method"] == {"method": "class-means", "spaces": "all"}
+    several = ["--space", "classes", "styles", "-o", tmp_path / "several"]
+    named = call_json("run", sources["labelled"], *several)["config"]
+    assert named["method"] == {"method": "class-means", "spaces": ["classes", "styles"]}
+    shown = call("run", sources["labelled"], *several).out
+    assert shown.startswith("class-means classes, styles on labelled")
+
+
+@pytest.mark.parametrize("setting", ["--capacity 8", "--weight auto", "--policy fifo"])
+def test_a_setting_of_the_papers_system_asks_for_it(sources, tmp_path, setting):
+    words = ["--space", "classes", *setting.split(), "-o", tmp_path / "out"]
+    assert call_json("run", sources["labelled"], *words)["config"]["method"]["method"] == "marc"
+
+
 def test_an_unlabelled_pack_reports_the_share_of_changed_answers(sources, tmp_path):
-    words = ["run", sources["unlabelled"], "--space", "classes", "-o", tmp_path / "out"]
+    words = [
+        "run",
+        sources["unlabelled"],
+        *PAPER,
+        "-o",
+        tmp_path / "out",
+    ]
     outcome = call(*words)
     assert outcome.status == 0
     stored = arrays_in(tmp_path / "out/predictions.npz")
@@ -261,7 +288,7 @@ def test_an_unlabelled_pack_reports_the_share_of_changed_answers(sources, tmp_pa
 
 
 def test_a_run_in_a_process_of_its_own_prints_plain_text(sources, tmp_path):
-    words = ["run", sources["labelled"], "--space", "classes", "-o", "out"]
+    words = ["run", sources["labelled"], *PAPER, "-o", "out"]
     outcome = call_outside(*words, cwd=tmp_path)
     assert outcome.status == 0
     assert outcome.err == ""

@@ -139,7 +139,7 @@ def test_a_wrong_space_is_an_error(packs, tmp_path, monkeypatch):
 
 
 def test_the_folder_of_one_run_is_no_place_for_several(run_all, packs, tmp_path):
-    call("run", f"arrays/{packs / 'whole.npz'}", "--space", "good", "-o", "one")
+    call("run", f"arrays/{packs / 'whole.npz'}", "--method", "marc", "--space", "good", "-o", "one")
     outcome = run_all("whole", "-o", "one")
     assert outcome.status == 2
     assert "one result" in outcome.err
@@ -259,7 +259,7 @@ def test_an_oracle_is_marked_and_at_least_as_right_as_any_fixed_weight(
                 "--force",
             )
             assert json_in(tmp_path / "x/metrics.json")["accuracy"] <= at["accuracy"]
-    refused = call("run", common[1], "--space", "good", "--oracle")
+    refused = call("run", common[1], "--method", "marc", "--space", "good", "--oracle")
     assert refused.status == 2
     assert "marc has no weights that were chosen on labels" in refused.err
 

@@ -19,6 +19,8 @@ from marc.sources.synthetic import synthetic_stream
 MARC = Path(sys.executable).with_name("marc")
 Outcome = namedtuple("Outcome", "status out err")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # some build servers make typer colour its errors
+PAPER = ("--method", "marc", "--space", "classes")
+"""Options of `marc run`: the paper's system in the space that the packs of the tests have."""
 
 
 def call(*words):

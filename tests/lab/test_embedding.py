@@ -181,8 +181,8 @@ def test_a_number_of_views_that_cannot_be_is_refused(n_views):
 
 
 def test_a_run_on_drawn_views_has_a_report_on_those_views(tmp_path):
-    words = ["--space", "vicreg", "--views", "3", "--seed", "0", "-o", tmp_path / "run"]
-    assert call("run", f"lab/{NAME}", *words).status == 0
+    words = ["--method", "marc", "--space", "vicreg", "--views", "3", "--seed", "0"]
+    assert call("run", f"lab/{NAME}", *words, "-o", tmp_path / "run").status == 0
     assert json_in(tmp_path / "run/config.json")["n_views"] == 3
     page = marc.report(tmp_path / "run", output=tmp_path / "page.html")
     assert "3 views an image" in page.path.read_text("utf-8")

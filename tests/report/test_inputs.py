@@ -64,7 +64,7 @@ def test_another_held_out_sweep_makes_another_page(results, tmp_path):
 def test_a_source_with_fewer_views_has_changed(results, tmp_path):
     pack = tmp_path / "pack.npz"
     marc.write_pack(make_stream(), pack)
-    words = ["run", f"arrays/{pack}", "--space", "both", "-o", tmp_path / "run"]
+    words = ["run", f"arrays/{pack}", "--method", "marc", "--space", "both", "-o", tmp_path / "run"]
     assert call(*words).status == 0
     stream = make_stream()
     fewer = replace(stream, features=replace(stream.features, views=stream.features.views[:, :1]))
@@ -120,7 +120,8 @@ def test_other_folders_are_refused(results, tmp_path, case):
 def test_a_source_that_changed_is_refused(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     marc.write_pack(make_stream(), "pack.npz")
-    assert call("run", "arrays/pack.npz", "--space", "both", "--seed", "0", "-o", "run").status == 0
+    words = ["--method", "marc", "--space", "both", "--seed", "0", "-o", "run"]
+    assert call("run", "arrays/pack.npz", *words).status == 0
     labels = np.roll(make_stream().row_labels, 1)
     marc.write_pack(make_stream(row_labels=labels), "pack.npz")
     with pytest.raises(MarcError, match=r"has changed(.|\n)*other labels"):

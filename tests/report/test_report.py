@@ -285,7 +285,9 @@ def test_the_smallest_streams_have_a_page_or_a_reason(tmp_path, monkeypatch, n_i
     keys = {"one": draw.standard_normal((n_images, 3))}
     labels = np.zeros(n_images, dtype=np.int64)
     marc.write_pack(marc.Stream.from_arrays(views, prototypes, keys, labels=labels), "tiny.npz")
-    assert call("run", "arrays/tiny.npz", "--seed", "0", "-o", "run").status == 0
+    assert (
+        call("run", "arrays/tiny.npz", "--method", "marc", "--seed", "0", "-o", "run").status == 0
+    )
     if n_images == 1:
         with pytest.raises(MarcError, match="neighbours"):
             marc.report("run", output="page.html")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.commands import call, call_json, events, json_in, make_sources
+from helpers.commands import PAPER, call, call_json, events, json_in, make_sources
 from helpers.making import make_stream
 
 import marc
@@ -79,7 +79,7 @@ def test_orders_of_two_kinds_are_not_compared_and_not_in_one_folder(tmp_path):
 
 
 def test_shuffled_runs_are_recorded_as_ever(sources, tmp_path):
-    words = ("run", sources["labelled"], "--space", "classes", "--views", 1)
+    words = ("run", sources["labelled"], *PAPER, "--views", 1)
     plain = call_json(*words)
     assert plain["folder"] == "runs/labelled-m1-marc-classes-k16-w10"
     assert "ordering" not in plain["config"]
@@ -115,7 +115,15 @@ def test_every_method_runs_in_a_hard_order_and_is_compared(sources):
 
 @pytest.mark.parametrize("kind", ["long-tail", "dirichlet"])
 def test_a_page_is_made_of_a_run_in_a_hard_order(sources, kind):
-    call("run", sources["labelled"], "--space", "classes", "--order", kind, "-o", "run")
+    call(
+        "run",
+        sources["labelled"],
+        *PAPER,
+        "--order",
+        kind,
+        "-o",
+        "run",
+    )
     outcome = call("report", "run", "-o", "page.html")
     assert outcome.status == 0, outcome.err
     assert f"of the kind {kind}:" in outcome.out

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers.commands import MARC, arrays_in, call, events, json_in
+from helpers.commands import MARC, PAPER, arrays_in, call, events, json_in
 
 from marc.errors import MarcError
 from marc.results.folder import Stored
@@ -16,7 +16,11 @@ from marc.sources.synthetic import synthetic_stream
 
 SPACES = ["classes", "both", "styles", "noise"]
 COMMANDS = {
-    "run": (["--space", "classes", "--seed", *"01234567"], "order-0", "predictions.npz"),
+    "run": (
+        [*PAPER, "--seed", *"01234567"],
+        "order-0",
+        "predictions.npz",
+    ),
     "sweep": (
         ["--space", *SPACES, *(f"{space}+whiten" for space in SPACES)],
         "space-0",

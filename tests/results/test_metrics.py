@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers.commands import call, call_json
+from helpers.commands import PAPER, call, call_json
 
 import marc
 from marc.scores import Certainty
@@ -117,7 +117,13 @@ def test_a_folder_of_an_older_version_still_loads(folder, tmp_path):
 
 
 def test_a_run_shows_its_calibration(sources, tmp_path):
-    words = ["run", sources["labelled"], "--space", "classes", "-o", tmp_path / "run"]
+    words = [
+        "run",
+        sources["labelled"],
+        *PAPER,
+        "-o",
+        tmp_path / "run",
+    ]
     shown = call(*words).out
     for word in ("ECE, 15 bins", "Brier score", "log-loss", "less is better"):
         assert word in shown
@@ -147,7 +153,7 @@ def test_an_oracle_has_no_probabilities_at_the_weights_it_chose(sources, tmp_pat
 
 def test_without_labels_a_folder_has_the_confidence(sources, tmp_path):
     path = tmp_path / "unlabelled"
-    shown = call("run", sources["unlabelled"], "--space", "classes", "-o", path)
+    shown = call("run", sources["unlabelled"], *PAPER, "-o", path)
     assert "mean confidence" in shown.out
     assert set(numbers(path)) >= {"confidence", "base_confidence"}
     [run, *_] = marc.load_run(path)

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.commands import call, call_json, tree
+from helpers.commands import PAPER, call, call_json, tree
 
 import marc
 from marc.errors import MarcError
@@ -30,7 +30,8 @@ def folders(sources, tmp_path_factory):
     """Two runs and a sweep, written by the command line."""
     path = tmp_path_factory.mktemp("results")
     for space in ("classes", "noise"):
-        call("run", sources["labelled"], "--space", space, "--seed", 0, 1, "-o", path / space)
+        words = ["--method", "marc", "--space", space, "--seed", 0, 1]
+        call("run", sources["labelled"], *words, "-o", path / space)
     call("sweep", sources["labelled"], "--seed", 0, 1, "-o", path / "sweep")
     return path
 
@@ -56,14 +57,14 @@ def runs_of(stream, space="classes", seeds=(0, 1), **settings):
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_saved_is_the_folder_of_the_command(sources, stream, tmp_path, name):
     words, settings = RUNS[name]
-    common = ["run", sources["labelled"], "--space", "classes", "--seed", 0, 1]
+    common = ["run", sources["labelled"], *PAPER, "--seed", 0, 1]
     assert call(*common, *words, "-o", tmp_path / "command").status == 0
     marc.save_run(runs_of(stream, **settings), tmp_path / "python", stream)
     assert without_times(tmp_path / "python") == without_times(tmp_path / "command")
 
 
 def test_the_stored_order_alone_is_saved_too(sources, stream, tmp_path):
-    words = ["--space", "classes", "--in-order"]
+    words = [*PAPER, "--in-order"]
     call("run", sources["labelled"], *words, "-o", tmp_path / "command")
     marc.save_run(marc.run(marc.MARC("classes"), stream), tmp_path / "python", stream)
     assert without_times(tmp_path / "python") == without_times(tmp_path / "command")

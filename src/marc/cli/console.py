@@ -42,7 +42,7 @@ _SEVERAL = {
     "judge": ("--labels",),
     "select": ("--space",),
     "report": ("--held-out",),
-    "run": ("--seed", "--set"),
+    "run": ("--seed", "--set", "--space"),
     "study": ("--only",),
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }

@@ -18,7 +18,7 @@ from marc.peers.registry import METHODS
 from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
-from marc.results.run import RunPlan
+from marc.results.run import RunPlan, named_spaces
 from marc.stats import mcnemar_log10, worst_tenth
 from marc.stream import Stream
 from marc.stream.transforms import resolve
@@ -27,17 +27,21 @@ from marc.types import Step, order_name
 
 def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
-    method: str = typer.Option(
-        "marc", help="A name of `marc list methods`, package.module:Name, or all."
+    method: str | None = typer.Option(
+        None,
+        help="A name of `marc list methods`, package.module:Name, or all. Without it class-means, "
+        "or marc where one of its settings is given.",
     ),
-    space: str | None = typer.Option(None, help="Retrieval space; needed if there are several."),
+    space: list[str] = typer.Option(
+        [], help="Retrieval spaces: --space a b c. Without it class-means reads all."
+    ),
     capacity: int | None = typer.Option(
-        None, help="Items per pseudo-class, K (16 in marc); with --method all of marc alone."
+        None, help="Of marc: items per pseudo-class, K (16); with --method all of it alone."
     ),
     weight: str | None = typer.Option(
-        None, help="Weight of the evidence, w (10 in marc), or auto: learned without labels."
+        None, help="Of marc: weight of the evidence, w (10), or auto, learned without labels."
     ),
-    policy: str | None = typer.Option(None, help="Admission policy (entropy in marc)."),
+    policy: str | None = typer.Option(None, help="Of marc: admission policy (entropy)."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
     order: str = typer.Option(
@@ -62,9 +66,11 @@ def run(
 ) -> None:
     """Run a method over a stream, one image at a time, once per order.
 
-    Example:  marc run arrays/photos.npz --space dinov2-b --capacity 16 --weight 10 --seed 0 1 2
+    Example:  marc run arrays/photos.npz
 
-    The weight learned on the way:  marc run arrays/photos.npz --space dinov2-b --weight auto
+    Only these spaces:  marc run arrays/photos.npz --space dinov2-b clip-b16 --seed 0 1 2
+
+    The paper's system:  marc run arrays/photos.npz --method marc --space dinov2-b
 
     Every method on the same images:  marc run arrays/photos.npz --method all --space dinov2-b
 
@@ -72,13 +78,13 @@ def run(
     """
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     w = None if weight is None else _number_or_text(weight)
-    space = None if space is None else resolve(space)
+    spaces = [resolve(each) for each in space]
     policy = None if policy is None else POLICIES.resolve(policy)
-    given = {"space": space, "capacity": capacity, "weight": w, "policy": policy}
+    given = {"capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if method == "all":
         more = _parse_settings(option, qualified=True)
-        every = AllMethods(stream, orders, settings, more, published)
+        every = AllMethods(stream, orders, {**settings, "spaces": spaces}, more, published)
         if oracle:
             raise MarcError(
                 "--oracle is of one method", got="--method all", hint="--method cosmic --oracle"
@@ -88,10 +94,14 @@ def run(
         path = Path(output or f"runs/{name}")
         _run_all(every, path, force=force, dry_run=dry_run, json=json)
         return
-    method = METHODS.resolve(method)
-    if space is None and "space" in METHODS[method].needs:
-        settings["space"] = RunPlan.only_space(stream)
     settings |= _parse_settings(option)
+    # class means have no settings: who gives one means the paper's system
+    method = METHODS.resolve(method or ("marc" if settings else "class-means"))
+    card = METHODS[method]
+    if "space" in card.needs or (spaces and "spaces" not in card.settings):
+        settings["space"] = RunPlan.only_space(stream, method, spaces)
+    elif spaces:
+        settings["spaces"] = spaces
     plan = RunPlan(stream, orders, method, settings, published, oracle)
     config = plan.config()
     path = Path(output or plan.default_folder(config))
@@ -123,8 +133,8 @@ def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, A
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise MarcError("a setting is written name=value", got=pair, hint="--set gamma=1.0")
-        if name in ("space", "capacity", "weight", "policy", "seed"):
-            hint = f"--set METHOD.{pair}" if qualified else f"--{name} {text}"
+        if name in ("space", "spaces", "capacity", "weight", "policy", "seed"):
+            hint = f"--set METHOD.{pair}" if qualified else f"--{name.removesuffix('s')} {text}"
             raise MarcError("this setting has an option of its own", got=pair, hint=hint)
         if name in settings:
             raise MarcError("a setting is given twice", got=name, hint=f"--set {pair}")
@@ -186,7 +196,7 @@ def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
 
 def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_done: bool) -> None:
     method = config["method"]
-    name = " ".join(str(method.get(k)) for k in ("method", "space") if method.get(k))
+    name = " ".join([method["method"], ", ".join(named_spaces(method))]).strip()
     head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
     console.say(f"{name} on {head}, {config['n_views']} view(s)")
     if "ordering" in config:
@@ -203,7 +213,7 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
     if method.get("weight") == "auto":
         weights = ", ".join(f"{weight:.3g}" for weight in metrics["final_weight"])
         console.say(f"weight learned without labels; at the end of each order: {weights}")
-    if "+" in method.get("space", ""):
+    if any("+" in each for each in named_spaces(method)):
         console.say("the space was transformed with statistics of the whole stream: transductive")
     elif config["transductive"]:
         console.say("the method sees the whole stream before it answers: transductive")

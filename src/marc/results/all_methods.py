@@ -21,7 +21,7 @@ class AllMethods:
     stream: Stream
     orders: Sequence[int | None]
     options: Mapping[str, Any]
-    """`space` for each method that needs one; capacity, weight and policy for MARC alone."""
+    """`spaces`, of which a method of one reads the first; the others, as weight, for MARC alone."""
     settings: Mapping[str, Any]
     """A setting goes to each other method that has it, METHOD.setting to that method alone."""
     published: str | None = None
@@ -46,8 +46,11 @@ class AllMethods:
         """The run of one method."""
         card = METHODS[name]
         settings = dict(self.options) if name == "marc" else {}
+        spaces = settings.pop("spaces", self.options.get("spaces", []))
         if "space" in card.needs:
-            settings["space"] = self.options.get("space") or RunPlan.only_space(self.stream)
+            settings["space"] = RunPlan.only_space(self.stream, name, spaces[:1])
+        elif "spaces" in card.settings and spaces:
+            settings["spaces"] = spaces
         for key, value in self.settings.items():
             of, _, setting = key.rpartition(".")
             if setting in card.settings and (of == name or (not of and name != "marc")):

@@ -20,7 +20,7 @@ from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Stored
 from marc.results.metrics import calibration_difference, certainty_of
-from marc.results.run import stored_run
+from marc.results.run import named_spaces, stored_run
 from marc.stats import (
     benjamini_hochberg_log10,
     mcnemar_exact,
@@ -280,8 +280,7 @@ def _sees(card: MethodCard, settings: Mapping[str, Any]) -> str:
 def _uses(card: MethodCard, settings: Mapping[str, Any]) -> list[str]:
     """What a method has beyond the predictor's features: a space, prompts, labels."""
     more = {"prompts": "prompts", "shots": "labels"}
-    space = [settings["space"]] if "space" in settings else []
-    return [*space, *(word for need, word in more.items() if need in card.needs)]
+    return [*named_spaces(settings), *(word for need, word in more.items() if need in card.needs)]
 
 
 def _changes(reference: Stored, other: Stored, seeds: _Orders) -> list[_Change]:

@@ -135,6 +135,9 @@ class RunPlan:
             parts += [settings.pop("space")]
             capacity, weight = settings.pop("capacity"), settings.pop("weight")
             parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
+        if "spaces" in settings:
+            parts += named_spaces(config["method"])
+            del settings["spaces"]
         parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
         if config["selection"] == "oracle":
             parts += ["oracle"]
@@ -147,16 +150,35 @@ class RunPlan:
         return "runs/" + "-".join(parts).replace("/", "_")
 
     @staticmethod
-    def only_space(stream: Stream) -> str:
-        """The stream's space if there is no choice to make."""
+    def only_space(stream: Stream, method: str, spaces: Sequence[str] = ()) -> str:
+        """The one space for a method of one: that was given, or that the stream has."""
+        if len(spaces) == 1:
+            return spaces[0]
+        if spaces:
+            raise MarcError(
+                f"{method} reads one space",
+                got=", ".join(spaces),
+                hint=f"--space {spaces[0]}; several at once: --method class-means",
+            )
         if len(stream.spaces) == 1:
             return stream.spaces[0]
         raise MarcError(
             "the stream has several spaces, and the choice decides the result",
             got="no --space",
             allowed=", ".join([*stream.spaces, "predictor"]),
-            hint="marc select SOURCE to choose without labels, then --space NAME",
+            hint="marc select SOURCE to choose without labels, then --space NAME; "
+            "all of them: --method class-means",
         )
+
+
+def named_spaces(method: Mapping[str, Any]) -> list[str]:
+    """The retrieval spaces that a method's settings name; `all` where it reads every one.
+
+    >>> named_spaces({"method": "marc", "space": "dinov2-b"}), named_spaces({"method": "tda"})
+    (['dinov2-b'], [])
+    """
+    spaces = method.get("spaces", method.get("space", []))
+    return [spaces] if isinstance(spaces, str) else list(spaces)
 
 
 def save_run(
@@ -205,7 +227,7 @@ def _config(
         "method": {name: value for name, value in method.items() if name != "seed"},
         "seeds": list(orders),
         "selection": "oracle" if oracle else "fixed",
-        "transductive": "+" in method.get("space", "") or sees_stream,
+        "transductive": any("+" in name for name in named_spaces(method)) or sees_stream,
         **({"published": published} if published else {}),
     }
 
