@@ -79,3 +79,21 @@ def test_a_page_of_a_learned_weight_is_refused_by_name(run, tmp_path):
     assert outcome.status == 2
     assert "learned along the stream" in outcome.err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_the_spaces_that_were_believed_are_told(run, tmp_path):
+    outcome = run("--method", "class-means", "--seed", 0, 1, "-o", "out")
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    start = next(i for i, line in enumerate(lines) if line.startswith("space "))
+    metrics = json_in(tmp_path / "out/metrics.json")["final_space_weights"]
+    means = {space: np.mean([order[space] for order in metrics]) for space in metrics[0]}
+    rows = [line.split() for line in lines[start + 1 : start + 1 + len(means)]]
+    assert [row[0] for row in rows] == sorted(means, key=lambda space: -means[space])
+    for space, weight, share in rows:
+        assert float(weight) == pytest.approx(means[space], abs=5e-4)
+        assert float(share) == pytest.approx(100 * means[space] / sum(means.values()), abs=0.05)
+
+
+def test_one_space_needs_no_table_of_spaces(run):
+    assert "last tenth" not in run("--space", "classes").out
