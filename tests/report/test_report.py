@@ -177,9 +177,9 @@ def test_without_labels_the_page_says_what_changed_and_nothing_of_right_and_wron
 
 
 def test_the_unlabelled_curve_counts_changed_answers(results):
-    from marc.report.figures import _by_weight
     from marc.report.inputs import Inputs
     from marc.report.setting import Subject
+    from marc.report.sweep_figures import _by_weight
 
     inputs = Inputs.read([results["unlabelled"]])
     subject = Subject.of(inputs, None, lambda step: None)

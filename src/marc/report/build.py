@@ -128,9 +128,7 @@ def _describe(
     features = subject.stream.features
     data = {
         "length": len(subject.stream),
-        "weight": subject.weight,
-        "stops": explored.stops,
-        "spaces": subject.shown_spaces,
+        **explored.data,
         "classes": features.class_names,
         "ids": {row: features.ids[row] for row in explored.rows},
         "pictures": images,
@@ -150,11 +148,10 @@ def _describe(
         "stream": subject.stream,
         "order": order_name(subject.seeds[0], subject.stream.ordering.name),
         "samples": samples,
-        "spaces": subject.shown_spaces,
-        "rule": explored.rule,
+        "introduction": explored.introduction,
         "kinds": [{"name": name, "total": total} for name, total in explored.kinds.items()],
         "kinds_explained": explored.explanation,
-        "stops": explored.stops,
+        "stops": explored.data["stops"],
         "weight": f"{subject.weight:.4g}",
         "made": subject.inputs.record(),
     }
