@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
+from marc.report.answered import Answered
 from marc.report.curves import Cells, Curves, keys, legend, line, panels
 from marc.report.setting import Subject
+from marc.report.stepped import Stepped
 from marc.report.style import INK, MUTED, Look
 from marc.report.sweep_figures import ordered_spaces, sweep_figures
 from marc.report.text import percent
@@ -23,15 +25,23 @@ from marc.scores import BINS, reliability
 
 _percent = partial(percent, page=True)
 _PARTS = 10
+_FINE = 50  # parts of a curve of weights
 _PLAIN = Look(INK, "o", (0, (2, 1.5)), 1.4)  # without memory
 
 
-def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[tuple[str, Any, Cells]]:
+def draw_figures(
+    subject: Subject | Stepped, others: Sequence[Sweep]
+) -> list[tuple[str, Any, Cells]]:
     """Every figure that the subject allows, by name, and the table under it; inside `drawing`."""
     every: list[tuple[str, Callable[..., Any], Any]]
     every = [("warm-up", _draw_along_stream, _along_stream(subject))]
     if subject.is_measured:
         every.append(("reliability", _draw_reliability, _reliability(subject)))
+    if isinstance(subject, Stepped):
+        if learned := _learned_weights(subject):
+            every = [("weights", _draw_weights, learned), *every]
+        looks = {**Look.of(subject.voices, 0), **Look.of([subject.name], 1)}
+        return [(name, draw(data, looks), data.table) for name, draw, data in every]
     shown = spaces = subject.shown_spaces
     if subject.sweep is not None:
         spaces = ordered_spaces(subject)
@@ -40,42 +50,66 @@ def draw_figures(subject: Subject, others: Sequence[Sweep]) -> list[tuple[str, A
     return [(name, draw(data, looks), data.table) for name, draw, data in every]
 
 
-def _along_stream(subject: Subject) -> Curves:
+def _learned_weights(subject: Stepped) -> Curves | None:
+    """The weight of each space along the first order; None where no weight ever changes."""
+    weights = {v: subject.weights(v) for v in subject.voices if v in subject.spaces}
+    if not any(np.ptp(along) for along in weights.values()):
+        return None
+    length = len(subject.said)
+    curves = {voice: _part_means(along, _FINE) for voice, along in weights.items()}
+    rows = [
+        [voice, *(f"{mean:.3f}" for mean in _part_means(along, _PARTS))]
+        for voice, along in weights.items()
+    ]
+    table = Cells(["positions", *_part_names(length)], rows)
+    ends = np.cumsum([len(part) for part in np.array_split(np.arange(length), _FINE)])
+    return Curves("weight in the sum", ends[: len(next(iter(curves.values())))], curves, table)
+
+
+def _part_means(along: NDArray[Any], n_parts: int) -> NDArray[np.float64]:
+    """Means over parts of equal length of the last axis, and over the others."""
+    parts = np.array_split(along, min(n_parts, along.shape[-1]), axis=-1)
+    return np.array([part.mean() for part in parts])
+
+
+def _part_names(length: int) -> list[str]:
+    """The positions of each part, in words."""
+    parts = np.array_split(np.arange(length), min(_PARTS, length))
+    return [f"{part[0]}–{part[-1]}" for part in parts]
+
+
+def _along_stream(subject: Subject | Stepped) -> Curves:
     """Accuracy in tenths of the stream, or the share of answers changed without labels."""
-    n_parts = min(_PARTS, len(subject.stream))
-    stream, truth = subject.inputs.stream, subject.labels
+    stream, truth, run = subject.inputs.stream, subject.labels, subject.inputs.run
     orders = np.stack([stream.in_order(seed).order for seed in subject.seeds])
 
     def parts(by_row: NDArray[np.bool_]) -> NDArray[np.float64]:
-        along = np.take_along_axis(by_row, orders[: len(by_row)], axis=1)
-        return np.array([part.mean() for part in np.array_split(along, n_parts, axis=1)])
+        return _part_means(np.take_along_axis(by_row, orders[: len(by_row)], axis=1), _PARTS)
 
-    method, against, run = subject.method, subject.against, subject.inputs.run
     if truth is None:
         assert run is not None  # a sweep has labels
-        series = {method.space: parts(run.arrays["prediction"] != subject.base_prediction)}
+        series = {subject.name: parts(run.arrays["prediction"] != subject.base_prediction)}
     else:
         base = np.broadcast_to(subject.base_prediction == truth, (len(orders), len(truth)))
-        series = {"no memory": parts(base), method.space: parts(subject.right)}
-        if against is not None:
-            series[against] = parts(subject.right_beside)
+        series = {"no memory": parts(base), subject.name: parts(subject.right)}
+        if isinstance(subject, Subject) and subject.against is not None:
+            series[subject.against] = parts(subject.right_beside)
     label = "answers changed, percent" if truth is None else "right answers, percent"
-    ends = np.cumsum([len(part) for part in np.array_split(orders[0], n_parts)])
-    starts = [0, *ends[:-1]]
+    names = _part_names(len(orders[0]))
     rows = [
-        [f"{start}–{end - 1}", *(_percent(curve[place]) for curve in series.values())]
-        for place, (start, end) in enumerate(zip(starts, ends, strict=True))
+        [name, *(_percent(curve[place]) for curve in series.values())]
+        for place, name in enumerate(names)
     ]
-    return Curves(label, 1 + np.arange(n_parts), series, Cells(["positions", *series], rows))
+    return Curves(label, 1 + np.arange(len(names)), series, Cells(["positions", *series], rows))
 
 
-def _reliability(subject: Subject) -> Curves:
+def _reliability(subject: Answered) -> Curves:
     """Accuracy against confidence in equal-width bins, first order, with memory and without."""
     run, truth = subject.inputs.run, subject.labels
     assert run is not None  # `is_measured`
     answers = {
         "no memory": (run.arrays["base_confidence"], subject.base_prediction == truth),
-        subject.method.space: (run.arrays["confidence"][0], subject.right[0]),
+        subject.name: (run.arrays["confidence"][0], subject.right[0]),
     }
     edges, found = np.linspace(0, 1, BINS + 1), {n: reliability(*a) for n, a in answers.items()}
     columns, rows = ["confidence, %"], []
@@ -115,4 +149,16 @@ def _draw_along_stream(data: Curves, looks: Mapping[str, Look]) -> Any:
     axes.set_xlabel(f"part of the stream, of {len(data.x)}")
     axes.set_ylabel(data.label)
     legend(figure, keys(data.curves, shown, marker=True))
+    return figure
+
+
+def _draw_weights(data: Curves, looks: Mapping[str, Look]) -> Any:
+    figure, (axes,) = panels(len(data.curves))
+    for voice, curve in reversed(data.curves.items()):  # the heaviest lie on top
+        look = looks[voice]  # of many spaces, some share colour and dash, and none the mark too
+        axes.plot(data.x, curve, marker=look.marker, markevery=7, markersize=4, **look.line)
+    axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
+    axes.set_xlabel("images so far")
+    axes.set_ylabel(data.label)
+    legend(figure, keys(data.curves, looks, marker=True))
     return figure
