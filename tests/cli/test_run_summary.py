@@ -73,12 +73,11 @@ def test_a_weight_that_is_neither_a_number_nor_auto_is_refused(run, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_page_of_a_learned_weight_is_refused_by_name(run, tmp_path):
+def test_a_learned_weight_has_a_page(run, tmp_path):
     run("--space", "classes", "--weight", "auto", "-o", "out")
     outcome = call("report", tmp_path / "out", "-o", tmp_path / "page.html")
-    assert outcome.status == 2
-    assert "learned along the stream" in outcome.err
-    assert not (tmp_path / "page.html").exists()
+    assert outcome.status == 0
+    assert "Whom it believed" in (tmp_path / "page.html").read_text("utf-8")
 
 
 def test_the_spaces_that_were_believed_are_told(run, tmp_path):

@@ -46,7 +46,7 @@ class Stepped(Answered):
     """The answers of a run of any method, with the steps of its first order taken again."""
 
     voices: tuple[str, ...]
-    """Names of the evidence that ever told classes apart, the heaviest first."""
+    """Names of the evidence, the heaviest first; of what never counts, the spaces alone."""
     spaces: Mapping[str, str]
     """By voice: the retrieval space that it reads, where there is one."""
     said: list[Said]
@@ -62,7 +62,7 @@ class Stepped(Answered):
         seeds, name = tuple(run.config["seeds"]), run.config["method"]["method"]
         method = RunPlan(inputs.stream, seeds, name, settings).method(seeds[0])
         chosen = (run.metrics.get("chosen") or [{}])[0]
-        # answers, where known labels, of an image: its page lists these classes in any case
+        # classes that the page lists of an image in any case
         known = [run.arrays["base_prediction"], run.arrays["prediction"][0]]
         known += [] if inputs.stream.row_labels is None else [inputs.stream.row_labels]
         said, spaces = [], {"retrieval": settings["space"]} if "space" in settings else {}
@@ -71,7 +71,7 @@ class Stepped(Answered):
             given = {weighed_by(setting, step): weight for setting, weight in chosen.items()}
             step = replace(step, weights={**step.weights, **given})
             said.append(_listen(step, spaces, [int(answers[step.item]) for answers in known]))
-        voices = _voices(said)
+        voices = {v: weight for v, weight in _voices(said).items() if weight or v in spaces}
         if not any(voices.values()):
             raise MarcError(
                 "this run has no memory to show",
