@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marc.class_means import ClassMeans
 from marc.report.queries import (
@@ -69,7 +68,7 @@ def explore_voices(subject: Stepped, limit: int) -> Explored:
     )
 
 
-def _images(subject: Stepped) -> list[NDArray[Any]]:
+def _images(subject: Stepped) -> list[list[int]]:
     """Of each stored row: the predictor's answer, when it arrived, and its label if known."""
     known = [subject.base_prediction, subject.time]
     known += [] if subject.labels is None else [subject.labels]
@@ -80,7 +79,8 @@ def _queries(subject: Stepped, images: Sorted, rows: Int) -> list[dict[str, Any]
     near = {v: _nearest_earlier(subject, space, rows) for v, space in subject.spaces.items()}
     queries = []
     for place, row in enumerate(rows.tolist()):
-        said, time = subject.said[images.time[row]], int(images.time[row])
+        time = int(images.time[row])
+        said = subject.said[time]
         nothing = np.zeros(len(said.classes) + 1)  # a voice that is silent here
         queries.append(
             {
@@ -109,15 +109,10 @@ def _queries(subject: Stepped, images: Sorted, rows: Int) -> list[dict[str, Any]
 def _nearest_earlier(subject: Stepped, space: str, rows: Int) -> list[list[dict[str, Any]]]:
     """The nearest images that arrived before each of some queries, nearest first."""
     keys, time = subject.stream.features.keys(space), subject.time
-    found: list[list[dict[str, Any]]] = []
-    for row in rows:
-        earlier = np.flatnonzero(time < time[row])
-        if not len(earlier):
-            found.append([])
-            continue
-        cosine = keys[earlier] @ keys[row]
-        nearest = nearest_items(cosine[np.newaxis], earlier, _NEAREST)[0]
-        near = nearest[nearest >= 0]
-        each = zip(near.tolist(), (keys[near] @ keys[row]).tolist(), strict=True)
-        found.append([{"row": item, "similarity": round(value, 3)} for item, value in each])
-    return found
+    similarity = keys[rows] @ keys.T
+    similarity[time >= time[rows][:, np.newaxis]] = -np.inf
+    nearest = nearest_items(similarity, np.arange(len(keys)), _NEAREST)
+    return [
+        [{"row": item, "similarity": round(float(row[item]), 3)} for item in items if item >= 0]
+        for row, items in zip(similarity, nearest.tolist(), strict=True)
+    ]
