@@ -93,7 +93,7 @@ def test_no_module_is_longer_than_a_reader_likes():
 
 
 def test_the_packages_stay_small():
-    assert sum(lines("marc").values()) <= 24_000
+    assert sum(lines("marc").values()) <= 24_300
     assert sum(lines().values()) <= 40_000
 
 

@@ -73,9 +73,26 @@ def test_a_weight_that_is_neither_a_number_nor_auto_is_refused(run, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_page_of_a_learned_weight_is_refused_by_name(run, tmp_path):
+def test_a_learned_weight_has_a_page(run, tmp_path):
     run("--space", "classes", "--weight", "auto", "-o", "out")
     outcome = call("report", tmp_path / "out", "-o", tmp_path / "page.html")
-    assert outcome.status == 2
-    assert "learned along the stream" in outcome.err
-    assert not (tmp_path / "page.html").exists()
+    assert outcome.status == 0
+    assert "Whom it believed" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_the_spaces_that_were_believed_are_told(run, tmp_path):
+    outcome = run("--method", "class-means", "--seed", 0, 1, "-o", "out")
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    start = next(i for i, line in enumerate(lines) if line.startswith("space "))
+    metrics = json_in(tmp_path / "out/metrics.json")["final_space_weights"]
+    means = {space: np.mean([order[space] for order in metrics]) for space in metrics[0]}
+    rows = [line.split() for line in lines[start + 1 : start + 1 + len(means)]]
+    assert [row[0] for row in rows] == sorted(means, key=lambda space: -means[space])
+    for space, weight, share in rows:
+        assert float(weight) == pytest.approx(means[space], abs=5e-4)
+        assert float(share) == pytest.approx(100 * means[space] / sum(means.values()), abs=0.05)
+
+
+def test_one_space_needs_no_table_of_spaces(run):
+    assert "last tenth" not in run("--space", "classes").out

@@ -103,6 +103,9 @@ def make_results(folder):
         "unlabelled": ["run", f"arrays/{folder}/unlabelled.npz", *setting, *seeds],
         "online": ["run", source, *setting, *seeds, "--policy", "retrieval_aware"],
         "none": ["run", source, "--method", "no-memory", *seeds],
+        "means": ["run", source, "--method", "class-means", *seeds],
+        "learned": ["run", source, "--space", "both", "--weight", "auto", *seeds],
+        "tda": ["run", source, "--method", "tda", "--set", "fraction=0.5", *seeds],
         "sharp": ["run", source, *setting, *seeds, "--set", "beta=9.0"],
     }
     for name, line in words.items():

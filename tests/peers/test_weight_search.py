@@ -9,7 +9,7 @@ from helpers.making import make_stream
 from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
-from marc.peers.weight_search import WeightSearch, _evidence_of
+from marc.peers.weight_search import WeightSearch, weighed_by
 from marc.types import Step
 
 WEIGHTS = (0.0, 0.3, 1.0, 10.0)
@@ -49,7 +49,7 @@ def test_evidence_that_is_not_searched_keeps_its_weight():
 @pytest.mark.parametrize("setting", ["weight", "third_weight", "alpha"])
 def test_a_setting_that_weighs_nothing_is_refused(setting):
     with pytest.raises(MarcError, match="weighs no evidence"):
-        _evidence_of(setting, a_step({"first": np.zeros(2), "second": np.zeros(2)}))
+        weighed_by(setting, a_step({"first": np.zeros(2), "second": np.zeros(2)}))
 
 
 def a_step(evidence):

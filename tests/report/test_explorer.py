@@ -16,19 +16,17 @@ from marc.report.explorer import (
     _HUB,
     _HUB_READS,
     _NEAREST,
-    _choose_queries,
     _contenders,
     _disagreement,
     _hub_ratio,
     _look,
     _nearest_entries,
-    _outcomes,
     _queries,
     _read_queries,
-    _sample_images,
     _weight_stops,
 )
 from marc.report.inputs import Inputs
+from marc.report.queries import _sample_images, outcomes
 from marc.report.setting import Subject
 from marc.results.folder import Stored
 from marc.scores import fuse
@@ -241,25 +239,24 @@ def test_hubs_are_counted_against_equal_chances(stream):
 def test_outcomes_are_repairs_and_regressions(stream):
     subject = subject_of(METHODS["plain"], stream)
     run = marc.replay(METHODS["plain"], stream.shuffled(SEED))
-    kinds = _outcomes(subject)
+    kinds = outcomes(subject)
     assert sorted(np.flatnonzero(kinds["repaired"])) == sorted(run.repairs)
     assert sorted(np.flatnonzero(kinds["broken"])) == sorted(run.regressions)
 
 
 def test_the_queries_are_chosen_by_the_stated_rule(stream):
     subject = subject_of(METHODS["plain"], stream)
-    views, samples, time = _look(subject), _sample_images(subject), subject.history.time
-    chosen = _choose_queries(views, samples, time, 60)
+    views, samples = _look(subject), _sample_images(subject)
+    chosen = views.choose(samples, 60)
     assert len(chosen) == len(set(chosen.tolist())) == 60
     assert set(np.concatenate(list(samples.values())).tolist()) <= set(chosen.tolist())
     for wanted in views.kinds.values():
-        most = views.ranked(wanted, time)[: 60 // (2 * len(views.kinds))]
+        most = views.ranked(wanted)[: 60 // (2 * len(views.kinds))]
         assert set(most.tolist()) <= set(chosen.tolist())
     assert (np.diff(views.disagreement[chosen]) <= 0).all()
-    assert _choose_queries(views, samples, time, 1000).tolist() == (
-        views.ranked(np.ones(150, dtype=bool), time).tolist()
-    )
-    assert len(_choose_queries(views, samples, time, 5)) == 5
+    every = views.ranked(np.ones(150, dtype=bool))
+    assert views.choose(samples, 1000).tolist() == every.tolist()
+    assert len(views.choose(samples, 5)) == 5
 
 
 def test_samples_are_of_their_kind_and_spread_over_the_stream(stream):

@@ -103,7 +103,9 @@ REFUSED = {
     "nothing": ([], "one run, one sweep"),
     "two runs": (["run", "sharp"], "one run, one sweep"),
     "no result": (["."], "no finished run or sweep"),
-    "no memory": (["none"], "no retrieval memory"),
+    "no memory": (["none"], "no memory to show"),
+    "a sweep of another method": (["means", "sweep"], "beside a run of marc"),
+    "a sweep of other weights": (["learned", "sweep"], "weight auto"),
     "another stream": (["run", "other"], "not of the same stream"),
     "another memory": (["sharp", "sweep"], "not of the same memory"),
 }
@@ -146,6 +148,14 @@ def test_wrong_options_are_refused(results, tmp_path, options, message):
         options = {"held_out": [results[name] for name in options["held_out"]]}
     with pytest.raises(MarcError, match=message):
         marc.report(results["run"], output=tmp_path / "page.html", **options)
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("option", ["against", "held_out"])
+def test_other_spaces_and_weights_are_of_a_memory_at_one_weight(results, tmp_path, option):
+    value = "both" if option == "against" else [results["other"]]
+    with pytest.raises(MarcError, match="beside other spaces and weights"):
+        marc.report(results["means"], output=tmp_path / "page.html", **{option: value})
     assert tree(tmp_path) == {}
 
 

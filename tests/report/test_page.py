@@ -34,12 +34,12 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A page with labels, and one without."""
+    """A page with labels, one without, and those of a method that reads several spaces."""
     folder = tmp_path_factory.mktemp("browser")
     results = make_results(folder)
     return {
         name: marc.report(results[name], output=folder / f"{name}.html", n_queries=80).path
-        for name in ("run", "unlabelled")
+        for name in ("run", "unlabelled", "means", "tda")
     }
 
 
@@ -238,7 +238,7 @@ def test_everything_that_can_be_used_has_a_name_and_a_visible_focus(browser, pag
         tree = page.locator("body").aria_snapshot()
         for name in (
             'slider "Weight of the evidence, w"',
-            'listbox "Queries, the most disagreeing neighbours first"',
+            'listbox "Queries, the most disagreeing first"',
             'searchbox "Class"',
             'button "Next query"',
             'spinbutton "Weight w, any number from 0"',
@@ -253,3 +253,33 @@ def test_everything_that_can_be_used_has_a_name_and_a_visible_focus(browser, pag
             page.keyboard.press("Tab")
             outline = "getComputedStyle(document.activeElement).outlineStyle"
             assert page.evaluate(outline) != "none", place
+
+
+def test_the_page_of_several_spaces_shows_who_said_what(browser, pages):
+    with opened(browser, pages["means"]) as page:
+        data = data_of(page)
+        assert page.locator("#slider").count() == 0
+        for _ in range(6):
+            page.keyboard.press("j")
+            row = int(page.locator('.option[aria-selected="true"]').get_attribute("data-row"))
+            query = next(query for query in data["queries"] if query["row"] == row)
+            whole = sum(query["weights"]) or 1
+            heard = [n for n, w in enumerate(query["weights"]) if w >= 0.01 * whole and w]
+            heard.sort(key=lambda voice: -query["weights"][voice])
+            names = page.locator(".panel:not(.sum) h3").all_text_contents()
+            assert names == [data["voices"][voice]["name"] for voice in heard]
+            words = page.locator(".panel:not(.sum) .answer").all_text_contents()
+            assert [float(word.split()[1]) for word in words] == pytest.approx(
+                [query["weights"][voice] for voice in heard], abs=5e-4
+            )
+            wins = page.locator(".sum tr.wins th").inner_text().removeprefix("✓ ")
+            assert wins == data["classes"][query["adapted"]].strip()
+
+
+@pytest.mark.parametrize("name", ["means", "tda"])
+def test_no_page_is_wider_than_a_phone(browser, pages, name):
+    with opened(browser, pages[name], NARROW) as page:
+        for _ in range(5):
+            page.keyboard.press("j")
+            wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.evaluate(wider) <= 0

@@ -25,7 +25,7 @@ def pages(results, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     wanted = {
         "both": ["run", "sweep"],
-        **{name: [name] for name in ("run", "sweep", "unlabelled", "online")},
+        **{name: [name] for name in ("run", "sweep", "unlabelled", "online", "means", "learned")},
     }
     made = {}
     for name, folders in wanted.items():
@@ -39,7 +39,9 @@ def read(page):
     return Page(page.path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("name", ["both", "run", "sweep", "unlabelled", "online"])
+@pytest.mark.parametrize(
+    "name", ["both", "run", "sweep", "unlabelled", "online", "means", "learned"]
+)
 def test_a_page_is_well_formed_and_needs_nothing_outside(pages, name):
     page = read(pages[name])
     identities = [a["id"] for _, a in page.elements if "id" in a]
@@ -177,9 +179,9 @@ def test_without_labels_the_page_says_what_changed_and_nothing_of_right_and_wron
 
 
 def test_the_unlabelled_curve_counts_changed_answers(results):
-    from marc.report.figures import _by_weight
     from marc.report.inputs import Inputs
     from marc.report.setting import Subject
+    from marc.report.sweep_figures import _by_weight
 
     inputs = Inputs.read([results["unlabelled"]])
     subject = Subject.of(inputs, None, lambda step: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import typer
@@ -213,6 +214,7 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
     if method.get("weight") == "auto":
         weights = ", ".join(f"{weight:.3g}" for weight in metrics["final_weight"])
         console.say(f"weight learned without labels; at the end of each order: {weights}")
+    _show_spaces(metrics.get("final_space_weights", []))
     if any("+" in each for each in named_spaces(method)):
         console.say("the space was transformed with statistics of the whole stream: transductive")
     elif config["transductive"]:
@@ -253,6 +255,19 @@ def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
     for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
         words = ", ".join(f"{name} {value:g}" for name, value in weights.items())
         console.say(f"chosen in the order {order_name(row['seed'])}: {words}")
+
+
+def _show_spaces(orders: list[dict[str, float]]) -> None:
+    """Which spaces were believed at the end, mean over orders; nothing where there is one."""
+    if not orders:
+        return
+    weights = {space: fmean(order[space] for order in orders) for space in orders[0]}
+    whole = sum(weights.values()) or 1.0
+    rows = [
+        [space, f"{weight:.3f}", f"{100 * weight / whole:.1f}"]
+        for space, weight in sorted(weights.items(), key=lambda each: -each[1])
+    ]
+    console.table(["space", "weight, last tenth", "share %"], rows)
 
 
 def _show_calibration(found: dict[str, Any]) -> None:

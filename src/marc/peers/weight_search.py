@@ -27,7 +27,7 @@ class WeightSearch:
 
     def take(self, step: Step) -> None:
         """Answer the next image of the stream at every weight."""
-        names = [_evidence_of(setting, step) for setting in self.settings]
+        names = [weighed_by(setting, step) for setting in self.settings]
         fixed = step.base_weight * step.base.astype(np.float64)
         for name, evidence in step.evidence.items():
             if name not in names:
@@ -44,7 +44,7 @@ class WeightSearch:
         return chosen, self.predictions[:, best].astype(np.int64)
 
 
-def _evidence_of(setting: str, step: Step) -> str:
+def weighed_by(setting: str, step: Step) -> str:
     """The evidence that a setting weighs: NAME_weight weighs NAME, `weight` the only one."""
     names = list(step.evidence)
     name = names[0] if setting == "weight" and len(names) == 1 else setting.removesuffix("_weight")

@@ -19,13 +19,16 @@ from typing import Any, ClassVar
 from marc.errors import MarcError, integer
 from marc.files import whole_file, write_whole
 from marc.replay.sweep import Sweep
+from marc.report.answered import Answered
 from marc.report.explorer import explore
 from marc.report.figures import draw_figures
 from marc.report.inputs import Inputs
 from marc.report.setting import Subject
+from marc.report.stepped import Stepped
 from marc.report.story import Story
 from marc.report.style import INK, LINE, MUTED, drawing
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
+from marc.report.voices import explore_voices
 from marc.results.sweep import load_sweep
 from marc.types import order_name
 
@@ -87,10 +90,7 @@ def report(
     digest = inputs.digest(options, others)
     if _is_there(output, digest, force=force) and figures is None:
         return Report(output, output.stat().st_size, was_there=True, story=None)
-    subject = Subject.of(inputs, against, progress)
-    if others and (sweep := subject.sweep) is not None:  # refuse a held-out choice that is not one
-        grid = sweep.capacities, sweep.weights
-        Sweep.check_sources(others, sweep.images, *grid, [subject.method.space])
+    subject = _subject_of(inputs, against, others, progress)
     picture = pictures_of(inputs.stream, inputs.source) if pictures is None else pictures
     story = Story.of(subject, others)
     progress("figures")
@@ -103,8 +103,27 @@ def report(
     return Report(output, output.stat().st_size, False, story, tuple(files))
 
 
+def _subject_of(
+    inputs: Inputs, against: str | None, others: Sequence[Sweep], progress: Callable[[str], None]
+) -> Subject | Stepped:
+    """A memory beside all its weights, capacities and spaces; or a run of any method, alone."""
+    if not inputs.at_one_weight:
+        if against is not None or others:
+            raise MarcError(
+                "only a run of marc at one weight is shown beside other spaces and weights",
+                got=f"--against {against}" if against else "--held-out",
+                hint="the run alone",
+            )
+        return Stepped.of(inputs, progress)
+    subject = Subject.of(inputs, against, progress)
+    if others and (sweep := subject.sweep) is not None:  # refuse a held-out choice that is not one
+        grid = sweep.capacities, sweep.weights
+        Sweep.check_sources(others, sweep.images, *grid, [subject.method.space])
+    return subject
+
+
 def _place_figures(
-    subject: Subject, story: Story, others: Sequence[Sweep], folder: str | Path | None
+    subject: Subject | Stepped, story: Story, others: Sequence[Sweep], folder: str | Path | None
 ) -> tuple[list[dict[str, Any]], list[Path]]:
     """Every figure that the subject allows, on the page and, if asked for, as files."""
     placed = []
@@ -120,17 +139,18 @@ def _place_figures(
 
 
 def _describe(
-    subject: Subject, story: Story, picture: Pictures, n_queries: int
+    subject: Subject | Stepped, story: Story, picture: Pictures, n_queries: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the template needs, and the data of the explorer."""
-    explored = explore(subject, n_queries)
+    if isinstance(subject, Subject):
+        explored = explore(subject, n_queries)
+    else:
+        explored = explore_voices(subject, n_queries)
     images = thumbnails(picture, explored.rows)
     features = subject.stream.features
     data = {
         "length": len(subject.stream),
-        "weight": subject.weight,
-        "stops": explored.stops,
-        "spaces": subject.shown_spaces,
+        **explored.data,
         "classes": features.class_names,
         "ids": {row: features.ids[row] for row in explored.rows},
         "pictures": images,
@@ -150,18 +170,17 @@ def _describe(
         "stream": subject.stream,
         "order": order_name(subject.seeds[0], subject.stream.ordering.name),
         "samples": samples,
-        "spaces": subject.shown_spaces,
-        "rule": explored.rule,
+        "introduction": explored.introduction,
         "kinds": [{"name": name, "total": total} for name, total in explored.kinds.items()],
         "kinds_explained": explored.explanation,
-        "stops": explored.stops,
-        "weight": f"{subject.weight:.4g}",
+        "stops": explored.data.get("stops"),
+        "weight": f"{subject.weight:.4g}" if isinstance(subject, Subject) else None,
         "made": subject.inputs.record(),
     }
     return content, data
 
 
-def _sample(subject: Subject, row: int, picture: str | None) -> dict[str, Any]:
+def _sample(subject: Answered, row: int, picture: str | None) -> dict[str, Any]:
     names = subject.stream.features.class_names
     return {
         "row": row,

@@ -19,6 +19,15 @@ from numpy.typing import NDArray
 from marc.method import MARC
 from marc.replay.lifetimes import History
 from marc.replay.weights import winning_segments
+from marc.report.queries import (
+    LOW_MARGIN,
+    Explored,
+    Sorted,
+    explored,
+    low_margin,
+    nearest_items,
+    outcomes,
+)
 from marc.report.setting import Subject
 from marc.scores import Float, Int, kernel
 from marc.stream import Stream
@@ -33,14 +42,11 @@ _HUB_READS = 10
 """... and at least this often: three reads instead of one are no hub."""
 _HUBS_MET = 2
 """A query is listed under hubs when this many of its nearest entries are hubs."""
-_LOW_MARGIN = 0.1
-"""Fraction of the stream whose margin is called low."""
 _LEADING = 5  # classes listed for their base score alone, and for their evidence alone
-_SAMPLES = 8  # images of each kind among the samples
 _NEARLY = 1e-9  # scores this close to the winner's, relatively, may win by rounding
 _EXPLANATION = (
     "Neighbour disagreement is the share of nearest entries whose pseudo-labels the two spaces "
-    f"do not share. Low margin: the best two sums are among the closest {_LOW_MARGIN:.0%} of "
+    f"do not share. Low margin: the best two sums are among the closest {LOW_MARGIN:.0%} of "
     f"the stream. Hubs: at least {_HUBS_MET} of the nearest entries are read {_HUB:.0f} times as "
     "often as equal chances would give. A vote is alpha exp(−beta (1 − similarity)); the "
     "evidence L of a class is the sum of the votes of all its entries, shown or not. Bars "
@@ -50,82 +56,35 @@ _EXPLANATION = (
 """What the filters and the numbers beside them mean."""
 
 
-@dataclass(frozen=True)
-class _Explored:
-    """Everything about single images that a page shows, as plain data."""
-
-    samples: dict[str, Int]
-    """By what the memory did to the answer: rows of a few images."""
-    totals: dict[str, int]
-    """How many images each of these has."""
-    kinds: dict[str, str]
-    """By name of a filter: how many images it lets through are listed, and of how many."""
-    queries: list[dict[str, Any]]
-    stops: list[float]
-    """Where the slider of weights stops."""
-    rule: str
-    """How the queries were chosen, in words."""
-    explanation: str = _EXPLANATION
-
-    @property
-    def rows(self) -> list[int]:
-        """Rows whose picture or id the page shows, each once."""
-        rows = dict.fromkeys(int(row) for group in self.samples.values() for row in group)
-        for query in self.queries:
-            rows[query["row"]] = None
-            for entries in query["entries"]:
-                rows |= dict.fromkeys(entry["row"] for entry in entries)
-        return list(rows)
-
-
-def explore(subject: Subject, limit: int) -> _Explored:
+def explore(subject: Subject, limit: int) -> Explored:
     """Choose at most `limit` queries of the first order, and read the memory again for them."""
-    views, outcomes = _look(subject), _all_outcomes(subject)
-    samples, time = _sample_images(subject), subject.history.time
-    rows = _choose_queries(views, samples, time, limit)
-    masks = {"all": np.ones(len(time), dtype=bool), **views.kinds}
-    rule = "Every image of the stream is listed, the most disagreeing first."
-    if len(time) > limit:
-        rule = (
-            f"{limit} of {len(time):,} images are listed: the samples above, a share for each "
-            f"filter, and for the rest those whose {_NEAREST} nearest entries disagree most."
-        )
-    return _Explored(
-        samples,
-        {kind: int(mask.sum()) for kind, mask in outcomes.items()},
-        {kind: _listed_of(mask, rows) for kind, mask in masks.items()},
-        _queries(subject, views, rows),
-        _weight_stops(subject.weight),
-        rule,
+    views, spaces = _look(subject), "” and in “".join(subject.shown_spaces)
+    return explored(
+        subject,
+        views,
+        limit,
+        lambda rows: _queries(subject, views, rows),
+        introduction="An image is answered with what was stored before it. Here is what the memory "
+        f"held at that moment, read in “{spaces}”: the nearest stored entries, what each of them "
+        "votes, and what the votes do to the predictor’s scores.",
+        rest=f"whose {_NEAREST} nearest entries disagree most",
+        explanation=_EXPLANATION,
+        data={
+            "weight": subject.weight,
+            "stops": _weight_stops(subject.weight),
+            "spaces": subject.shown_spaces,
+        },
     )
 
 
-def _listed_of(mask: NDArray[np.bool_], rows: Int) -> str:
-    """How many images of a kind the explorer lists, and of how many."""
-    listed, total = int(mask[rows].sum()), int(mask.sum())
-    return f"{listed:,}" if listed == total else f"{listed:,} of {total:,}"
-
-
 @dataclass(frozen=True)
-class _Views:
-    """Every image of the first order as the explorer sorts it; arrays are by stored row (N,)."""
+class _Views(Sorted):
+    """Every image beside the entries that it read."""
 
     nearest: Mapping[str, Int]
     """By space: rows of the nearest entries, (N, n)."""
     hubs: Mapping[str, NDArray[np.bool_]]
     """By space: which entries are hubs."""
-    disagreement: NDArray[np.float64]
-    kinds: Mapping[str, NDArray[np.bool_]]
-    """By name of a filter: which queries it lets through."""
-
-    changed: NDArray[np.bool_]
-    """Whether the memory changed the answer."""
-
-    def ranked(self, mask: NDArray[np.bool_], time: Int) -> Int:
-        """Rows of a mask: most disagreeing first, then changed answers, in stream order."""
-        rows = np.flatnonzero(mask)
-        keys = time[rows], ~self.changed[rows], -self.disagreement[rows]
-        return rows[np.lexsort(keys)]
 
 
 def _look(subject: Subject) -> _Views:
@@ -141,59 +100,13 @@ def _look(subject: Subject) -> _Views:
     label[subject.trajectory.order] = subject.trajectory.label
     margin = subject.answers[subject.method.space].margin
     kinds = {
-        **_outcomes(subject),
-        "low margin": margin <= np.quantile(margin, _LOW_MARGIN),
+        **outcomes(subject),
+        "low margin": low_margin(margin),
         "hubs": (hubs[subject.method.space][first] & (first >= 0)).sum(axis=1) >= _HUBS_MET,
     }
     changed = subject.prediction != subject.base_prediction
-    return _Views(nearest, hubs, _disagreement(first, last, label), kinds, changed)
-
-
-def _outcomes(subject: Subject) -> dict[str, NDArray[np.bool_]]:
-    """What the memory did to each answer of the first order, as far as labels let one say."""
-    before, after, truth = subject.base_prediction, subject.prediction, subject.labels
-    if truth is None:
-        return {"changed": before != after}
-    return {
-        "repaired": (before != truth) & (after == truth),
-        "broken": (before == truth) & (after != truth),
-    }
-
-
-def _all_outcomes(subject: Subject) -> dict[str, NDArray[np.bool_]]:
-    """Every image under exactly one name: what the memory did to its answer, or did not."""
-    kinds = _outcomes(subject)
-    rest = ~np.any(list(kinds.values()), axis=0)
-    if subject.labels is None:
-        kinds["unchanged"] = rest
-    else:
-        right = subject.prediction == subject.labels
-        kinds |= {"right both times": rest & right, "wrong both times": rest & ~right}
-    return kinds
-
-
-def _sample_images(subject: Subject) -> dict[str, Int]:
-    """A few images of each kind, spread evenly over the stream, so that nobody chose them."""
-    order = subject.trajectory.order
-    samples = {}
-    for name, mask in _all_outcomes(subject).items():
-        rows = order[mask[order]]
-        positions = np.linspace(0, len(rows) - 1, min(_SAMPLES, len(rows)) + 2).round()[1:-1]
-        samples[name] = rows[np.unique(positions.astype(int))]
-    return samples
-
-
-def _choose_queries(views: _Views, samples: Mapping[str, Int], time: Int, limit: int) -> Int:
-    """At most `limit` rows: the samples, a share for each filter, then the most disagreeing."""
-    ranked = views.ranked(np.ones(len(time), dtype=bool), time)
-    chosen = dict.fromkeys(int(row) for rows in samples.values() for row in rows[:limit])
-    share = max(1, limit // (2 * len(views.kinds)))
-    for mask in views.kinds.values():
-        chosen |= dict.fromkeys(views.ranked(mask, time)[:share].tolist())
-    chosen |= dict.fromkeys(ranked.tolist())
-    listed = np.zeros(len(time), dtype=bool)
-    listed[list(chosen)[:limit]] = True
-    return views.ranked(listed, time)
+    disagreement, time = _disagreement(first, last, label), subject.history.time
+    return _Views(disagreement, kinds, changed, time, nearest, hubs)
 
 
 def _contenders(constant: Float, slope: Float, segments: list[tuple[float, int]]) -> set[int]:
@@ -284,7 +197,7 @@ def _nearest_entries(keys: NDArray[np.float32], history: History, n: int = _NEAR
         if len(alive.items):
             similarity = keys[queries] @ keys[alive.items].T
             similarity[~_readable(alive, queries)] = -np.inf
-            nearest[queries] = _top(similarity, alive.items, n)
+            nearest[queries] = nearest_items(similarity, alive.items, n)
     return nearest
 
 
@@ -292,20 +205,6 @@ def _readable(history: History, queries: Int) -> NDArray[np.bool_]:
     """Which listed items each query can read, (queries, items), at the largest capacity."""
     times = history.time[queries][:, np.newaxis]
     return (history.arrivals < times) & (times <= history.last[-1])
-
-
-def _top(similarity: Float, items: Int, n: int) -> Int:
-    """Items of the n largest finite values of each row, ties to the lower item; -1 for none."""
-    top = np.full((len(similarity), n), -1)
-    last = min(n, similarity.shape[1]) - 1
-    bound = -np.partition(-similarity, last, axis=1)[:, last]
-    rows, columns = np.nonzero((similarity >= bound[:, np.newaxis]) & np.isfinite(similarity))
-    order = np.lexsort((items[columns], -similarity[rows, columns], rows))
-    rows, columns = rows[order], columns[order]
-    place = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    kept = place < n
-    top[rows[kept], place[kept]] = items[columns[kept]]
-    return top
 
 
 def _disagreement(first: Int, second: Int, label: Int) -> NDArray[np.float64]:

@@ -50,12 +50,15 @@ class Inputs:
             )
         by_kind = dict(zip(kinds, stored, strict=True))
         run, sweep = (by_kind.get(kind) for kind in _KINDS)
-        if run is not None:
-            _check_method(run)
         if run is not None and sweep is not None:
             _check_pair(run, sweep)
         first = stored[0].config
         return cls(_open_again(stored[0]), first["source"], run, sweep)
+
+    @property
+    def at_one_weight(self) -> bool:
+        """Whether this is a kernel memory at a fixed weight: other weights can then be shown."""
+        return self.run is None or _at_one_weight(self.run)
 
     @property
     def folders(self) -> list[Stored]:
@@ -132,26 +135,19 @@ def _read_folder(path: Path) -> Stored:
     return Stored.read(path, kind)
 
 
-def _check_method(run: Stored) -> None:
-    """A page shows a memory, so there must be one."""
+def _at_one_weight(run: Stored) -> bool:
     method = run.config["method"]
-    if method["method"] != "marc" or not method["capacity"]:
-        raise MarcError(
-            "this run has no retrieval memory to show",
-            got=f"{run.path}: {method['method']}, capacity {method.get('capacity', 'none')}",
-            allowed="a run of marc with a capacity of at least 1",
-            hint="marc run SOURCE --space SPACE, then marc report",
-        )
-    if method["weight"] == "auto":
-        raise MarcError(
-            "a page is about one weight, and the weight of this run is learned along the stream",
-            got=f"{run.path}: weight auto",
-            hint="marc run SOURCE --space SPACE --weight 10, or a report of a sweep",
-        )
+    return bool(method["method"] == "marc" and method["capacity"] and method["weight"] != "auto")
 
 
 def _check_pair(run: Stored, sweep: Stored) -> None:
     """A run and a sweep on one page must be of the same stream and the same memory."""
+    if not _at_one_weight(run):
+        raise MarcError(
+            "a sweep is shown beside a run of marc at one of its weights and capacities",
+            got=f"{run.path}: {', '.join(f'{k} {v}' for k, v in run.config['method'].items())}",
+            hint="the run alone, or the sweep alone",
+        )
     for name in ("ordering", "n_views", "fingerprint"):
         if run.config.get(name) != sweep.config.get(name):
             raise MarcError(

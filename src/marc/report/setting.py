@@ -17,6 +17,7 @@ from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History
 from marc.replay.replay import admit
 from marc.replay.sweep import Score, Sweep, SweepJob
+from marc.report.answered import Answered
 from marc.report.inputs import Inputs
 from marc.results.sweep import load_sweep
 from marc.scores import Int, fuse
@@ -39,18 +40,13 @@ class _Neighborhoods:
 
 
 @dataclass(frozen=True)
-class Subject:
+class Subject(Answered):
     """A memory at one setting along the orders of a stream, with every space that is compared."""
 
     neighbors: ClassVar[int] = 10
     """Neighbours by which purity is measured."""
-    inputs: Inputs
     method: MARC
     """The setting; its seed is that of the first order."""
-    seeds: tuple[int | None, ...]
-    """Orders; None is the stored one."""
-    selection: str
-    """How the setting was chosen: `fixed`, or what the run says of itself."""
     sweep: Sweep | None
     """Every space; None if this policy cannot be swept. Of agreement with the predictor's own
     answers where labels are not known."""
@@ -96,14 +92,9 @@ class Subject:
         return self.method.weight
 
     @property
-    def stream(self) -> Stream:
-        """The stream in its first order."""
-        return self.inputs.stream.in_order(self.seeds[0])
-
-    @property
-    def labels(self) -> Int | None:
-        """True labels by stored row."""
-        return self.inputs.stream.row_labels
+    def name(self) -> str:
+        """The space."""
+        return self.method.space
 
     @property
     def plain(self) -> bool:
@@ -167,30 +158,15 @@ class Subject:
         return _Answers(prediction, margin)
 
     @property
-    def base_prediction(self) -> Int:
-        """Answers without memory, by stored row."""
-        return self.inputs.stream.features.base.label
-
-    @property
     def prediction(self) -> Int:
         """Answers of the first order with the memory, by stored row."""
-        run = self.inputs.run
-        stored = None if run is None else run.arrays["prediction"][0]
-        return self.answers[self.method.space].prediction if stored is None else stored
+        stored = self.inputs.run is not None
+        return super().prediction if stored else self.answers[self.method.space].prediction
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
         """Right answers with the memory, (orders, N) by stored row; needs labels."""
-        run = self.inputs.run
-        if run is not None:
-            return np.asarray(run.arrays["prediction"] == self.labels)
-        return self.right_in(self.method.space)
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether it is known how sure the answers of a run are, and how right."""
-        run = self.inputs.run
-        return run is not None and "brier" in run.arrays and "base_brier" in run.arrays
+        return super().right if self.inputs.run is not None else self.right_in(self.method.space)
 
     @cached_property
     def right_beside(self) -> NDArray[np.bool_]:

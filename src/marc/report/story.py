@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from marc.replay.sweep import Sweep
+from marc.report.answered import Answered
 from marc.report.setting import Subject
+from marc.report.stepped import Stepped
 from marc.report.text import count, percent, points, score, worst
 from marc.stats import paired_difference, worst_tenth
 
@@ -22,6 +24,7 @@ _RESERVATIONS = (
     "the very labels and is an upper reference; labels-half and labels-contrastive have learned "
     "24 and 36 of the 48, none of the twelve of the -12 streams; each encoder was trained once."
 )
+_NAMED = 3  # spaces that a sentence names
 _SELECTIONS = {
     "fixed": "not chosen with any label",
     "oracle": "chosen with the labels of this very stream",
@@ -49,7 +52,7 @@ class Story:
     each as it is printed and as it is sorted."""
 
     @classmethod
-    def of(cls, subject: Subject, others: Sequence[Sweep]) -> Story:
+    def of(cls, subject: Subject | Stepped, others: Sequence[Sweep]) -> Story:
         """The story of a subject, with or without labels."""
         known = subject.labels is not None
         title, sentences, facts = _labelled(subject, others) if known else _unlabelled(subject)
@@ -78,20 +81,28 @@ def _size(difference: float) -> str:
     return f"{abs(100 * difference):.1f}"
 
 
-def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
+def _memory(subject: Subject | Stepped) -> str:
+    """What a title is about."""
+    if isinstance(subject, Stepped):
+        return f"The memory of “{subject.name}”"
+    return f"A memory read in “{subject.method.space}”"
+
+
+def _baseline(subject: Subject | Stepped) -> str:
+    off = "without memory" if isinstance(subject, Stepped) else "at weight 0"
+    return f"The baseline is matched: the same images, views, prompts and orders {off}."
+
+
+def _labelled(subject: Subject | Stepped, others: Sequence[Sweep]) -> _Texts:
     """Gain, interval, matched baseline and the selection word."""
-    method, right, base_right = (
-        subject.method,
-        subject.right,
-        subject.base_prediction == subject.labels,
-    )
+    right, base_right = subject.right, subject.base_prediction == subject.labels
     gain = paired_difference(right, np.broadcast_to(base_right, right.shape))
     base, accuracy = float(base_right.mean()), float(right.mean())
     if gain.low <= 0 <= gain.high:
-        title = f"A memory read in “{method.space}” makes no clear difference"
+        title = f"{_memory(subject)} makes no clear difference"
     else:
         verb = "gains" if gain.estimate > 0 else "loses"
-        title = f"A memory read in “{method.space}” {verb} {_size(gain.estimate)} points"
+        title = f"{_memory(subject)} {verb} {_size(gain.estimate)} points"
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
     kind, interval = subject.stream.ordering, f"{_points(gain.low)} to {_points(gain.high)}"
     orders += "" if kind.kind == "shuffled" else f" of the kind {kind.name}"
@@ -102,15 +113,18 @@ def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
         f"The gain is {_points(gain.estimate)} points, with a 95 % interval of {interval}, "
         f"paired over images, mean of {orders}"
         + (f"; in {worst(len(right))} it is {_points(few)}." if len(right) > 1 else "."),
-        "The baseline is matched: the same images, views, prompts and orders at weight 0.",
+        _baseline(subject),
         _setting_sentence(subject),
-        *_beside_sentences(subject),
-        *_choice_sentences(subject, others),
     ]
+    if isinstance(subject, Stepped):
+        sentences += _believed(subject)
+    else:
+        sentences += [*_beside_sentences(subject), *_choice_sentences(subject, others)]
     repaired = (right & ~base_right).sum(axis=1).mean()
     broken = (~right & base_right).sum(axis=1).mean()
+    matched = "matched baseline" + ("" if isinstance(subject, Stepped) else ", w = 0")
     facts = [
-        ("without memory", f"{_percent(base)} %", "matched baseline, w = 0"),
+        ("without memory", f"{_percent(base)} %", matched),
         ("with memory", f"{_percent(accuracy)} %", f"mean of {orders}"),
         ("gain", _points(gain.estimate), f"points; 95 % {interval}"),
         ("repaired", f"{repaired:,.0f}", "wrong before, right now"),
@@ -119,8 +133,8 @@ def _labelled(subject: Subject, others: Sequence[Sweep]) -> _Texts:
     return title, sentences, facts
 
 
-def _unlabelled(subject: Subject) -> _Texts:
-    run, method = subject.inputs.run, subject.method
+def _unlabelled(subject: Subject | Stepped) -> _Texts:
+    run = subject.inputs.run
     assert run is not None  # a sweep has labels
     changed = float((run.arrays["prediction"] != subject.base_prediction).mean())
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
@@ -129,23 +143,28 @@ def _unlabelled(subject: Subject) -> _Texts:
         f"mean of {orders}.",
         "The labels of this stream are not known, so the page says what changes and why, and not "
         "whether it is right.",
-        "The baseline is matched: the same images, views, prompts and orders at weight 0.",
+        _baseline(subject),
         _setting_sentence(subject),
     ]
     facts = [("answers changed", f"{_percent(changed)} %", f"mean of {orders}")]
-    if subject.against is not None:
+    if isinstance(subject, Stepped):
+        sentences += _believed(subject)
+    elif subject.against is not None:
         other = subject.answers[subject.against].prediction
         fraction = float((other != subject.prediction).mean())
         note = f"answers that differ in {subject.against}, first order"
         facts.append(("spaces disagree", f"{_percent(fraction)} %", note))
-    title = f"A memory read in “{method.space}” changes {_size(changed)}\u00a0% of the answers"
+    title = f"{_memory(subject)} changes {_size(changed)}\u00a0% of the answers"
     return title, sentences, facts
 
 
-def _setting_sentence(subject: Subject) -> str:
+def _setting_sentence(subject: Subject | Stepped) -> str:
     """Space, K and w, and the word that says how they were chosen."""
-    method, word = subject.method, subject.selection.replace("_", "-")
+    word = subject.selection.replace("_", "-")
     meaning = _SELECTIONS.get(word, "as the run says")
+    if isinstance(subject, Stepped):
+        return f"The settings, which are listed at the end, are {word}: {meaning}."
+    method = subject.method
     values = f"K = {method.capacity}, w = {subject.weight:.4g}"
     if subject.inputs.run is None:
         return (
@@ -153,6 +172,21 @@ def _setting_sentence(subject: Subject) -> str:
             "highest pseudo-purity, which needs no labels."
         )
     return f"The setting is {word}: space “{method.space}”, {values}, {meaning}."
+
+
+def _believed(subject: Stepped) -> list[str]:
+    """Which spaces had the weight at the end, mean over orders, where there are several."""
+    assert subject.inputs.run is not None
+    orders = subject.inputs.run.metrics.get("final_space_weights")
+    if not orders:
+        return []
+    means = {space: np.mean([order[space] for order in orders]) for space in orders[0]}
+    whole = sum(means.values()) or 1.0
+    heavy = sorted(means, key=lambda space: -means[space])[:_NAMED]
+    words = ", ".join(f"“{space}” ({100 * means[space] / whole:.0f} %)" for space in heavy)
+    rest = count(len(means) - len(heavy), "other space")
+    others = f", the rest to {rest}" if len(means) > len(heavy) else ""
+    return [f"In the last tenth of the stream the weight goes to {words}{others}."]
 
 
 def _beside_sentences(subject: Subject) -> list[str]:
@@ -183,17 +217,26 @@ def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:
     return sentences
 
 
-def _captions(subject: Subject, others: Sequence[Sweep]) -> dict[str, tuple[str, str]]:
+def _captions(subject: Subject | Stepped, others: Sequence[Sweep]) -> dict[str, tuple[str, str]]:
+    shared = {
+        "warm-up": ("Along the stream", _along_caption(subject)),
+        "reliability": ("Confidence and accuracy", _reliability_caption(subject)),
+    }
+    if isinstance(subject, Stepped):
+        weights = (
+            "What each space counts in the sum, along the first order. A weight is learned from "
+            "the stream alone: of a space that does not agree with the predictor, it goes to zero."
+        )
+        return {**shared, "weights": ("Whom it believed", weights)}
     gain = "change" if subject.labels is None else "gain"
     capacity = (
         f"For every space at w = {subject.weight:.4g}: how many entries a class needs, or can bear."
     )
     return {
+        **shared,
         "by-weight": ("Every weight", _weight_caption(subject, others)),
         "by-purity": (f"Neighbours and {gain}", _purity_caption(subject)),
         "by-capacity": ("Every capacity", capacity),
-        "warm-up": ("Along the stream", _along_caption(subject)),
-        "reliability": ("Confidence and accuracy", _reliability_caption(subject)),
     }
 
 
@@ -218,16 +261,17 @@ def _purity_caption(subject: Subject) -> str:
     return text if subject.labels is not None else text + " Labels are not known here."
 
 
-def _along_caption(subject: Subject) -> str:
+def _along_caption(subject: Subject | Stepped) -> str:
     text = "The stream in parts of equal length, in the order of arrival"
     text += ", mean over orders" if len(subject.seeds) > 1 else ""
-    if subject.labels is not None and subject.against is not None:
+    known = subject.labels is not None
+    if known and isinstance(subject, Subject) and subject.against is not None:
         first = len(subject.right_beside) < len(subject.seeds)
         text += f" (“{subject.against}”: the first order)" if first else ""
     return f"{text}. A memory starts empty; one that learns does more in later parts."
 
 
-def _reliability_caption(subject: Subject) -> str:
+def _reliability_caption(subject: Answered) -> str:
     """What the diagram shows, and the three measures over all orders."""
     if not subject.is_measured:
         return ""
@@ -247,7 +291,12 @@ def _reliability_caption(subject: Subject) -> str:
     )
 
 
-def _notes(subject: Subject) -> Iterator[str]:
+def _notes(subject: Subject | Stepped) -> Iterator[str]:
+    if isinstance(subject, Stepped):
+        assert subject.inputs.run is not None
+        if subject.inputs.run.config["transductive"]:
+            yield "Transductive: the method used the whole stream, the later images included."
+        return
     if subject.sweep is None:
         yield (
             f"What the policy {subject.method.admission.name} stores depends on its answers, so "
@@ -267,7 +316,7 @@ def _notes(subject: Subject) -> Iterator[str]:
         )
 
 
-def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
+def _accuracy_by_class(subject: Answered) -> dict[str, Any]:
     truth, names = subject.labels, subject.stream.features.class_names
     assert truth is not None
     sizes = np.bincount(truth, minlength=len(names))
@@ -289,7 +338,7 @@ def _accuracy_by_class(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _answers_by_class(subject: Subject) -> dict[str, Any]:
+def _answers_by_class(subject: Answered) -> dict[str, Any]:
     """How often each class is the answer, where labels are not known."""
     run, names = subject.inputs.run, subject.stream.features.class_names
     assert run is not None  # a sweep has labels

@@ -22,6 +22,7 @@ def metrics_of(arrays: Arrays, chosen: Sequence[str]) -> dict[str, Any]:
     last = arrays["order"][:, -1:]
     final = np.take_along_axis(arrays["weight"], last, axis=1)[:, 0].tolist()
     metrics = {"selection": "oracle" if chosen else "fixed", "final_weight": final}
+    metrics |= _weights_at_the_end(arrays)
     for name in ("confidence", "base_confidence"):
         if name in arrays:
             metrics[name] = float(arrays[name].mean(dtype=np.float64))
@@ -62,6 +63,25 @@ def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float)
         "mcnemar_log10_p": mcnemar_log10(repairs, regressions),
         "changed": changed,
     }
+
+
+def space_weights_of(arrays: Arrays) -> dict[str, NDArray[np.float64]]:
+    """The weight of each space by stored row, (orders, N) each; none in an older folder."""
+    if "spaces" not in arrays:
+        return {}
+    names, weights = arrays["spaces"].tolist(), arrays["space_weight"]
+    return {space: weights[:, place] for place, space in enumerate(names)}
+
+
+def _weights_at_the_end(arrays: Arrays) -> dict[str, Any]:
+    """The mean weight of each space over the last tenth of each order, where there are several."""
+    weights, order = space_weights_of(arrays), arrays["order"]
+    if len(weights) < 2:
+        return {}
+    last = order[:, -max(1, order.shape[1] // 10) :]
+    means = {s: np.take_along_axis(w, last, axis=1).mean(axis=1) for s, w in weights.items()}
+    rows = [{space: float(mean[i]) for space, mean in means.items()} for i in range(len(order))]
+    return {"final_space_weights": rows}
 
 
 def certainty_of(arrays: Arrays, base: str = "", rows: Any = slice(None)) -> Certainty | None:

@@ -21,7 +21,13 @@ from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
 from marc.results.folder import Folder, Stored
-from marc.results.metrics import AS_STORED, certainty_arrays, certainty_of, metrics_of
+from marc.results.metrics import (
+    AS_STORED,
+    certainty_arrays,
+    certainty_of,
+    metrics_of,
+    space_weights_of,
+)
 from marc.results.orders import of_one_method, same_orders
 from marc.stream import Stream, digest
 from marc.stream.orders import Ordering
@@ -279,6 +285,7 @@ def load_run(path: str | Path) -> list[Run]:
     seconds = stored.timing.get("seconds") or [math.nan] * len(seeds)
     chosen = stored.metrics.get("chosen") or [{}] * len(seeds)
     drawn = card is not None and "seed" in card.settings
+    by_space = space_weights_of(arrays)
     runs = []
     for index, (seed, order) in enumerate(zip(seeds, arrays["order"], strict=True)):
         label, priority = (arrays[name][index][order] for name in ("pseudo_label", "priority"))
@@ -290,6 +297,7 @@ def load_run(path: str | Path) -> list[Run]:
                 trajectory=Trajectory(order, label, priority, varies_with),
                 labels=arrays["label"][order] if "label" in arrays else None,
                 weights=arrays["weight"][index][order],
+                space_weights={s: each[index][order] for s, each in by_space.items()},
                 seconds=seconds[index],
                 seed=seed,
                 chosen=chosen[index],
@@ -339,6 +347,7 @@ def _arrays(run: Run) -> dict[str, NDArray[Any]]:
         "pseudo_label": run.trajectory.label[at],
         "priority": run.trajectory.priority[at],
         "weight": run.weights[at],
+        **_space_arrays(run),
         **certainty_arrays(answers.certainty),
         **certainty_arrays(answers.base_certainty, "base_"),
         "seconds": np.array(run.seconds),
@@ -346,13 +355,21 @@ def _arrays(run: Run) -> dict[str, NDArray[Any]]:
     }
 
 
+def _space_arrays(run: Run) -> dict[str, NDArray[Any]]:
+    """The weights of spaces by stored row, (spaces, N), beside their names: a name is any text."""
+    if not run.space_weights:
+        return {}
+    weights = np.stack([weights[run.positions] for weights in run.space_weights.values()])
+    return {"space_weight": weights, "spaces": np.array(list(run.space_weights))}
+
+
 def _joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays of all orders, and their time."""
     names = [name for name in parts[0] if all(name in part for part in parts)]
     arrays = {name: np.stack([part[name] for part in parts]) for name in names}
     for name in names:
-        if name.startswith("base_"):
-            arrays[name] = arrays[name][0]  # of the image alone, in every order
+        if name.startswith("base_") or name == "spaces":
+            arrays[name] = arrays[name][0]  # of the image, or of the method, in every order
     seconds = arrays.pop("seconds")
     # a search over many weights is no method's time, and a replay takes none
     if "chosen" in arrays or np.isnan(seconds).any():

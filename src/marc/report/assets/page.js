@@ -5,6 +5,7 @@
 
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
 const state = { query: null, weight: data.weight, listed: [] };
+const several = (data.voices || data.spaces).length > 1;
 const byId = (id) => document.getElementById(id);
 
 // ---- the method: a score is a line in w, and the answer is the first of the best
@@ -22,6 +23,17 @@ function answerAt(query, space, weight) {
     if (scores[place] > scores[best]) best = place;
   }
   return query.classes[best];
+}
+
+// ---- any other method: a score is the sum of what each voice says, at the weights of that moment
+
+// What a voice adds to a class, above what it adds to the class that it speaks for least.
+const addedBy = (query, voice, place) =>
+  query.weights[voice] * (query.evidence[voice][place] - query.evidence[voice][query.classes.length]);
+
+function voicesOf(query) {
+  const voices = data.voices.map((_, voice) => voice);
+  return voices.sort((a, b) => Math.abs(query.weights[b]) - Math.abs(query.weights[a]) || a - b);
 }
 
 // ---- small helpers
@@ -66,7 +78,7 @@ function option(query) {
   const [mark, word] = markOf(query);
   const change = query.base === query.adapted
     ? className(query.adapted) : `${className(query.base)} → ${className(query.adapted)}`;
-  const share = data.spaces.length > 1 ? `${Math.round(100 * query.disagreement)} % disagree · ` : "";
+  const share = several ? `${Math.round(100 * query.disagreement)} % disagree · ` : "";
   return make("div", { class: "option", role: "option", id: `option-${query.row}`, "aria-selected": "false",
     "data-row": query.row },
     picture(query.row),
@@ -121,21 +133,27 @@ function renderSubject() {
   const [mark, word] = markOf(query);
   const tags = query.kinds.filter((kind) => ["low margin", "hubs"].includes(kind));
   const known = query.truth === null ? null : make("p", {}, "It is ", make("b", {}, className(query.truth)), ".");
+  const when = data.voices ? "With it: " : `At w = ${weightText(data.weight)}: `;
+  const held = data.voices ? "" : `${query.held} entries held`;
+  const disagreement = `${Math.round(100 * query.disagreement)} % ${data.voices ? "" : "neighbour "}disagreement`;
   byId("subject").replaceChildren(
     picture(query.row),
     make("div", {},
       make("h3", {}, data.ids[query.row]),
       known,
-      make("p", {}, "Without memory: ", make("b", {}, className(query.base)), ". At w = ",
-        `${weightText(data.weight)}: `, make("b", {}, className(query.adapted)), ". ",
+      make("p", {}, "Without memory: ", make("b", {}, className(query.base)), `. ${when}`,
+        make("b", {}, className(query.adapted)), ". ",
         make("span", { class: `mark ${mark}`, "aria-hidden": "true" }), word),
       make("p", { class: "tags" },
-        [`position ${query.time} of ${data.length}`, `${query.held} entries held`,
-          data.spaces.length > 1 ? `${Math.round(100 * query.disagreement)} % neighbour disagreement` : "", ...tags]
+        [`position ${query.time} of ${data.length}`, held, several ? disagreement : "", ...tags]
           .filter(Boolean).join(" · "))));
 }
 
 function renderPanels() {
+  if (data.voices) {
+    renderVoices(state.query);
+    return;
+  }
   byId("panels").replaceChildren(...data.spaces.map((name, space) => panel(state.query, space, name)));
   const answers = data.spaces.map((name, space) => `${name}: ${className(answerAt(state.query, space, state.weight))}`);
   byId("said").textContent = `At w = ${weightText(state.weight)}, ${answers.join("; ")}`;
@@ -251,6 +269,112 @@ function entry(found) {
       make("span", { class: "details" }, `stored t = ${found.time}${found.hub ? " · hub" : ""}`)));
 }
 
+// ---- who said what
+
+function renderVoices(query) {
+  const whole = query.weights.reduce((sum, weight) => sum + Math.abs(weight), 0);
+  const share = (voice) => (whole ? Math.abs(query.weights[voice]) / whole : 0);
+  const voices = voicesOf(query);
+  const quiet = voices.filter((voice) => share(voice) < 0.01);
+  const words = quiet.map((voice) => data.voices[voice].name).join(", ");
+  byId("panels").classList.add("voices");
+  byId("panels").replaceChildren(
+    make("article", { class: "panel sum", "aria-label": "The sum", "data-answer": query.adapted },
+      make("h3", {}, "The sum"), voicesLegend(), sums(query, voices)),
+    ...voices.filter((voice) => share(voice) >= 0.01).map((voice) => voicePanel(query, voice, share(voice))),
+    make("p", { class: "quiet" }, quiet.length ? `With less than 1 % of the weight: ${words}.` : ""));
+  byId("said").textContent = `The answer is ${className(query.adapted)}`;
+}
+
+function voicesLegend() {
+  return make("p", { class: "legend" }, make("span", { class: "swatch" }), "base, then what each voice adds: ",
+    ...data.voices.map(({ name, color }) => {
+      const swatch = make("span", { class: "swatch" });
+      swatch.style.background = color;
+      return make("span", { class: "voice" }, swatch, name, " ");
+    }));
+}
+
+function classRow(query, number, parts, values, wins) {
+  const isTrue = number === query.truth;
+  const title = className(number) + (isTrue ? ", the true class" : "");
+  return make("tr", { class: wins ? "wins" : "" },
+    make("th", { scope: "row", title, "aria-label": title }, (isTrue ? "✓ " : "") + className(number)),
+    make("td", { class: "bar", "aria-hidden": "true" }, make("div", {}, ...parts)),
+    ...values.map((value) => make("td", { class: "number" }, scoreText(value))));
+}
+
+function classTable(heads, rows) {
+  const cells = heads.map((text) => make("td", { class: "number" }, text));
+  return make("table", { class: "bars" },
+    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "class"), make("td", {}), ...cells)),
+    make("tbody", {}, ...rows));
+}
+
+function part(length, color, title) {
+  const element = make("span", { title });
+  element.style.width = `${Math.max(0, length)}%`;
+  if (color) element.style.background = color;
+  return element;
+}
+
+function sums(query, voices) {
+  const floor = query.constant[query.classes.length];
+  const memory = query.classes.map((_, place) =>
+    query.weights.reduce((sum, weight, voice) => sum + weight * query.evidence[voice][place], 0));
+  const above = query.classes.map((_, place) =>
+    query.constant[place] - floor + voices.reduce((sum, voice) => sum + addedBy(query, voice, place), 0));
+  const top = Math.max(...above) || 1;
+  const total = memory.map((value, place) => query.constant[place] + value);
+  const rows = leading(query, total).map((place) => {
+    const parts = voices.map((voice) => {
+      const { name, color } = data.voices[voice];
+      const added = addedBy(query, voice, place);
+      return part(100 * added / top, color, `${name}: ${scoreText(added)}`);
+    });
+    const base = part(100 * (query.constant[place] - floor) / top, null, "base");
+    const values = [query.constant[place], memory[place], total[place]];
+    return classRow(query, query.classes[place], [base, ...parts], values, query.classes[place] === query.adapted);
+  });
+  return classTable(["base", "memory", "sum"], rows);
+}
+
+function voicePanel(query, voice, share) {
+  const { name, color } = data.voices[voice];
+  const weight = query.weights[voice];
+  const evidence = query.evidence[voice];
+  const sign = weight < 0 ? -1 : 1;
+  const places = query.classes.map((_, place) => place);
+  places.sort((a, b) => sign * (evidence[b] - evidence[a]) || a - b);
+  const height = (place) => sign * (evidence[place] - evidence[query.classes.length]);
+  const top = height(places[0]) || 1;
+  const rows = places.slice(0, 5).map((place) =>
+    classRow(query, query.classes[place], [part(100 * height(place) / top, color, null)], [evidence[place]],
+      query.classes[place] === query.adapted));
+  const article = make("article", { class: "panel", "aria-label": name },
+    make("h3", {}, name),
+    make("p", { class: "answer" }, `weight ${plainZero(weight.toFixed(3))} · ${Math.round(100 * share)} %`),
+    height(places[0]) > 0 ? classTable(["evidence"], rows) : make("p", { class: "none" }, "It prefers no class yet."),
+    earlier(query.entries[voice]));
+  article.style.setProperty("--accent", color);
+  return article;
+}
+
+function earlier(found) {
+  if (!found.length) return null;
+  const [answers, times, truths] = data.images;
+  return make("ol", { class: "entries", "aria-label": "Nearest earlier images, nearest first" },
+    ...found.map(({ row, similarity }) => {
+      const wrong = truths && truths[row] !== answers[row];
+      const words = `${className(answers[row])}${wrong ? `, is ${className(truths[row])}` : ""}; t = ${times[row]}`;
+      return make("li", { class: "entry", title: words },
+        picture(row),
+        make("span", {},
+          make("span", { class: wrong ? "label wrong" : "label" }, (wrong ? "✗ " : "") + className(answers[row])),
+          make("span", { class: "details" }, plainZero(similarity.toFixed(2)))));
+    }));
+}
+
 // ---- the weight
 
 function setWeight(weight) {
@@ -302,6 +426,16 @@ function sortBy(table, column) {
   table.tBodies[0].append(...rows);
 }
 
+function startSlider() {
+  byId("slider").addEventListener("input", (event) => setWeight(data.stops[Number(event.target.value)]));
+  byId("weight").addEventListener("input", (event) => {
+    const weight = Number(event.target.value);
+    if (event.target.value !== "" && Number.isFinite(weight) && weight >= 0) setWeight(weight);
+  });
+  byId("reset").addEventListener("click", () => setWeight(data.weight));
+  setWeight(data.weight);
+}
+
 function start() {
   for (const table of document.querySelectorAll("table.sortable")) {
     table.tHead.querySelectorAll("button").forEach((button, column) => {
@@ -309,12 +443,7 @@ function start() {
     });
   }
   document.querySelector(".explorer").hidden = false;
-  byId("slider").addEventListener("input", (event) => setWeight(data.stops[Number(event.target.value)]));
-  byId("weight").addEventListener("input", (event) => {
-    const weight = Number(event.target.value);
-    if (event.target.value !== "" && Number.isFinite(weight) && weight >= 0) setWeight(weight);
-  });
-  byId("reset").addEventListener("click", () => setWeight(data.weight));
+  if (data.stops) startSlider();
   byId("previous").addEventListener("click", () => moveBy(-1));
   byId("next").addEventListener("click", () => moveBy(1));
   byId("search").addEventListener("input", renderList);
@@ -325,7 +454,6 @@ function start() {
   });
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", followLink);
-  setWeight(data.weight);
   renderList();
   followLink();
 }
