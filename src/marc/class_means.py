@@ -249,8 +249,8 @@ class _Memory:
             )
         means = [_Means(**_copied(parts[f"means-{i}"])) for i in range(len(names))]
         agreed = [Agreement(**_copied(parts[f"agreement-{i}"])) for i in range(len(names))]
-        by_space = dict(zip(names, means, strict=True)), dict(zip(names, agreed, strict=True))
-        return cls(*by_space, Agreement(**_copied(parts["together"])), **_copied(parts["answers"]))
+        together, answers = Agreement(**_copied(parts["together"])), _copied(parts["answers"])
+        return cls(dict(zip(names, means)), dict(zip(names, agreed)), together, **answers)  # noqa: B905
 
 
 def _shares(agreement: Mapping[str, Float]) -> dict[str, NDArray[np.float64]]:
