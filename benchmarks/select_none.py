@@ -2,9 +2,9 @@
 
     python -m benchmarks.select_none [PACK.npz ...]        ten minutes on two cores
 
-Over every stream of the lab and some feature packs, in each space and in two that mean nothing
-(`noise`, and `others`: the keys of other images): the trust of class means, its gain, that of MARC
-with a learned weight, and the oracle's. Prints two tables in Markdown.
+Over every stream of the lab and some packs, in each space and in two that mean nothing (`noise`,
+and `others`: the keys of other images): the trust of class means, their gain, that of MARC with a
+learned weight, and the oracle's. Prints two tables in Markdown.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Found(NamedTuple):
 
 def with_nothing(stream: Stream) -> Stream:
     """The same stream with two more spaces, which mean nothing."""
-    draw, spaces = np.random.default_rng(5), dict(stream.features.spaces)
-    kept = {space: keys for space, keys in spaces.items() if space not in OWN}
+    draw, spaces = np.random.default_rng(5), stream.features.spaces.items()
+    kept = {space: keys for space, keys in spaces if space not in OWN}
     keys = next(iter(kept.values()))
     kept |= {"noise": draw.standard_normal(keys.shape), "others": keys[draw.permutation(len(keys))]}
     return replace(stream, features=replace(stream.features, spaces=check_spaces(kept, len(keys))))
@@ -58,19 +58,19 @@ def gain(stream: Stream, method: ClassMeans | marc.MARC) -> float:
 def judged(stream: Stream) -> tuple[dict[str, Found], float]:
     """What each space is worth, and class means in all of them but those that mean nothing."""
     stream = with_nothing(stream)
-    labels, sweep = stream.features.base.label, marc.sweep(stream)
-    found = {
-        space: Found(
-            trust(stream.features, [space]),
-            pseudo_purity(stream.features.keys(space), labels, 10),
-            gain(stream, ClassMeans(space)),
-            gain(stream, marc.MARC(space, weight="auto")),
-            100 * sweep.oracle(space).gain,
-        )
-        for space in stream.spaces
-    }
+    labels, sweep, found = stream.features.base.label, marc.sweep(stream), {}
+    for space in stream.spaces:
+        purity = pseudo_purity(stream.features.keys(space), labels, 10)
+        gains = [gain(stream, m) for m in (ClassMeans(space), marc.MARC(space, weight="auto"))]
+        oracle = 100 * sweep.oracle(space).gain
+        found[space] = Found(trust(stream.features, [space]), purity, *gains, oracle)
     every = [space for space in stream.spaces if space not in NOTHING]
     return found, gain(stream, ClassMeans([*every, "predictor"]))
+
+
+def header(columns: list[str]) -> list[str]:
+    """The first two lines of a table."""
+    return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
 
 
 def thresholds(cells: list[Found]) -> Iterator[str]:
@@ -83,8 +83,8 @@ def thresholds(cells: list[Found]) -> Iterator[str]:
         right, small = (sum(each.oracle < 1 for each in part) for part in (none, worth))
         gains = [each.class_means for each in none]
         lost = sum(each.class_means < -0.1 for each in worth)
-        yield (f"| {least} | {len(none)} | {right} | {max(gains):+.2f} | {min(gains):+.2f} "
-               f"| {len(worth)} | {small} | {lost} |")  # fmt: skip
+        numbers = [least, len(none), right, f"{max(gains):+.2f}", f"{min(gains):+.2f}"]
+        yield "| " + " | ".join(map(str, [*numbers, len(worth), small, lost])) + " |"
 
 
 def ranks(name: str, streams: list[tuple[dict[str, Found], float]]) -> str:
@@ -95,28 +95,19 @@ def ranks(name: str, streams: list[tuple[dict[str, Found], float]]) -> str:
         gains = [each.class_means for each in real]
         by = {key: [getattr(each, key) for each in real] for key in ("trust", "purity")}
         chosen = {key: real[int(np.argmax(values))] for key, values in by.items()}
-        rows.append([
-            *(spearman(by[key], gains) for key in by),
-            *(chosen[key].class_means for key in by), max(gains), every, chosen["purity"].auto,
-        ])  # fmt: skip
-    means, every = np.nanmean(rows, axis=0), np.array(rows)
-    wins = ", ".join(f"{int((every[:, 5] > every[:, c]).sum())}" for c in (2, 3, 4))
+        ranked = [spearman(by[key], gains) for key in by]
+        picked = [chosen[key].class_means for key in by]
+        rows.append([*ranked, *picked, max(gains), every, chosen["purity"].auto])
+    means, table = np.nanmean(rows, axis=0), np.array(rows)
+    wins = ", ".join(f"{int((table[:, 5] > table[:, c]).sum())}" for c in (2, 3, 4))
     numbers = [f"{means[0]:.2f}", f"{means[1]:.2f}", *(f"{value:+.2f}" for value in means[2:])]
     return f"| {name} | {len(rows)} | " + " | ".join([*numbers, wins]) + " |"
 
 
-def header(columns: list[str]) -> list[str]:
-    """The first two lines of a table."""
-    return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-
-
 if __name__ == "__main__":
     groups: dict[str, list[tuple[dict[str, Found], float]]] = {}
-    sources = [
-        *(f"lab/{name}" for name in list_lab_streams()),
-        *(f"arrays/{p}" for p in sys.argv[1:]),
-    ]
-    for source in sources:
+    packs = [f"arrays/{path}" for path in sys.argv[1:]]
+    for source in [*(f"lab/{name}" for name in list_lab_streams()), *packs]:
         print(f"\r{source[-40:]:<40}", end="", file=sys.stderr, flush=True)
         stream = marc.load_stream(source)
         size = f"lab, {stream.n_classes} classes" if source.startswith("lab/") else "packs"
@@ -124,12 +115,7 @@ if __name__ == "__main__":
     print("\r" + " " * 40, end="\r", file=sys.stderr)
     cells = [each for g in groups.values() for found, _ in g for each in found.values()]
     columns = ["streams", "", "rank by trust", "by pseudo-purity", "gain, most trusted", "purest"]
-    columns += [
-        "best",
-        "all spaces",
-        "MARC auto, purest",
-        "all beat the most trusted, purest, best in",
-    ]
+    columns += ["best", "all spaces", "MARC auto, purest", "all beat most trusted, purest, best in"]
     print("\n".join([*thresholds(cells), "", *header(columns)]))
     for size, streams in groups.items():
         print(ranks(size, streams))

@@ -57,6 +57,13 @@ def constant_features():
     return with_spaces(stream, {**stream.features.spaces, "bad": np.ones((60, 6))})
 
 
+def narrow(spread):
+    """Spaces in which images differ by little, so that most digits of a product cancel."""
+    stream = make_stream(12, n_images=60)
+    keys = stream.features.spaces.items()
+    return with_spaces(stream, {space: np.ones(6) + spread * key for space, key in keys})
+
+
 def a_strong_direction():
     """Most of the variance of each space is one direction that has no part in the classes."""
     stream = make_stream(8, n_images=90, space_dim=20)
@@ -76,6 +83,7 @@ STREAMS = {
     "ties": ties,
     "identical images": identical_images,
     "constant features": constant_features,
+    "narrow spaces": lambda: narrow(1e-3),
     "a strong direction": a_strong_direction,
 }
 
@@ -176,6 +184,11 @@ def test_the_first_image_is_answered_without_memory():
     assert np.array_equal(first.logits, first.base)
     assert first.priority == 0
     assert not any(first.evidence[space].any() for space in first.spaces)
+
+
+def test_a_space_that_is_flat_but_for_rounding_says_nothing():
+    for step in iter_steps(ClassMeans("good"), narrow(3e-6)):
+        assert not step.evidence["good"].any()
 
 
 def test_a_predictor_without_doubt_is_left_alone():

@@ -38,8 +38,9 @@ def test_select_says_the_same_without_labels(sources):
 def test_select_chooses_or_says_that_it_is_too_close(sources, tmp_path):
     lines = call("select", sources["labelled"]).out.splitlines()
     command = f"marc run {sources['labelled']}"
-    paper = f"{command} --method marc --space classes --weight auto   the paper's system"
-    assert lines[-3:] == ["choose classes", f"next: {command}", f"next: {paper}"]
+    paper = f"{command} --method marc --space classes --weight auto"
+    commands = [f"next: {command}", f"next, the paper's system: {paper}"]
+    assert lines[-3:] == ["choose classes", *commands]
     draw = np.random.default_rng(0)
     labels = draw.integers(4, size=300)
     keys = np.eye(4)[labels] + 0.4 * draw.standard_normal((300, 4))
@@ -115,7 +116,7 @@ def test_select_says_that_no_memory_is_worth_it(sources):
     why = "no space agrees with the predictor beyond chance where it doubts"
     assert lines[-2] == f"no memory: {why}"
     assert lines[-1].startswith("trust 0.0")
-    assert "next: " not in outcome.out
+    assert "next" not in outcome.out
     data = call_json(*words)
     assert data["method"] == "none"
     assert data["reason"] == f"{why}: {lines[-1]}"

@@ -62,18 +62,11 @@ def select(
         console.as_json({**Folder.describe("select", source, stream), **data})
         return
     _show_selection(stream, selection, settings_from, settings)
-    for command in _next_commands(source, selection, settings):
-        console.say(f"next: {command}")
-
-
-def _next_commands(source: str, selection: Selection, settings: _Settings) -> list[str]:
-    """Class means, which need no choice, and the paper's system if a space is chosen."""
-    if selection.method == "none":
-        return []
-    run = shlex.join(["marc", "run", source])
-    if selection.space is None:
-        return [run]
-    return [run, f"{_paper_command(source, selection.space, settings)}   the paper's system"]
+    if selection.method != "none":
+        console.say(f"next: {shlex.join(['marc', 'run', source])}")  # class means need no choice
+        if selection.space is not None:
+            paper = _paper_command(source, selection.space, settings)
+            console.say(f"next, the paper's system: {paper}")
 
 
 def _paper_command(source: str, space: str, settings: _Settings) -> str:
