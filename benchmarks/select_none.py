@@ -25,8 +25,7 @@ from marc.stats import spearman
 from marc.stream import Stream
 from marc_lab.streams import list_lab_streams
 
-SEEDS = (0, 1, 2)
-LEASTS = (0.01, 0.02, 0.05, 0.1, 0.2)  # thresholds of trust
+SEEDS, LEASTS = (0, 1, 2), (0.01, 0.02, 0.05, 0.1, 0.2)  # orders, thresholds of trust
 OWN = ("captions", "lite0")  # the predictor's own features, under a name of their own
 NOTHING = ("noise", "others")
 
@@ -83,8 +82,8 @@ def thresholds(cells: list[Found]) -> Iterator[str]:
         right, small = (sum(each.oracle < 1 for each in part) for part in (none, worth))
         gains = [each.class_means for each in none]
         lost = sum(each.class_means < -0.1 for each in worth)
-        numbers = [least, len(none), right, f"{max(gains):+.2f}", f"{min(gains):+.2f}"]
-        yield "| " + " | ".join(map(str, [*numbers, len(worth), small, lost])) + " |"
+        most = f"{max(gains):+.2f} | {min(gains):+.2f}"
+        yield f"| {least} | {len(none)} | {right} | {most} | {len(worth)} | {small} | {lost} |"
 
 
 def ranks(name: str, streams: list[tuple[dict[str, Found], float]]) -> str:
