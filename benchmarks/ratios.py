@@ -13,13 +13,16 @@ import platform
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import marc
 from benchmarks.loops import dictionary_loop
+from marc.class_means import ClassMeans
 from marc.replay.replay import admit
 from marc.replay.sweep import SweepJob
 from marc.scores import unit
@@ -117,7 +120,8 @@ def step_against_products() -> list[Row]:
     method = marc.MARC.from_state(state)
     features = stream.features
     clip_keys, keys = state["arrays"]["clip/keys"], state["arrays"]["retrieval/keys"]
-    times: dict[str, list[float]] = {"products": [], "step": [], "query and step": []}
+    times: dict[str, list[float]] = defaultdict(list)
+    means = {n: (ClassMeans(), repeated(stream, n)) for n in (1, 6)}
 
     def timed(name: str, work: Callable[[], object]) -> None:
         start = time.perf_counter()
@@ -127,7 +131,7 @@ def step_against_products() -> list[Row]:
     for item in range(1, 400):
         view, key = features.views[item], features.spaces["space"][item]
         query = stream.query(item)
-        # the three take turns, so that a busy moment hits them alike
+        # they take turns, so that a busy moment hits them alike
         timed("products", lambda: (clip_keys @ view[0], keys @ key))  # noqa: B023
         timed("step", lambda: method.step(query))  # noqa: B023
         timed(
@@ -136,6 +140,9 @@ def step_against_products() -> list[Row]:
                 marc.Query.from_features(view, features.predictor, {"space": key}, item=item)  # noqa: B023
             ),
         )
+        for n, (other, others) in means.items():
+            query = others.query(item)
+            timed(f"means {n}", lambda: other.step(query))  # noqa: B023
     median = {name: float(np.median(values)) for name, values in times.items()}
     case = "M 1, C 1,000, K = K_C = 16, d 512 and 768"
     return [
@@ -143,7 +150,18 @@ def step_against_products() -> list[Row]:
          ratio(median["step"], median["products"]), "<= 2", "<= 1.2"),
         ("the same from raw features, zero-shot logits included",
          ratio(median["query and step"], median["products"]), "", ""),
+        ("class means in one space, `ClassMeans.step` / `MARC.step`",
+         ratio(median["means 1"], median["step"]), "<= 1.5", ""),
+        ("class means in six spaces / `MARC.step` in one",
+         ratio(median["means 6"], median["step"]), "", ""),
     ]  # fmt: skip
+
+
+def repeated(stream: marc.Stream, n: int) -> marc.Stream:
+    """The same images with the space `space` n times, each time that of other images."""
+    keys = stream.features.spaces["space"]
+    spaces = {f"space {number}": np.roll(keys, number, axis=0) for number in range(n)}
+    return replace(stream, features=replace(stream.features, spaces=spaces))
 
 
 def geometry_against_product() -> list[Row]:

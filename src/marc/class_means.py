@@ -90,7 +90,7 @@ class ClassMeans(Resumable):
         return Step(
             query.item,
             query.base.logits,
-            {name: evidence[0] for name, evidence in said.evidence.items()},
+            {name: evidence[0].astype(np.float64) for name, evidence in said.evidence.items()},
             {name: float(weight[0]) for name, weight in said.weights.items()},
             int(query.base.label),
             float(said.trust[0]),
@@ -144,7 +144,7 @@ class ClassMeans(Resumable):
         return {**state, "names": list(self._memory.means)}
 
     def _restored(self, state: dict[str, Any]) -> _Memory:
-        return _Memory.from_state(state["arrays"], state["names"])
+        return _Memory.from_state(state["arrays"], state.get("names", ()))
 
     def _spaces(self, stored: Mapping[str, Any]) -> Sequence[str]:
         return self.spaces if self.spaces != "all" else [*stored, _OWN]
@@ -156,11 +156,8 @@ class ClassMeans(Resumable):
             self._memory = _Memory.fresh(shapes)
         means = self._memory.means
         if list(means) != list(shapes):
-            raise MarcError(
-                "this query has other spaces than those remembered",
-                got=", ".join(shapes),
-                allowed=", ".join(means),
-            )
+            problem = "this query has other spaces than those remembered"
+            raise MarcError(problem, got=", ".join(shapes), allowed=", ".join(means))
         for space, shape in shapes.items():
             check_same_shape(shape, means[space].sums.shape)
         return self._memory
@@ -238,16 +235,22 @@ class _Memory:
 
     @classmethod
     def from_state(cls, parts: Mapping[str, Any], names: Sequence[str]) -> _Memory:
-        """What gave these arrays."""
-        answers = _copied(parts["answers"])
-        n_classes = len(answers["base_marginal"])
-        agreements = [parts[f"agreement-{number}"] for number in range(len(names))]
-        return cls(
-            {space: _Means(**_copied(parts[f"means-{i}"])) for i, space in enumerate(names)},
-            {s: Agreement.from_state(a, n_classes) for s, a in zip(names, agreements, strict=True)},
-            Agreement.from_state(parts["together"], n_classes),
-            **answers,
-        )
+        """What gave these arrays; refused where one is missing or of another shape."""
+        try:
+            n_classes = len(parts["answers"]["base_marginal"])
+            dims = [parts[f"means-{i}"]["sums"].shape[1] for i in range(len(names))]
+            fresh = cls.fresh({s: (n_classes, d) for s, d in zip(names, dims, strict=True)})
+            whole = _shapes(parts) == _shapes(fresh.state())
+        except (KeyError, IndexError, AttributeError, TypeError):
+            whole = False
+        if not whole:
+            raise MarcError(
+                "the stored class means are damaged: their arrays do not fit each other"
+            )
+        means = [_Means(**_copied(parts[f"means-{i}"])) for i in range(len(names))]
+        agreed = [Agreement(**_copied(parts[f"agreement-{i}"])) for i in range(len(names))]
+        together, answers = Agreement(**_copied(parts["together"])), _copied(parts["answers"])
+        return cls(dict(zip(names, means)), dict(zip(names, agreed)), together, **answers)  # noqa: B905
 
 
 def _shares(agreement: Mapping[str, Float]) -> dict[str, NDArray[np.float64]]:
@@ -391,3 +394,7 @@ def principal_directions(
 
 def _copied(arrays: Mapping[str, Float]) -> dict[str, NDArray[np.float64]]:
     return {name: array.astype(np.float64) for name, array in arrays.items()}
+
+
+def _shapes(parts: Mapping[str, Any]) -> dict[str, dict[str, tuple[int, ...]]]:
+    return {name: {k: array.shape for k, array in part.items()} for name, part in parts.items()}

@@ -12,7 +12,7 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import open_stream
-from marc.cli.spaces import choose_aloud
+from marc.cli.select import choose_aloud
 from marc.errors import MarcError
 from marc.files import read_json
 from marc.results.folder import Folder, Stored

@@ -1,14 +1,11 @@
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import pytest
 from helpers.commands import arrays_in, call, call_json, call_outside
-from helpers.making import make_stream
 
 import marc
 from marc.cli import console, spaces
-from marc.cli.spaces import _own_spaces
 from marc.spaces import geometry, neighbors
 
 
@@ -67,7 +64,7 @@ def test_lines_fit_a_terminal_of_eighty_columns(sources, verb, tmp_path):
     arrays["spaces/labels-contrastive"] = arrays["spaces/both"]
     np.savez(tmp_path / "wide.npz", **arrays)
     lines = call(verb, f"arrays/{tmp_path / 'wide.npz'}", "--replicates", 20).out.splitlines()
-    lines = [line for line in lines if not line.startswith("next: ")]  # holds the path
+    lines = [line for line in lines if not line.startswith("next")]  # holds the path
     assert max(map(len, lines)) <= 80, max(lines, key=len)
 
 
@@ -145,95 +142,6 @@ def test_bad_use_is_refused(sources, verb, words, message):
     assert outcome.out == ""
 
 
-def test_select_prints_what_the_python_api_gives(sources):
-    data = call_json("select", sources["labelled"], "--replicates", 40)
-    expected = marc.select(marc.load_stream(sources["labelled"]), n_replicates=40)
-    assert data["space"] == expected.space == "classes"
-    assert data["tied"] == list(expected.tied)
-    assert data["chance"] == expected.chance
-    assert data["agreement"] == {str(n): value for n, value in expected.agreement.items()}
-    for row, each in zip(data["ranking"], expected.ranking, strict=True):
-        for name in ("space", "pseudo_purity", "radius", "antihub_fraction", "recall"):
-            assert row[name] == getattr(each, name)
-        assert row["capacity"] is row["weight"] is None
-        for size, batch in each.batches.items():
-            found = row["batches"][str(size)]
-            assert [found["mean"], *found["interval"]] == list(batch)
-    assert data["ranking"][0]["lead"] is None
-    assert data["ranking"][1]["lead"] == expected.leads[expected.ranking[1].space].estimate
-
-
-def test_select_says_the_same_without_labels(sources):
-    words = ("--replicates", 20)
-    first, second = (
-        call_json("select", sources[name], *words) for name in ("labelled", "unlabelled")
-    )
-    for data in (first, second):
-        del data["source"], data["stream"]
-    assert first == second
-
-
-def test_select_chooses_or_says_that_it_is_too_close(sources, tmp_path):
-    lines = call("select", sources["labelled"]).out.splitlines()
-    command = f"marc run {sources['labelled']} --space classes --weight auto"
-    assert lines[-2:] == ["choose classes", f"next: {command}"]
-    draw = np.random.default_rng(0)
-    labels = draw.integers(4, size=300)
-    keys = np.eye(4)[labels] + 0.4 * draw.standard_normal((300, 4))
-    worse = np.where(np.arange(300)[:, np.newaxis] % 5, keys, draw.standard_normal((300, 4)))
-    stream = marc.Stream.from_arrays(
-        np.eye(4)[labels] + 0.5 * draw.standard_normal((300, 4)), np.eye(4), {"a": keys, "b": worse}
-    )
-    marc.write_pack(stream, tmp_path / "close.npz")
-    source = f"arrays/{tmp_path / 'close.npz'}"
-    lines = call("select", source, "--test", "radii").out.splitlines()
-    assert lines[-2] == "too close to call: a, b"
-    assert lines[-1].endswith("--test paired chooses it")
-    lines = call("select", source, "--test", "paired").out.splitlines()
-    assert lines[-2] == "choose a"
-    only = call("select", source, "--space", "b").out.splitlines()
-    assert only[-2] == "choose b: there is no other"
-
-
-def test_the_predictors_own_space_is_told(sources):
-    words = ("select", sources["labelled"], "--replicates", 5, "--space", "classes", "predictor")
-    assert call_json(*words)["predictors_own"] == ["predictor"]
-    assert "\npredictor: the predictor's own; " in call(*words).out
-    assert "the predictor's own" not in call(*words[:4]).out
-
-
-def test_select_takes_settings_from_a_labelled_sweep(sources, tmp_path):
-    sweep = tmp_path / "sweep"
-    call("sweep", sources["other"], "--capacity", 2, 8, "--seed", 0, "-o", sweep)
-    words = ("select", sources["unlabelled"], "--replicates", 10, "--settings-from", sweep)
-    data = call_json(*words)
-    assert data["settings_from"] == str(sweep)
-    assert all(row["capacity"] in (2, 8) for row in data["ranking"])
-    assert "K, w: best on the labelled stream" in call(*words).out
-    assert "--capacity " in call(*words).out.splitlines()[-1]
-    for few in ((), ("--images", 50)):
-        refused = call("select", sources["other"], "--settings-from", sweep, *few)
-        assert refused.status == 2
-        assert "must be made on other images" in refused.err
-
-
-@pytest.mark.parametrize(
-    ("folder", "message"), [("nowhere", "no finished sweep"), (".", "no finished sweep")]
-)
-def test_settings_from_what_is_no_sweep_are_refused(sources, folder, message, tmp_path):
-    outcome = call("select", sources["single"], "--settings-from", tmp_path / folder)
-    assert (outcome.status, outcome.out) == (2, "")
-    assert message in outcome.err
-
-
-def test_settings_from_a_sweep_of_other_spaces_are_refused(sources, tmp_path):
-    words = ("--space", "noise", "--capacity", 2, "--seed", 0)
-    call("sweep", sources["other"], *words, "-o", tmp_path / "sweep")
-    outcome = call("select", sources["labelled"], "--settings-from", tmp_path / "sweep")
-    assert (outcome.status, outcome.out) == (2, "")
-    assert "a sweep of the same spaces" in outcome.err
-
-
 @pytest.mark.parametrize("verb", ["geometry", "select"])
 def test_features_that_are_no_numbers_are_refused(sources, verb, tmp_path):
     arrays = arrays_in(sources["labelled"].removeprefix("arrays/"))
@@ -274,7 +182,7 @@ def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):
             on_progress("neighbours", done, 100)
 
     with mock.patch.object(console._err, "print") as printed:
-        spaces._for_each(["a", "b"], 300_000, work)
+        spaces.for_each(["a", "b"], 300_000, work)
     [(note,)] = [each.args for each in printed.call_args_list]
     assert note.startswith("note: 300,000 images, neighbours: about 67 min for each of 2 space")
     assert "--images 20000" in note
@@ -283,21 +191,8 @@ def test_long_work_is_announced_once_with_what_is_faster(monkeypatch):
     assert "faster" not in spaces._how_long("neighbours", 7200, 1000, 1)
 
 
-def test_an_unknown_test_of_a_lead_is_refused(sources):
-    outcome = call("select", sources["labelled"], "--test", "luck")
-    assert outcome.status == 2
-    assert "paired, radii" in outcome.err
-
-
 def test_the_commands_work_in_a_process_of_their_own(sources):
     for verb in ("geometry", "select"):
         outcome = call_outside(verb, sources["single"], "--replicates", "5")
         assert outcome.status == 0, outcome.err
         assert outcome.err == ""
-
-
-def test_the_predictors_own_space_is_known_by_name_and_by_content():
-    features = make_stream().features
-    same = replace(features, spaces={**features.spaces, "same": features.clip_keys.copy()})
-    names = ["good", "same", "predictor", "bad+center", "same+center"]
-    assert _own_spaces(same, names) == ["same", "predictor", "same+center"]

@@ -18,7 +18,8 @@ from marc.cli.judge import judge
 from marc.cli.listing import list_names
 from marc.cli.report import report
 from marc.cli.run import run
-from marc.cli.spaces import geometry, select
+from marc.cli.select import select
+from marc.cli.spaces import geometry
 from marc.cli.sweep import sweep
 from marc.errors import MarcError, Registry
 

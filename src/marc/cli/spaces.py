@@ -1,12 +1,10 @@
-"""`marc geometry` and `marc select`: the neighbours of each space, before anything is adapted."""
+"""`marc geometry`: the neighbours of each space, and what `marc select` says in the same way."""
 
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,30 +13,26 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import check_spaces, open_stream
-from marc.errors import one_of
 from marc.report.text import duration
 from marc.results.folder import Folder
-from marc.results.sweep import load_sweep
 from marc.spaces.calibration import Calibration
 from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
 from marc.spaces.neighbors import EXACT_UP_TO, check_kappas, has_index
-from marc.spaces.selection import Candidate, Selection, plan_selection
+from marc.spaces.selection import Candidate
 from marc.stats import Interval
-from marc.stream import Features, Stream
+from marc.stream import Stream
 from marc.types import OnProgress
 
 _Result = TypeVar("_Result")
-_Settings = Mapping[str, tuple[int, float]]
-"""Capacity and weight by space."""
 
-_IMAGES = typer.Option(
+IMAGES = typer.Option(
     0,
     "--images",
     min=0,
     show_default=False,
     help="Images to look at, drawn at random; all by default.",
 )
-_REPLICATES, _TEST = Calibration.REPLICATES, Selection.TESTS[0]
+REPLICATES = Calibration.REPLICATES
 _SHOWN = 5  # classes and hubs in a line of details
 _SURE = 2.0  # seconds after which the rest can be estimated
 _LONG = 90.0  # seconds for one space that are worth a word
@@ -49,9 +43,9 @@ def geometry(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: list[int] = typer.Option([5, 10], help="Neighbours to look at, kappa."),
-    images: int = _IMAGES,
+    images: int = IMAGES,
     replicates: int = typer.Option(
-        _REPLICATES, min=0, help="Batches behind the intervals, 2 or more; 0 for no intervals."
+        REPLICATES, min=0, help="Batches behind the intervals, 2 or more; 0 for no intervals."
     ),
     details: bool = typer.Option(False, "--details", help="Also hubs and the least pure classes."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -70,7 +64,7 @@ def geometry(
     def work(name: str, on_progress: OnProgress) -> Geometry:
         return measure(plain, name, kappas, n_replicates=replicates, on_progress=on_progress)
 
-    measured = _for_each(spaces, len(stream), work)
+    measured = for_each(spaces, len(stream), work)
     if json:
         data: dict[str, Any] = {"n_replicates": replicates, "chance": _chances(plain)}
         data["spaces"] = {each.space: _geometry_as_data(each, stream) for each in measured}
@@ -122,8 +116,8 @@ def _show_geometry(stream: Stream, measured: list[Geometry]) -> None:
         [
             each.space,
             str(kappa),
-            *([_with_error(measures.purity)] if measures.purity else []),
-            _with_error(measures.pseudo_purity),
+            *([with_error(measures.purity)] if measures.purity else []),
+            with_error(measures.pseudo_purity),
             console.percent(measures.antihub_fraction),
             f"{measures.hub_skewness:.2f}",
         ]
@@ -141,7 +135,7 @@ def _show_geometry(stream: Stream, measured: list[Geometry]) -> None:
         console.say("purity: neighbours of the same class")
     console.say("pseudo-purity: neighbours that share the predictor's answer")
     console.say("anti-hubs: images that are nobody's neighbour")
-    _note_neighbors(measured)
+    note_neighbors(measured)
 
 
 def _show_details(stream: Stream, measured: list[Geometry]) -> None:
@@ -160,166 +154,7 @@ def _show_details(stream: Stream, measured: list[Geometry]) -> None:
             console.say(f"  least pure classes (%): {', '.join(names)}")
 
 
-def select(
-    source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
-    space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
-    neighbors: int = typer.Option(10, help="Neighbours to look at, kappa."),
-    images: int = _IMAGES,
-    test: str = typer.Option(_TEST, help="Test of a lead: paired, or radii, the paper's."),
-    settings_from: str = typer.Option(
-        "", "--settings-from", help="Sweep folder of a labelled stream to take K and w from."
-    ),
-    replicates: int = typer.Option(_REPLICATES, min=2, help="Calibration batches of each size."),
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
-) -> None:
-    """Rank the spaces by pseudo-purity, and choose one or say that it is too close to call.
-
-    Labels are not read, even if the stream has some.
-
-    Example:  marc select arrays/photos.npz --space dinov2-b clip-b16
-    """
-    one_of("test of a lead", test, Selection.TESTS)
-    whole = replace(open_stream(source, 0), row_labels=None)
-    labelled = load_sweep(settings_from) if settings_from else None
-    spaces = check_spaces(whole, space)
-    settings: _Settings = {}
-    if labelled is not None:  # a sample would hide that the sweep is of the same images
-        settings = {name: labelled.transferred(name, whole) for name in spaces}
-    stream = whole.sample(images) if images else whole
-    selection = _choose(stream, spaces, neighbors, replicates, test)
-    if json:
-        data = _selection_as_data(stream, selection, settings_from, settings)
-        console.as_json({**Folder.describe("select", source, stream), **data})
-        return
-    _show_selection(stream, selection, settings_from, settings)
-    if selection.space is not None:
-        console.say(f"next: {_next_command(source, selection.space, settings)}")
-
-
-def _next_command(source: str, space: str, settings: _Settings) -> str:
-    words = ["--weight", "auto"]  # nothing is known of this stream's weights
-    if space in settings:
-        capacity, weight = settings[space]
-        words = ["--capacity", str(capacity), "--weight", f"{weight:g}"]
-    return shlex.join(["marc", "run", source, "--space", space, *words])
-
-
-def choose_aloud(stream: Stream, spaces: list[str], replicates: int) -> Selection:
-    """Choose a space and show why, as `marc select` does."""
-    selection = _choose(stream, spaces, 10, replicates, _TEST)
-    _show_selection(stream, selection, "", {})
-    return selection
-
-
-def _choose(
-    stream: Stream, spaces: list[str], neighbors: int, replicates: int, test: str
-) -> Selection:
-    """Measure the spaces one by one behind a progress bar, and rank them."""
-    job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
-    return job.result(_for_each(spaces, len(stream), job.space), test)
-
-
-def _selection_as_data(
-    stream: Stream, selection: Selection, settings_from: str, settings: _Settings
-) -> dict[str, Any]:
-    spaces = [each.space for each in selection.ranking]
-    return {
-        "space": selection.space,
-        "tied": list(selection.tied),
-        **{n: getattr(selection, n) for n in ("test", "n_neighbors", "n_replicates", "chance")},
-        "agreement": {str(size): value for size, value in selection.agreement.items()},
-        "predictors_own": _own_spaces(stream.features, spaces),
-        "settings_from": settings_from or None,
-        "ranking": [
-            _candidate_as_data(each, selection, *settings.get(each.space, (None, None)))
-            for each in selection.ranking
-        ],
-    }
-
-
-def _candidate_as_data(
-    candidate: Candidate, selection: Selection, capacity: int | None, weight: float | None
-) -> dict[str, Any]:
-    lead = selection.leads.get(candidate.space)
-    hinted = selection.n_neighbors == Candidate.HINTED_NEIGHBORS
-    return {
-        "space": candidate.space,
-        "pseudo_purity": candidate.pseudo_purity,
-        "radius": candidate.radius,
-        "lead": None if lead is None else lead.estimate,
-        "lead_interval": None if lead is None else [lead.low, lead.high],
-        "batches": {
-            str(size): {"mean": batch.estimate, "interval": [batch.low, batch.high]}
-            for size, batch in candidate.batches.items()
-        },
-        **{n: getattr(candidate, n) for n in ("antihub_fraction", "n_duplicates", "recall")},
-        "capacity_hint": list(candidate.capacity_hint) if hinted else None,
-        "capacity": capacity,
-        "weight": weight,
-    }
-
-
-def _show_selection(
-    stream: Stream, selection: Selection, settings_from: str, settings: _Settings
-) -> None:
-    size = f"{selection.n_images} images, {stream.n_classes} classes"
-    console.say(f"{stream.name}: {size}; no label is read")
-    hinted = selection.n_neighbors == Candidate.HINTED_NEIGHBORS
-    columns = ["space", "pseudo-purity %", "behind", "anti-hubs %"]
-    columns += [*(["try K"] if hinted else []), *(["K, w"] if settings else [])]
-    rows = []
-    for each in selection.ranking:
-        purity, radius, lead = each.pseudo_purity, each.radius, selection.leads.get(each.space)
-        low, high = each.capacity_hint
-        rows.append(
-            [
-                each.space,
-                _with_error(Interval(purity, purity - radius, purity + radius)),
-                "" if lead is None else _with_error(lead),
-                console.percent(each.antihub_fraction),
-                *([f"{low} to {high}"] if hinted else []),
-                *([f"{settings[each.space][0]}, {settings[each.space][1]:g}"] if settings else []),
-            ]
-        )
-    console.table(columns, rows)
-    _explain(selection, settings_from)
-    _note_neighbors(selection.ranking)
-    own = _own_spaces(stream.features, [each.space for each in selection.ranking])
-    if own and len(selection.ranking) > 1:
-        console.say(f"{', '.join(own)}: the predictor's own; shares its mistakes and ranks high")
-    _conclude(selection)
-
-
-def _explain(selection: Selection, settings_from: str) -> None:
-    console.say(f"±: 95 %, for all spaces at once; by chance: {console.percent(selection.chance)}")
-    console.say("pseudo-purity: neighbours that share the predictor's answer; not yet a gain")
-    if len(selection.ranking) > 1:
-        needed = {"paired": "its own ±", "radii": "the sum of both ±"}[selection.test]
-        console.say(f"behind: the first space, in points; it counts if above {needed}")
-        agreement = selection.agreement
-        if len(agreement) > 1:  # batches behind the errors are shown if there are no smaller ones
-            del agreement[Calibration(selection.n_images, selection.n_neighbors).error_size]
-        sizes = ", ".join(f"{size}: {100 * part:.0f} %" for size, part in agreement.items())
-        console.say(f"same first space in batches of {sizes}")
-    if selection.n_neighbors == Candidate.HINTED_NEIGHBORS:
-        console.say("try K: only a hint, learned on one stream of 7,500 images")
-    if settings_from:
-        console.say(f"K, w: best on the labelled stream of {settings_from}")
-
-
-def _conclude(selection: Selection) -> None:
-    first = selection.ranking[0].space
-    if selection.space is not None:
-        alone = ": there is no other" if len(selection.ranking) == 1 else ""
-        console.say(f"choose {first}{alone}", bold=True)
-    else:
-        console.say(f"too close to call: {', '.join(selection.tied)}", bold=True)
-        ahead = all(selection.leads[other].low > 0 for other in selection.tied[1:])
-        if selection.test == "radii" and ahead:
-            console.say(f"image by image {first} is ahead of them all: --test paired chooses it")
-
-
-def _for_each(
+def for_each(
     spaces: Sequence[str], n_images: int, work: Callable[[str, OnProgress], _Result]
 ) -> list[_Result]:
     """What `work` gives for each space, behind a progress bar; says once if it will take long."""
@@ -358,10 +193,10 @@ def _how_long(what: str, seconds: float, n_images: int, n_spaces: int) -> str:
     return "\n  ".join(lines)
 
 
-def _with_error(interval: Interval) -> str:
+def with_error(interval: Interval) -> str:
     """A fraction in percent, with half of its interval if it has one.
 
-    >>> _with_error(Interval(0.5, 0.48, 0.52)), _with_error(Interval(0.5, np.nan, np.nan))
+    >>> with_error(Interval(0.5, 0.48, 0.52)), with_error(Interval(0.5, np.nan, np.nan))
     ('50.00 ± 2.00', '50.00')
     """
     if np.isnan(interval.low):
@@ -371,7 +206,7 @@ def _with_error(interval: Interval) -> str:
     return f"{console.percent(interval.estimate)} ± {console.percent(half)}"
 
 
-def _note_neighbors(measured: Sequence[Geometry | Candidate]) -> None:
+def note_neighbors(measured: Sequence[Geometry | Candidate]) -> None:
     """Say what a reader of neighbours should know: copies of images, and missing neighbours."""
     copies = {each.space: str(each.n_duplicates) for each in measured if each.n_duplicates}
     if copies:
@@ -385,13 +220,3 @@ def _together(values: Mapping[str, str]) -> str:
     if len(values) > 1 and len(set(values.values())) == 1:
         return f"{next(iter(values.values()))} in each of {len(values)} spaces"
     return ", ".join(f"{space} {value}" for space, value in values.items())
-
-
-def _own_spaces(features: Features, spaces: Sequence[str]) -> list[str]:
-    """Those that are the predictor's own features, by name or by content, transformed or not."""
-
-    def is_own(space: str) -> bool:
-        name = space.partition("+")[0]
-        return name == "predictor" or np.array_equal(features.spaces[name], features.clip_keys)
-
-    return [space for space in spaces if is_own(space)]

@@ -1,9 +1,10 @@
-"""Which space to retrieve in, without labels: rank by pseudo-purity, or say that it is too close.
+"""Which memory to read, without labels: whether any, and which space is the best by itself.
 
 A space whose nearest neighbours share the predictor's answer has neighbours of one class. The
 leader is chosen only if its lead is more than measurement error; otherwise the answer is the set
 of spaces that cannot be told apart. There are two tests of a lead: `radii`, the paper's, asks
 whether it is above the sum of both errors, `paired` looks at the error of the difference itself.
+Whether any memory is worth it is another question, which `marc.spaces.trust` answers.
 
 No label of the stream is read here. Pseudo-purity rewards a space for sharing the predictor's
 mistakes too, so the predictor's own space ranks higher than it should.
@@ -11,6 +12,7 @@ mistakes too, so the predictor's own space ranks higher than it should.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +26,7 @@ from marc.scores import Int
 from marc.spaces.calibration import Calibration, central
 from marc.spaces.geometry import agreement, antihub_fraction, chance, pseudo_labels
 from marc.spaces.neighbors import count_duplicates, wide_table
+from marc.spaces.trust import ALL, LEAST_TRUST, trust
 from marc.stats import Interval, spearman
 from marc.stream import Features, Stream
 from marc.types import OnProgress, Shown
@@ -53,6 +56,8 @@ class Candidate:
     """Fraction of the true neighbours that were found, measured on a sample; 1 where all were."""
     n_duplicates: int = 0
     """Images whose features equal those of an earlier image: each other's neighbours."""
+    trust: float = math.nan
+    """How far class means in this space are trusted, 0 to 1; not a number if not measured."""
 
     @property
     def capacity_hint(self) -> tuple[int, int]:
@@ -78,6 +83,23 @@ class Selection(Shown):
     """Pseudo-purity of neighbours drawn at random."""
     draws: _Draws = field(repr=False, compare=False)
     """Pseudo-purity of batches; columns in the order of `ranking`."""
+    trust: float = math.nan
+    """How far class means are trusted that read all these spaces and the predictor's own."""
+
+    @property
+    def method(self) -> str:
+        """How to read a memory: `class-means`, or `none` where no space is worth it."""
+        none = all(each.trust <= LEAST_TRUST for each in self.ranking)  # not if never measured
+        return "none" if none else "class-means"
+
+    @property
+    def reason(self) -> str:
+        """Why `method` is what it is."""
+        best = max(self.ranking, key=lambda each: each.trust)
+        if self.method == "none":
+            why = "no space agrees with the predictor beyond chance where it doubts"
+            return f"{why}: trust {best.trust:.3f} at most, more than {LEAST_TRUST:g} is needed"
+        return f"{best.space} agrees with the predictor where it doubts: trust {best.trust:.2f}"
 
     @property
     def tied(self) -> tuple[str, ...]:
@@ -89,7 +111,7 @@ class Selection(Shown):
 
     @property
     def space(self) -> str | None:
-        """The chosen space; None when it is too close to call."""
+        """The purest space, whatever its `trust`; None when it is too close to call."""
         return self.ranking[0].space if len(self.tied) == 1 else None
 
     @cached_property
@@ -137,16 +159,21 @@ class Selection(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The choice, and the pseudo-purity of each space, best first."""
         purity = {each.space: each.pseudo_purity for each in self.ranking}
-        chosen = {"space": self.space, "tied": list(self.tied), "test": self.test}
+        worth: dict[str, Any] = {"method": self.method}
+        chosen = {**worth, "space": self.space, "tied": list(self.tied), "test": self.test}
+        trust = {each.space: each.trust for each in self.ranking}
         sizes = {"n_images": self.n_images, "n_neighbors": self.n_neighbors}
-        return {**chosen, "pseudo_purity": purity, "chance": self.chance, **sizes}
+        return {**chosen, "pseudo_purity": purity, "trust": trust, "chance": self.chance, **sizes}
 
     def _columns(self) -> dict[str, Any]:
         """One row per space, best first."""
-        names = ("space", "pseudo_purity", "radius", "antihub_fraction", "recall", "n_duplicates")
+        names = ["space", "pseudo_purity", "radius", "antihub_fraction", "recall"]
+        names += ["n_duplicates", "trust"]
         return {name: [getattr(each, name) for each in self.ranking] for name in names}
 
     def __str__(self) -> str:
+        if self.method == "none":
+            return f"no memory: {self.reason}"
         return self.space or f"too close to call: {', '.join(self.tied)}"
 
 
@@ -258,8 +285,22 @@ class SelectionJob:
             ),
         )
 
-    def result(self, measured: Sequence[Measured], test: str = Selection.TESTS[0]) -> Selection:
-        """Rank the spaces that are measured."""
+    def trust_of(self, space: str) -> float:
+        """How far class means in one space are trusted; `ALL`: in all, and the predictor's own.
+
+        In the order of the seed: that of the stream changes nothing.
+        """
+        names = [*self.spaces, "predictor"] if space == ALL else [space]
+        return trust(self.features, names, self.seed)
+
+    def result(
+        self,
+        measured: Sequence[Measured],
+        test: str = Selection.TESTS[0],
+        trusts: Mapping[str, float] | None = None,
+    ) -> Selection:
+        """Rank the spaces that are measured; `trusts` are those of `trust_of`, by space."""
+        trusts = trusts or {}
         one_of("test of a lead", test, Selection.TESTS)
         ranked = sorted(measured, key=lambda each: -each.pseudo_purity)  # stable
         by_size = np.stack([each.draws for each in ranked]).T  # (sizes, replicates, spaces)
@@ -275,6 +316,7 @@ class SelectionJob:
                     batches={n: central(each.draws[:, i]) for i, n in enumerate(self.sizes)},
                     recall=each.recall,
                     n_duplicates=each.n_duplicates,
+                    trust=trusts.get(each.space, math.nan),
                 )
                 for each, radius in zip(ranked, radii, strict=True)
             ),
@@ -284,6 +326,7 @@ class SelectionJob:
             test=test,
             chance=chance(self.pseudo_labels),
             draws=draws,
+            trust=trusts.get(ALL, math.nan),
         )
 
 
@@ -332,7 +375,7 @@ def select(
     seed: int = 0,
     test: str = Selection.TESTS[0],
 ) -> Selection:
-    """Rank the spaces of a stream by pseudo-purity, without labels.
+    """Say whether any memory is worth it, and rank the spaces by pseudo-purity, without labels.
 
     Args:
         stream: any stream; its labels, if it has some, are not read.
@@ -348,6 +391,9 @@ def select(
     >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)
     >>> choice.space, [each.space for each in choice.ranking]
     ('classes', ['classes', 'both', 'noise', 'styles'])
+    >>> choice.method, [round(each.trust, 2) for each in choice.ranking]
+    ('class-means', [0.74, 0.2, 0.0, 0.0])
     """
     job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
-    return job.result([job.space(name) for name in job.spaces], test)
+    measured = [job.space(name) for name in job.spaces]
+    return job.result(measured, test, {name: job.trust_of(name) for name in (*job.spaces, ALL)})
