@@ -8,7 +8,7 @@ from helpers.class_means_twin import answers
 from helpers.making import make_stream
 
 import marc
-from marc.class_means import ClassMeans, principal_directions, relative_trust
+from marc.class_means import ClassMeans, _relative_trust, principal_directions
 from marc.errors import MarcError, check_spaces
 from marc.loop import iter_steps, run
 from marc.replay.replay import replay
@@ -381,5 +381,5 @@ def test_trust_is_relative_to_the_predictors_own_memory():
     k, own = np.array([0.2, 0.2, 0.2, 0.0, 0.0]), np.array([0.5, 0.5, 0.0, 0.0, 0.5])
     others = [np.array([0.4, 0.9, 0.1, 0.0, 0.0]), np.array([0.3, 0.0, 0.0, 0.0, 0.0])]
     expected = [0.8**1.5, 1.0, 1.0, 0.0, 0.0]
-    np.testing.assert_allclose(relative_trust(k, others, own), expected)
-    np.testing.assert_allclose(relative_trust(k, [], own), k**1.5)
+    np.testing.assert_allclose(_relative_trust(k, others, own), expected)
+    np.testing.assert_allclose(_relative_trust(k, [], own), k**1.5)

@@ -32,7 +32,7 @@ GRID = np.array(WEIGHTS)
 _BLOCK = 64  # images that a replay follows together
 
 
-class Agreed(NamedTuple):
+class _Agreed(NamedTuple):
     """What was known at each image of a block, before it was counted; all are (B,)."""
 
     label: Int
@@ -61,7 +61,7 @@ class Agreement:
         """Before the first image: nothing agrees."""
         return cls(np.zeros(n_classes), np.zeros(n_classes), np.zeros(5))
 
-    def follow(self, base: Float, evidence: Float) -> Agreed:
+    def follow(self, base: Float, evidence: Float) -> _Agreed:
         """Compare base logits and evidence of the next images, (B, C) each."""
         rows, label, answer = np.arange(len(base)), base.argmax(axis=1), evidence.argmax(axis=1)
         confidence = softmax(base)[rows, label]
@@ -83,7 +83,7 @@ class Agreement:
         )
         self.totals, self.base_votes = totals[-1], base_votes[-1]
         self.memory_votes = memory_votes[-1]
-        return Agreed(label, confidence >= totals[1:, 1] / totals[1:, 0], low, high)
+        return _Agreed(label, confidence >= totals[1:, 1] / totals[1:, 0], low, high)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Everything, as arrays."""
@@ -92,7 +92,7 @@ class Agreement:
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]], n_classes: int) -> Agreement:
         """Sums that go on from what `state` gave."""
-        return cls(**checked_arrays(state, cls.fresh(n_classes).state()))
+        return cls(**_checked_arrays(state, cls.fresh(n_classes).state()))
 
 
 @dataclass(eq=False)
@@ -142,12 +142,12 @@ class AutoWeight:
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]], n_classes: int) -> AutoWeight:
         """Sums that go on from what `state` gave."""
-        arrays = checked_arrays(state, cls.fresh(n_classes).state())
+        arrays = _checked_arrays(state, cls.fresh(n_classes).state())
         return cls(arrays.pop("evidence"), arrays.pop("scores"), Agreement(**arrays))
 
 
 def best_weights(
-    scores: Float, evidence: Float, agreed: Agreed
+    scores: Float, evidence: Float, agreed: _Agreed
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The weight (B,) that predicts sure answers best, and the scores (weights,) afterwards."""
     added = np.zeros((len(evidence), len(GRID)))
@@ -169,7 +169,7 @@ def running(start: Float | float, added: Float) -> NDArray[np.float64]:
     return sums.cumsum(axis=0, out=sums)
 
 
-def checked_arrays(
+def _checked_arrays(
     state: Mapping[str, NDArray[Any]], fresh: Mapping[str, NDArray[np.float64]]
 ) -> dict[str, NDArray[np.float64]]:
     """The arrays of a state, refused where names or shapes are not those of a fresh one."""

@@ -214,7 +214,7 @@ class _Memory:
         together = self.together.follow(base, total)
         weight, self.scores = best_weights(self.scores, total, together)
         others = [agreed[space].low for space in names if space != _OWN]
-        trust = relative_trust(together.low, others, agreed[_OWN].high)  # (4)
+        trust = _relative_trust(together.low, others, agreed[_OWN].high)  # (4)
 
         base_sums = running(self.base_marginal, posterior)
         memory_sums = running(self.memory_marginal, softmax(weight[:, np.newaxis] * total))
@@ -261,13 +261,13 @@ def _shares(agreement: Mapping[str, Float]) -> dict[str, NDArray[np.float64]]:
     return {space: square / whole for space, square in squares.items()}
 
 
-def relative_trust(
+def _relative_trust(
     agreement: Float, others: Sequence[Float], reference: Float
 ) -> NDArray[np.float64]:
     """R of (4), (B,): from the agreement of all, of single spaces, and of the predictor's own.
 
     >>> half = np.array([0.5])
-    >>> relative_trust(half, [half], half), relative_trust(half, [], half).round(3)
+    >>> _relative_trust(half, [half], half), _relative_trust(half, [], half).round(3)
     (array([1.]), array([0.354]))
     """
     best = np.max([np.zeros(len(agreement)), *others], axis=0)

@@ -25,7 +25,7 @@ from marc.types import Step
 _LEADING = 5  # classes listed for what the predictor, the sum, or one voice says of them
 
 
-class Said(NamedTuple):
+class _Said(NamedTuple):
     """One answer, and what each kind of evidence, here a voice, said of its leading classes."""
 
     classes: list[int]
@@ -49,7 +49,7 @@ class Stepped(Answered):
     """Names of the evidence, the heaviest first; of what never counts, the spaces alone."""
     spaces: Mapping[str, str]
     """By voice: the retrieval space that it reads, where there is one."""
-    said: list[Said]
+    said: list[_Said]
     """By position in the first order."""
 
     @classmethod
@@ -98,7 +98,7 @@ class Stepped(Answered):
         return np.array([said.weights.get(voice, 0.0) for said in self.said])
 
 
-def _listen(step: Step, spaces: Iterable[str], listed: Iterable[int]) -> Said:
+def _listen(step: Step, spaces: Iterable[str], listed: Iterable[int]) -> _Said:
     base = step.base_weight * step.base.astype(np.float64)
     evidence = {voice: np.asarray(e, dtype=np.float64) for voice, e in step.evidence.items()}
     signs = {voice: -1.0 if step.weights[voice] < 0 else 1.0 for voice in evidence}
@@ -108,7 +108,7 @@ def _listen(step: Step, spaces: Iterable[str], listed: Iterable[int]) -> Said:
         classes |= set(np.argsort(-scores, kind="stable")[:_LEADING].tolist())
     kept = sorted(classes)
     best = np.partition(logits, -2)
-    return Said(
+    return _Said(
         kept,
         np.append(base[kept], base.min()),
         {v: np.append(e[kept], signs[v] * (signs[v] * e).min()) for v, e in evidence.items()},
@@ -128,7 +128,7 @@ def _disagreement(step: Step, voices: Iterable[str]) -> float:
     return other / whole if whole else 0.0
 
 
-def _voices(said: Iterable[Said]) -> dict[str, float]:
+def _voices(said: Iterable[_Said]) -> dict[str, float]:
     """By voice that ever told classes apart: the sum of its weights, the largest first."""
     weights: dict[str, float] = {}
     for each in said:
