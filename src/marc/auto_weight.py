@@ -89,11 +89,6 @@ class Agreement:
         """Everything, as arrays."""
         return {each.name: getattr(self, each.name).copy() for each in fields(self)}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, NDArray[Any]], n_classes: int) -> Agreement:
-        """Sums that go on from what `state` gave."""
-        return cls(**_checked_arrays(state, cls.fresh(n_classes).state()))
-
 
 @dataclass(eq=False)
 class AutoWeight:
@@ -142,7 +137,10 @@ class AutoWeight:
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]], n_classes: int) -> AutoWeight:
         """Sums that go on from what `state` gave."""
-        arrays = _checked_arrays(state, cls.fresh(n_classes).state())
+        fresh = cls.fresh(n_classes).state()
+        if {k: v.shape for k, v in state.items()} != {k: v.shape for k, v in fresh.items()}:
+            raise MarcError("the stored sums of a learned weight are damaged or of another grid")
+        arrays = {name: array.astype(np.float64) for name, array in state.items()}
         return cls(arrays.pop("evidence"), arrays.pop("scores"), Agreement(**arrays))
 
 
@@ -167,15 +165,6 @@ def running(start: Float | float, added: Float) -> NDArray[np.float64]:
     sums = np.empty((len(added) + 1, *added.shape[1:]))
     sums[0], sums[1:] = start, added
     return sums.cumsum(axis=0, out=sums)
-
-
-def _checked_arrays(
-    state: Mapping[str, NDArray[Any]], fresh: Mapping[str, NDArray[np.float64]]
-) -> dict[str, NDArray[np.float64]]:
-    """The arrays of a state, refused where names or shapes are not those of a fresh one."""
-    if {k: v.shape for k, v in state.items()} != {k: v.shape for k, v in fresh.items()}:
-        raise MarcError("the stored sums of a learned weight are damaged or of another grid")
-    return {name: array.astype(np.float64) for name, array in state.items()}
 
 
 def _quadratic_scores(evidence: Float, label: Int) -> NDArray[np.float64]:

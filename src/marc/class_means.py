@@ -247,10 +247,10 @@ class _Memory:
             raise MarcError(
                 "the stored class means are damaged: their arrays do not fit each other"
             )
-        means = [_Means(**_copied(parts[f"means-{i}"])) for i in range(len(names))]
-        agreed = [Agreement(**_copied(parts[f"agreement-{i}"])) for i in range(len(names))]
+        means = {s: _Means(**_copied(parts[f"means-{i}"])) for i, s in enumerate(names)}
+        agreed = {s: Agreement(**_copied(parts[f"agreement-{i}"])) for i, s in enumerate(names)}
         together, answers = Agreement(**_copied(parts["together"])), _copied(parts["answers"])
-        return cls(dict(zip(names, means)), dict(zip(names, agreed)), together, **answers)  # noqa: B905
+        return cls(means, agreed, together, **answers)
 
 
 def _shares(agreement: Mapping[str, Float]) -> dict[str, NDArray[np.float64]]:
