@@ -257,7 +257,7 @@ def test_no_space_or_one_that_is_named_twice_is_refused(spaces, got):
 
 
 def test_what_is_no_name_is_refused():
-    for wrong in ([3], [None], ["good", 3]):
+    for wrong in (3, None, [3], [None], ["good", 3]):
         with pytest.raises(MarcError, match="must be a name"):
             ClassMeans(wrong)
 

@@ -72,8 +72,8 @@ class ClassMeans(Resumable):
     def __post_init__(self) -> None:
         if self.spaces == "all":
             return
-        names = [self.spaces] if isinstance(self.spaces, str) else list(self.spaces)
-        self.spaces = [check_space_name(name) for name in names]
+        given = self.spaces if isinstance(self.spaces, list | tuple) else [self.spaces]
+        self.spaces = names = [check_space_name(name) for name in given]
         if not names or len(set(names)) < len(names):
             raise MarcError(
                 "class means are read in one space or several, each named once",
