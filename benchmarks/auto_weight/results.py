@@ -190,9 +190,9 @@ def document(results: Sequence[Result]) -> Iterable[str]:
     yield (
         "**A caution.** The rule was chosen among those below by looking at what they gain on "
         "these very streams. No label enters a weight, but labels chose the rule. On four further "
-        "streams of photographs, kept aside until then (19 cells), it gained 1.5 points on average, "
-        "57 % of the oracle's gain, and lost more than 0.3 points in 8 cells, 2.1 at worst. "
-        "[class-means.md](class-means.md) has the method that came of it."
+        "streams of photographs, kept aside until then (19 cells), it gained 1.5 points on "
+        "average, 57 % of the oracle's gain, and lost more than 0.3 points in 8 cells, 2.1 at "
+        "worst. [class-means.md](class-means.md) has the method that came of it."
     )
     yield "## What was learned"
     yield numbered(lessons(of))
