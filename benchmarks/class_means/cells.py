@@ -47,7 +47,7 @@ def cells_of(source: Source, plan: Plan) -> Iterator[Cell]:
 
 
 def _cells(group: str, stream: Stream, orders: list[Stream]) -> Iterator[Cell]:
-    good = [space for space in stream.spaces if not space.startswith("bad")]
+    good = [space for space in stream.spaces if not space.startswith("bad: ")]
     yield Cell(group, stream.name, ALL, mean_gain(orders, [*good, "predictor"]))
     if len(good) < len(stream.spaces):
         yield Cell(BAD, stream.name, ALL, mean_gain(orders, [*stream.spaces, "predictor"]))

@@ -45,7 +45,8 @@ def measure(plan: Plan) -> Measured:
     works, sources = [job[1] for job in jobs], [job[2] for job in jobs]
     found: dict[str, list[Any]] = {each.name: [] for each in fields(Measured)[1:]}
     with ProcessPoolExecutor(plan.processes) as pool:
-        results = pool.map(_done, works, sources, [plan] * len(jobs))
+        several = pool.map if plan.processes > 1 else map
+        results = several(_done, works, sources, [plan] * len(jobs))
         for (name, _, source), result in zip(jobs, results, strict=True):
             print(f"{name}: {source.group}, {source.address}", file=sys.stderr)
             found[name].extend(result)
