@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.class_means.ablation import Gain
 from benchmarks.class_means.cells import ALL
@@ -10,7 +10,14 @@ from benchmarks.class_means.measure import Measured
 from benchmarks.class_means.part_tables import chosen, memories, single_all
 from benchmarks.class_means.peers import KINDS, Outcome
 from benchmarks.class_means.streams import BAD
-from benchmarks.class_means.tables import hundredths, mean, single_and_all
+from benchmarks.class_means.tables import (
+    NAMES,
+    differences,
+    hundredths,
+    mean,
+    methods_of,
+    single_and_all,
+)
 from benchmarks.class_means.trust import ESTIMATES, correlation
 from benchmarks.class_means.variants import OWN
 from benchmarks.words import decimal, points, span
@@ -20,7 +27,29 @@ WEAK = 0.3  # accuracy of a predictor below which its memory has little to go on
 
 def lessons(measured: Measured) -> list[str]:
     """At most ten, of what there is."""
-    return [text for part in (_parts, _limits, _evidence) for text in part(measured)]
+    return [
+        text for part in (_beside_others, _parts, _limits, _evidence) for text in part(measured)
+    ]
+
+
+def _beside_others(measured: Measured) -> Iterator[str]:
+    """Which methods are better, and where."""
+    peers = measured.peers
+    first, *others = [n for n in methods_of(peers) if not n.startswith("class-means, ")]
+    averages = [
+        (name, mean(o.gain for o in peers if o.method == name)) for name in (first, *others)
+    ]
+    better = []
+    for name in others:
+        found = differences(peers, name)
+        lower = [f"{stream} by {-100 * d.estimate:.1f}" for stream, d in found if d.high < 0]
+        better += [f"{NAMES.get(name, name)} on {' and '.join(lower)}"] if lower else []
+    yield (
+        f"**On shuffled photographs class-means gains {points(averages[0][1])} on average, "
+        f"the next, {NAMES.get(averages[1][0], averages[1][0])}, {points(averages[1][1])}; it is "
+        "not the best everywhere.** Better by more than the 95 % interval: "
+        f"{'; '.join(better) or 'none'}."
+    )
 
 
 def _parts(measured: Measured) -> Iterator[str]:
@@ -117,23 +146,10 @@ def _span_of_orders(outcomes: Sequence[Outcome], method: str) -> str:
 def _evidence(measured: Measured) -> Iterator[str]:
     """Trust, and what it cannot give."""
     weak = [t.stream for t in measured.trusts if t.space == OWN and t.accuracy < WEAK]
-    best = [
-        t.best_gain
-        for t in measured.trusts
-        if t.stream in weak and t.space == ALL and t.group == "photographs"
-    ]
-    kernel = [o for o in measured.orders if o.stream in weak and o.method == "marc"]
-    if best and kernel:
-        names = list(dict.fromkeys(each.stream for each in kernel))
-        gains = {kind: [o.gain for o in kernel if o.kind == kind] for kind in KINDS}
-        yield (
-            f"**Where the predictor is weak ({' and '.join(names)}), trust no longer limits: the "
-            "evidence does.** Even the best trust chosen with labels gains "
-            f"{_each(best)}. A kernel memory with equal numbers a class, MARC at w = 10, gains "
-            f"{_each(gains['shuffled'])} there when shuffled, because it also flattens the "
-            "predictor's preference for one class; where classes come sorted or long-tailed, that "
-            f"is {_each(gains['sorted'])} and {_each(gains['long-tail'])}."
-        )
+    names = [each.stream for each in measured.peers if each.method == "no-memory"]
+    names = [name for name in names if name in weak]
+    if names:
+        yield _weak(measured, names)
     photographs, lab = (memories(measured.trusts, group) for group in ("photographs", "lab"))
     texts = []
     for name, cells in (("photographs", photographs), ("the lab", lab)):
@@ -150,8 +166,45 @@ def _evidence(measured: Measured) -> Iterator[str]:
     )
 
 
-def _each(gains: Sequence[float]) -> str:
-    return " and ".join(points(gain) for gain in gains)
+def _weak(measured: Measured, names: Sequence[str]) -> str:
+    """Of photographs whose predictor is weak."""
+    best = [t.best_gain for t in measured.trusts if t.stream in names and t.space == ALL]
+
+    def in_order(method: str, kind: str) -> list[Outcome]:
+        return [o for o in measured.orders if (o.method, o.kind) == (method, kind)]
+
+    def gains(method: str, kind: str) -> str:
+        return points(mean(o.gain for o in in_order(method, kind)))
+
+    def of_weak(method: str, kind: str) -> list[float]:
+        return [o.gain for o in in_order(method, kind) if o.stream in names]
+
+    def each(method: str) -> list[Outcome]:
+        return [o for o in measured.peers if o.method == method and o.stream in names]
+
+    def common(method: str) -> str:
+        return " and ".join(f"{100 * o.commonest:.0f} %" for o in each(method))
+
+    def listed(values: Iterable[float]) -> str:
+        return " and ".join(points(value) for value in values)
+
+    return (
+        f"**Where the predictor is weak ({' and '.join(names)}), trust is no longer the limit, the "
+        f"evidence is.** Even the best trust chosen with labels gains {listed(best)} there. "
+        "Memories with equal numbers a class gain "
+        f"{listed(o.gain for o in each('marc'))} (MARC, w = 10) and "
+        f"{listed(o.gain for o in each('oga'))} (OGA). They also flatten the predictor's "
+        f"preference for one class: its commonest answer is given to {common('no-memory')} of the "
+        f"images, that of MARC to {common('marc')}, of OGA to {common('oga')}, of class-means to "
+        f"{common('class-means')}. An even answer is a worse guess when classes come sorted or "
+        f"long-tailed: MARC then gains {listed(of_weak('marc', 'sorted'))} and "
+        f"{listed(of_weak('marc', 'long-tail'))} on these streams; over all photographs it goes "
+        f"from {gains('marc', 'shuffled')} to {gains('marc', 'sorted')} and "
+        f"{gains('marc', 'long-tail')}, OGA from {gains('oga', 'shuffled')} to "
+        f"{gains('oga', 'sorted')} and {gains('oga', 'long-tail')}, class-means from "
+        f"{gains('class-means', 'shuffled')} to {gains('class-means', 'sorted')} and "
+        f"{gains('class-means', 'long-tail')}."
+    )
 
 
 def drift_words(measured: Measured) -> str:
@@ -161,14 +214,18 @@ def drift_words(measured: Measured) -> str:
         found = single_all(chosen(measured.bounded, variant, "photographs", kind))[1]
         return points(mean(found)) if found else "-"
 
-    def three(kind: str) -> str:
+    def all_of(kind: str) -> str:
         return (
-            f"{gain('half-life 16', kind)} with a half-life of 16, {gain('running mean', kind)} "
-            f"with the running mean, {gain('best 64', kind)} with the best 64"
+            f"half-life 16 {gain('half-life 16', kind)}, half-life 64 "
+            f"{gain('half-life 64', kind)}, running {gain('running mean', kind)}, best 64 "
+            f"{gain('best 64', kind)}, last 64 {gain('last 64', kind)}"
         )
 
     return (
-        f"In all spaces: where domains come one after the other, {three('domains')}; where the "
-        f"first comes back, {three('returning')}; shuffled, {three('shuffled')}; sorted by class, "
-        f"{three('sorted')}."
+        "**A mean that forgets holds best where the domain changes or comes back, and the running "
+        f"mean where it does not.** In all spaces, one domain after the other: {all_of('domains')}; "
+        f"the first comes back: {all_of('returning')}; shuffled: {all_of('shuffled')}. Where classes "
+        f"come and go, and come back (dirichlet): {all_of('dirichlet:gamma=0.1')}; where they come "
+        f"once, sorted: {all_of('sorted')}. The running mean ships, because it has nothing to set, "
+        "and a half-life would have to fit how fast a stream drifts, which no one knows beforehand."
     )

@@ -36,8 +36,10 @@ class Outcome:
     method: str
     gains: tuple[float, ...]
     """By order, as shares of the images."""
-    correct: NDArray[np.bool_] | None = None
+    correct: NDArray[np.bool_]
     """Of each stored image in each order, (orders, N)."""
+    commonest: float
+    """The share of the answer that is given most often, mean over orders."""
 
     @property
     def gain(self) -> float:
@@ -99,7 +101,7 @@ def method_of(name: str, stream: Stream) -> AnyMethod:
 
 def outcome(stream: Stream, kind: str, name: str, orders: list[Stream]) -> Outcome:
     """Run a method in each order."""
-    gains, correct = [], []
+    gains, correct, commonest = [], [], []
     for order in orders:
         method = method_of(name, order)
         fast = isinstance(method, MARC | Replayable)
@@ -108,4 +110,6 @@ def outcome(stream: Stream, kind: str, name: str, orders: list[Stream]) -> Outco
         right = np.empty(len(order), dtype=bool)
         right[order.order] = run.predictions == order.labels
         correct.append(right)
-    return Outcome(stream.name, kind, name, tuple(gains), np.array(correct))
+        commonest.append(np.bincount(run.predictions).max() / len(order))
+    every = np.array(correct)
+    return Outcome(stream.name, kind, name, tuple(gains), every, float(np.mean(commonest)))

@@ -8,7 +8,7 @@ Feature packs of photographs come from the command line; the lab is drawn.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from benchmarks.class_means.lessons import drift_words, lessons
 from benchmarks.class_means.measure import Measured, measure
@@ -19,6 +19,7 @@ from benchmarks.class_means.part_tables import (
     estimates_table,
     predictor_table,
 )
+from benchmarks.class_means.peers import Outcome
 from benchmarks.class_means.streams import Plan
 from benchmarks.class_means.tables import (
     GROUPS,
@@ -29,12 +30,14 @@ from benchmarks.class_means.tables import (
     idle,
     in_short,
     mean,
+    methods_of,
     methods_table,
     orders_table,
     safety_table,
     worst_cells,
 )
 from benchmarks.words import numbered, wrapped
+from marc.peers.registry import METHODS
 from marc.stats import worst_tenth
 
 
@@ -111,7 +114,8 @@ def photographs_part(measured: Measured) -> Iterable[str]:
         "read `resnet50`, or the second space of a pack that has none. A pack has one prototype a "
         "class: five copies of it stand for the prompts of ETTA, which then has nothing to choose. "
         f"At one view {', '.join(idle(peers))} answer as the predictor does; Tip-Adapter needs "
-        "labels, and is left out."
+        f"labels, and is left out. {_seeing(peers, 'stream')} sees the whole stream before it "
+        f"answers, and {_seeing(peers, 'batch')} see a batch; the others, one image at a time."
     )
     yield methods_table(peers)
     yield (
@@ -122,6 +126,12 @@ def photographs_part(measured: Measured) -> Iterable[str]:
         "above are the like-for-like comparison."
     )
     yield differences_table(peers)
+
+
+def _seeing(peers: Sequence[Outcome], what: str) -> str:
+    """Methods that answer so many images together."""
+    names = [name for name in methods_of(peers) if name in METHODS]
+    return " and ".join(name for name in names if METHODS[name].sees == what)
 
 
 def orders_part(measured: Measured) -> Iterable[str]:
@@ -148,8 +158,8 @@ def ablation_part(measured: Measured) -> Iterable[str]:
         "Class-means with one part taken away or exchanged, everything else as it ships: mean "
         "gain in one space, in all spaces, and in brackets the worst single cell and the number of "
         f"cells below -0.3. Photographs in {few} shuffled and {few} sorted orders, the 12-class "
-        "streams of the lab and hostile predictors in one order each; hostile are the packs of at "
-        "most 12 classes, and two 12-class streams of the lab. *names confused* is, in all spaces, "
+        "streams of the lab in one order, and hostile predictors of the packs and of two 12-class "
+        "streams of the lab in one order. *names confused* is, in all spaces, "
         "the mean and the worst of those hostile streams whose class names are confused."
     )
     yield ablation_table(measured.ablation)

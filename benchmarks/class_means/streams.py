@@ -45,8 +45,8 @@ class Plan:
     n_variants: int = 8
     orders: int = 3
     """Shuffled orders of photographs, and of every kind of order that has several."""
-    lab_orders: int = 1
-    few: int = 1
+    lab_orders: int = 2
+    few: int = 2
     """Orders of each kind for the ablation and for bounded memories."""
     processes: int = 2
     slow: tuple[str, ...] = ("dota",)

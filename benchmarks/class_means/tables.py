@@ -151,18 +151,24 @@ def methods_table(outcomes: Sequence[Outcome]) -> str:
 
 def differences_table(outcomes: Sequence[Outcome]) -> str:
     """Class means in all spaces minus each other method, paired by image."""
-    streams = streams_of(outcomes)
-    correct = {(o.method, o.stream): o.correct for o in outcomes}
     rows = []
     for name in ["no-memory", *methods_of(outcomes)]:
-        if name.startswith("class-means"):
-            continue
-        found = []
-        for stream in streams:
-            other, own = correct[name, stream], correct["class-means", stream]
-            found.append(paired_difference(own[: len(other)], other))
-        rows.append([NAMES.get(name, name), *map(with_ends, found), with_ends(averaged(found))])
-    return table(["class-means, all, minus", *streams, "mean"], rows)
+        if not name.startswith("class-means"):
+            found = [each for _, each in differences(outcomes, name)]
+            whole = with_ends(averaged(found))
+            rows.append([NAMES.get(name, name), *map(with_ends, found), whole])
+    return table(["class-means, all, minus", *streams_of(outcomes), "mean"], rows)
+
+
+def differences(outcomes: Sequence[Outcome], name: str) -> list[tuple[str, Interval]]:
+    """Class means in all spaces minus one method, by stream; in the orders that both have."""
+    correct = {(o.method, o.stream): o.correct for o in outcomes}
+    found = []
+    for stream in streams_of(outcomes):
+        other = correct[name, stream]
+        own = correct["class-means", stream][: len(other)]
+        found.append((stream, paired_difference(own, other)))
+    return found
 
 
 def averaged(intervals: Sequence[Interval]) -> Interval:
