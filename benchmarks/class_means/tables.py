@@ -13,7 +13,7 @@ from benchmarks.words import percent, points, table, with_ends
 from marc.stats import Interval, paired_difference, worst_tenth
 
 GROUPS = ("photographs", "lab", "lab, unseen shifts", "hostile", BAD)
-HARM = -0.003  # more than 0.3 points below no memory
+HARM = -0.003 - 1e-9  # more than 0.3 points below no memory; 3 images of 1,000 are not
 NAMES = {"class-means": "class-means, all", "marc": "MARC, w = 10", "marc, auto": "MARC, auto"}
 
 
@@ -216,5 +216,5 @@ def safety_table(outcomes: Sequence[Outcome]) -> str:
                 f"{sum(o.gain < HARM for o in single)} of {len(single)}",
             ]
         )
-    header = ["order", "all spaces", "worst stream", "its worst order", "one space"]
+    header = ["order", "all spaces", "worst stream", "worst order", "one space"]
     return table([*header, "worst cell", "below -0.3"], rows)
