@@ -10,7 +10,7 @@ EXTRAS ?= dev
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 READY := $(VENV)/.ready-$(EXTRAS)
 
-.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results peers-benchmark study-results replication-benchmark clean
+.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results class-means-results peers-benchmark study-results replication-benchmark clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -56,6 +56,11 @@ paper-arithmetic: $(READY)
 auto-weight-results: $(READY)
 	$(BIN)/python -m benchmarks.auto_weight.results $(PACKS) > docs/results/auto-weight.md.new
 	mv docs/results/auto-weight.md.new docs/results/auto-weight.md
+
+# two processes: each computes on one thread
+class-means-results: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_means.results $(PACKS) > docs/results/class-means.md.new
+	mv docs/results/class-means.md.new docs/results/class-means.md
 
 $(READY): pyproject.toml constraints-cpu.txt
 	$(PYTHON) -m venv $(VENV)

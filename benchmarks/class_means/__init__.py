@@ -1,0 +1,1 @@
+"""Class means, part by part: docs/results/class-means.md."""

@@ -1,0 +1,115 @@
+"""Parts two and three: photographs, every method that can run, in shuffled and in hard orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+import marc
+from benchmarks.class_means.streams import Plan, Source
+from benchmarks.peers.packs import COPIES
+from marc.class_means import ClassMeans
+from marc.loop import AnyMethod, Replayable
+from marc.method import MARC
+from marc.peers.registry import METHODS
+from marc.predictor import PromptEmbeddings
+from marc.stream import Stream
+
+KINDS = (
+    *("shuffled", "stored", "sorted"),
+    *("dirichlet:gamma=1", "dirichlet:gamma=0.1", "dirichlet:gamma=0.01"),
+    *("long-tail", "bursts", "domains", "returning"),
+)
+IN_ORDERS = ("etta", "oga", "tda", "marc", "marc, auto")
+"""Methods beside class means in hard orders."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One method on one stream, in one kind of order."""
+
+    stream: str
+    kind: str
+    method: str
+    gains: tuple[float, ...]
+    """By order, as shares of the images."""
+    correct: NDArray[np.bool_]
+    """Of each stored image in each order, (orders, N)."""
+    commonest: float
+    """The share of the answer that is given most often, mean over orders."""
+
+    @property
+    def gain(self) -> float:
+        """Mean over orders."""
+        return float(np.mean(self.gains))
+
+
+def peers_of(source: Source, plan: Plan) -> Iterator[Outcome]:
+    """Every method in shuffled orders."""
+    stream = with_prompts(source.open())
+    for name in method_names(stream):
+        seeds = range(1 if name in plan.slow else plan.orders)
+        yield outcome(stream, "shuffled", name, [stream.shuffled(seed) for seed in seeds])
+
+
+def orders_of(source: Source, plan: Plan) -> Iterator[Outcome]:
+    """Class means and some others in every kind of order that the stream has."""
+    stream = with_prompts(source.open())
+    for kind in KINDS:
+        if kind in ("domains", "returning") and stream.row_domains is None:
+            continue
+        seeds = range(1 if kind == "stored" else plan.orders)
+        orders = [stream.ordered(kind, seed=seed) for seed in seeds]
+        single = [f"class-means, {space}" for space in stream.spaces]
+        for name in ("class-means", *single, *IN_ORDERS):
+            yield outcome(stream, kind, name, orders)
+
+
+def with_prompts(stream: Stream) -> Stream:
+    """Copies of the prototypes stand for prompts, so that there is nothing to choose among."""
+    predictor = stream.features.predictor
+    copies = np.repeat(predictor.prototypes[:, np.newaxis], COPIES, axis=1)
+    prompts = PromptEmbeddings.of(copies, None, predictor.prototypes.shape)
+    features = replace(stream.features, predictor=replace(predictor, prompts=prompts))
+    return replace(stream, features=features)
+
+
+def method_names(stream: Stream) -> list[str]:
+    """Everything that needs no label, MARC and class means in more than one setting."""
+    names = [name for name in marc.list_methods() if "shots" not in METHODS[name].needs]
+    single = [f"class-means, {space}" for space in stream.spaces]
+    return [*names, "marc, auto", *single]
+
+
+def paper_space(stream: Stream) -> str:
+    """The space of methods that need one; the first is the predictor's own in these packs."""
+    return "resnet50" if "resnet50" in stream.spaces else stream.spaces[1]
+
+
+def method_of(name: str, stream: Stream) -> AnyMethod:
+    """A method at its fixed settings."""
+    if name.startswith("class-means, "):
+        return ClassMeans(name.removeprefix("class-means, "))
+    if name == "marc, auto":
+        return MARC(paper_space(stream), capacity=8, weight="auto")
+    settings = {"space": paper_space(stream)} if "space" in METHODS[name].needs else {}
+    return marc.create_method(name, **settings)
+
+
+def outcome(stream: Stream, kind: str, name: str, orders: list[Stream]) -> Outcome:
+    """Run a method in each order."""
+    gains, correct, commonest = [], [], []
+    for order in orders:
+        method = method_of(name, order)
+        fast = isinstance(method, MARC | Replayable)
+        run = marc.replay(method, order) if fast else marc.run(method, order)
+        gains.append(float(run.gain))
+        right = np.empty(len(order), dtype=bool)
+        right[order.order] = run.predictions == order.labels
+        correct.append(right)
+        commonest.append(np.bincount(run.predictions).max() / len(order))
+    every = np.array(correct)
+    return Outcome(stream.name, kind, name, tuple(gains), every, float(np.mean(commonest)))
