@@ -157,11 +157,22 @@ def test_default_folders_differ_where_settings_differ(run, tmp_path):
         *([], ["--capacity", "4"], ["--weight", "3"], ["--views", "1"], ["--policy", "fifo"]),
         *(["--set", "gamma=1"], ["--set", "beta=2"], ["--method", "no-memory"]),
         *(["--weight", "3.5"], ["--space", "classes+center"], ["--space", "both"]),
+        *(["--method", "class-means", *more] for more in ([], ["--space", "both", "styles"])),
     ]
     for words in calls:
         space = [] if "--space" in words or "--method" in words else ["--space", "classes"]
         assert run(*space, *words).status == 0
     assert len(list((tmp_path / "runs").iterdir())) == len(calls)
+
+
+def test_many_spaces_make_a_short_heading_and_a_folder_that_can_be(sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    many = [f"classes+random:{2 + place}" for place in range(30)]
+    assert "class-means 30 spaces on" in call("run", sources["labelled"], "--space", *many).out
+    call("run", sources["labelled"], "--space", *many[::-1])
+    names = [each.name for each in (tmp_path / "runs").iterdir()]
+    assert len(names) == 2
+    assert max(map(len, names)) < 120
 
 
 def test_views_take_the_first_stored_views(run, sources, tmp_path):

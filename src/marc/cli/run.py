@@ -197,7 +197,9 @@ def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
 
 def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_done: bool) -> None:
     method = config["method"]
-    name = " ".join([method["method"], ", ".join(named_spaces(method))]).strip()
+    spaces = named_spaces(method)
+    listed = ", ".join(spaces) if len(spaces) <= 3 else f"{len(spaces)} spaces"
+    name = f"{method['method']} {listed}".strip()
     head = f"{config['stream']}: {config['n_images']} images, {config['n_classes']} classes"
     console.say(f"{name} on {head}, {config['n_views']} view(s)")
     if "ordering" in config:
@@ -215,7 +217,7 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
         weights = ", ".join(f"{weight:.3g}" for weight in metrics["final_weight"])
         console.say(f"weight learned without labels; at the end of each order: {weights}")
     _show_spaces(metrics.get("final_space_weights", []))
-    if any("+" in each for each in named_spaces(method)):
+    if any("+" in each for each in spaces):
         console.say("the space was transformed with statistics of the whole stream: transductive")
     elif config["transductive"]:
         console.say("the method sees the whole stream before it answers: transductive")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -142,8 +143,10 @@ class RunPlan:
             capacity, weight = settings.pop("capacity"), settings.pop("weight")
             parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
         if "spaces" in settings:
-            parts += named_spaces(config["method"])
-            del settings["spaces"]
+            settings.pop("spaces")
+            spaces = "-".join(named_spaces(config["method"]))
+            which = hashlib.sha256(spaces.encode()).hexdigest()[:8]  # a file name has its limit
+            parts += [spaces if len(spaces) <= 60 else f"{spaces[:50]}-{which}"]
         parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
         if config["selection"] == "oracle":
             parts += ["oracle"]
