@@ -13,6 +13,7 @@ from marc.errors import MarcError, check_spaces
 from marc.loop import iter_steps, run
 from marc.replay.replay import replay
 from marc.stream import Stream
+from marc.types import Query
 
 
 def with_spaces(stream, spaces):
@@ -256,8 +257,25 @@ def test_no_space_or_one_that_is_named_twice_is_refused(spaces, got):
     assert refused.value.got == got
 
 
+def test_spaces_may_come_in_any_order_and_under_any_name():
+    stream = make_stream()
+    named = {"retrieval": stream.features.keys("good"), "mean": stream.features.keys("bad")}
+    features = stream.features
+    method, other = ClassMeans(), ClassMeans()
+    for item in range(30):
+        keys = {name: each[item] for name, each in named.items()}
+        turned = dict(reversed(keys.items())) if item % 2 else keys
+        image = features.views[item], features.predictor
+        first = method.step(Query.from_features(*image, keys, item=item))
+        second = other.step(Query.from_features(*image, turned, item=item))
+        np.testing.assert_allclose(first.logits, second.logits, rtol=1e-12)
+    renamed = replace(stream, features=replace(features, spaces=named))
+    online, offline = run(ClassMeans(), renamed), replay(ClassMeans(), renamed)
+    np.testing.assert_allclose(online.weights, offline.weights, atol=1e-9)
+
+
 def test_what_is_no_name_is_refused():
-    for wrong in (3, None, [3], [None], ["good", 3]):
+    for wrong in (3, None, [3], [None], ["good", 3], np.array(["good", "bad"])):
         with pytest.raises(MarcError, match="must be a name"):
             ClassMeans(wrong)
 

@@ -94,12 +94,11 @@ def test_spaces_come_back_as_unit_float32_and_the_input_stays_as_it_was():
         np.testing.assert_array_equal(given[name], before[name])
 
 
-@pytest.mark.parametrize("name", ["", "predictor", "dino+center", "+"])
+@pytest.mark.parametrize("name", ["", "predictor", "all", "class marginals", "dino+center", "+"])
 def test_reserved_names_of_spaces_are_refused(name):
     message = refusal(check_spaces, {name: ROWS}, 6)
     assert f"not a name for a space.\n  got:  {name!r}\n" in message
-    assert "any but 'predictor'" in message
-    assert "without '+'" in message
+    assert "any without '+' but 'predictor', 'all'" in message
 
 
 @pytest.mark.parametrize("n_images", [5, 7])

@@ -16,6 +16,7 @@ from marc.loop import AnyMethod, Replayable
 from marc.method import MARC
 from marc.peers.registry import METHODS
 from marc.predictor import PromptEmbeddings
+from marc.spaces.trust import is_own
 from marc.stream import Stream
 
 KINDS = (
@@ -25,6 +26,8 @@ KINDS = (
 )
 IN_ORDERS = ("etta", "oga", "tda", "marc", "marc, auto")
 """Methods beside class means in hard orders."""
+WITHOUT_COPY = "class-means, without the copy"
+"""In the predictor's own space, and in all others that are no copy of it."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def method_names(stream: Stream) -> list[str]:
     """Everything that needs no label, MARC and class means in more than one setting."""
     names = [name for name in marc.list_methods() if "shots" not in METHODS[name].needs]
     single = [f"class-means, {space}" for space in stream.spaces]
-    return [*names, "marc, auto", *single]
+    return [*names, "marc, auto", WITHOUT_COPY, *single]
 
 
 def paper_space(stream: Stream) -> str:
@@ -91,6 +94,9 @@ def paper_space(stream: Stream) -> str:
 
 def method_of(name: str, stream: Stream) -> AnyMethod:
     """A method at its fixed settings."""
+    if name == WITHOUT_COPY:
+        others = [space for space in stream.spaces if not is_own(stream.features, space)]
+        return ClassMeans([*others, "predictor"])
     if name.startswith("class-means, "):
         return ClassMeans(name.removeprefix("class-means, "))
     if name == "marc, auto":

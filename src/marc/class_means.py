@@ -70,7 +70,7 @@ class ClassMeans(Resumable):
     _memory: _Memory | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.spaces == "all":
+        if isinstance(self.spaces, str) and self.spaces == "all":
             return
         given = self.spaces if isinstance(self.spaces, list | tuple) else [self.spaces]
         self.spaces = names = [check_space_name(name) for name in given]
@@ -78,7 +78,7 @@ class ClassMeans(Resumable):
             raise MarcError(
                 "class means are read in one space or several, each named once",
                 got=", ".join(names) or "none",
-                hint='spaces=["dinov2-b", "predictor"], or spaces="all"',
+                hint='--space a b, or spaces=["a", "b"], or neither for all of them',
             )
 
     def step(self, query: Query) -> Step:
@@ -155,7 +155,7 @@ class ClassMeans(Resumable):
         if self._memory is None:
             self._memory = _Memory.fresh(shapes)
         means = self._memory.means
-        if list(means) != list(shapes):
+        if set(means) != set(shapes):
             problem = "this query has other spaces than those remembered"
             raise MarcError(problem, got=", ".join(shapes), allowed=", ".join(means))
         for space, shape in shapes.items():

@@ -125,16 +125,20 @@ def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
             )
 
 
+_NO_SPACES = ("predictor", "all", "class marginals")
+"""Names that mean something else beside spaces: the own one, every one, a part of an answer."""
+
+
 def check_spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDArray[np.float32]]:
     """Unit features (N, D_s) by space, refused unless there is one row per image."""
     checked = {}
     for name, array in given.items():
         array = np.asarray(array)
-        if not isinstance(name, str) or not name or name == "predictor" or "+" in name:
+        if not isinstance(name, str) or not name or name in _NO_SPACES or "+" in name:
             raise MarcError(
                 "not a name for a space",
                 got=repr(name),
-                allowed="any but 'predictor' (it names the predictor's own) and without '+'",
+                allowed=f"any without '+' but {', '.join(map(repr, _NO_SPACES))}",
             )
         check_features(f"space {name!r}", array, ndim=2)
         if len(array) != n_images:

@@ -166,8 +166,9 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         predictions[position] = step.prediction
         base_predictions[position] = step.base_prediction
         label[position], priority[position] = step.label, step.priority
-        weights[position] = step.weights.get("retrieval", sum(step.space_weights.values()))
-        for space, weight in step.space_weights.items():
+        by_name = step.space_weights
+        weights[position] = sum(by_name.values()) if by_name else step.weights.get("retrieval", 0.0)
+        for space, weight in by_name.items():
             by_space.setdefault(space, np.zeros(size))[position] = weight
         answered = time.perf_counter()
         certainties.take(step)

@@ -24,7 +24,7 @@ RUN = {
         "classes, styles",
         "--method class-means",
     ),
-    "a space twice": (["--space", "classes", "classes"], "classes, classes", "spaces="),
+    "a space twice": (["--space", "classes", "classes"], "classes, classes", "--space a b"),
     "an unknown setting": (["--space", "classes", "--set", "gama=1"], "gama", "gamma"),
     "the method's name as a setting": (["--space", "classes", "--set", "name=x"], "name", "gamma"),
     "a setting without a value": (["--space", "classes", "--set", "gamma"], "gamma", "name=value"),

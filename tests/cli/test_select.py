@@ -130,4 +130,4 @@ def test_trust_has_a_column_and_a_line(sources):
     assert lines[1].split()[:2] == ["space", "trust"]
     for line, row in zip(lines[2:], data["ranking"], strict=False):
         assert line.split()[:2] == [row["space"], f"{row['trust']:.2f}"]
-    assert f"0 to 1; in all spaces {data['trust']:.2f}" in "\n".join(lines)
+    assert f"trust in all of them and `predictor`: {data['trust']:.2f}" in lines

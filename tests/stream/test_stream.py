@@ -58,6 +58,8 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ({"spaces": {"a": np.ones((9, 2), int)}}, "space 'a' must be floating-point", "int64"),
         ({"spaces": {"a": np.zeros((9, 2))}}, "space 'a' must be finite", "norm 0.0 at [0]"),
         ({"spaces": {"predictor": np.ones((9, 2))}}, "not a name for a space", "'predictor'"),
+        ({"spaces": {"all": np.ones((9, 2))}}, "not a name for a space", "'all'"),
+        ({"spaces": {"class marginals": np.ones((9, 2))}}, "not a name for a space", "marginals'"),
         ({"spaces": {"a+b": np.ones((9, 2))}}, "not a name for a space", "'a+b'"),
         ({"spaces": {"": np.ones((9, 2))}}, "not a name for a space", "''"),
         ({"spaces": {3: np.ones((9, 2))}}, "not a name for a space", "3"),

@@ -180,7 +180,8 @@ def _show_selection(
 
 
 def _explain(selection: Selection, settings_from: str) -> None:
-    console.say(f"trust: of class means in a space, 0 to 1; in all spaces {selection.trust:.2f}")
+    console.say("trust: of class means in a space, 0 to 1")
+    console.say(f"trust in all of them and `predictor`: {selection.trust:.2f}")
     console.say(f"±: 95 %, for all spaces at once; by chance: {console.percent(selection.chance)}")
     console.say("pseudo-purity: neighbours that share the predictor's answer; not yet a gain")
     if len(selection.ranking) > 1:

@@ -144,7 +144,7 @@ class RunPlan:
             parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
         if "spaces" in settings:
             settings.pop("spaces")
-            spaces = "-".join(named_spaces(config["method"]))
+            spaces = ",".join(named_spaces(config["method"]))
             which = hashlib.sha256(spaces.encode()).hexdigest()[:8]  # a file name has its limit
             parts += [spaces if len(spaces) <= 60 else f"{spaces[:50]}-{which}"]
         parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
