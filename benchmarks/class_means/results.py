@@ -132,8 +132,8 @@ def photographs_part(measured: Measured) -> Iterable[str]:
         "`lite0` is a copy of the predictor's own features in these packs, as `captions` is in the "
         "lab. Class means know their own space by its name alone, `predictor`: a copy under "
         "another name is held against itself and trusted almost fully. *without the copy* is what "
-        "a stream gets that has none, and the number to expect elsewhere. Without `lite0` the photographs' "
-        f"single spaces gain {points(mean(c.class_means for c in _no_copies(measured)))} points "
+        "a stream gets that has none, and the number to expect elsewhere. Without `lite0` the "
+        f"photographs' single spaces gain {points(mean(c.class_means for c in _no_copies(measured)))} points "
         f"(oracle {points(mean(c.oracle for c in _no_copies(measured)))})."
     )
     yield (
