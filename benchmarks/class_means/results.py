@@ -117,7 +117,7 @@ def _no_copies(measured: Measured) -> list[Cell]:
 
 def photographs_part(measured: Measured) -> Iterable[str]:
     """All methods on the same images."""
-    plan, peers = measured.plan, measured.peers
+    plan, peers, no_copies = measured.plan, measured.peers, _no_copies(measured)
     yield (
         f"Every method that runs from features, {plan.orders} shuffled orders, dota one, because "
         "it is slow; settings are each method's own defaults, alike everywhere. MARC and COSMIC "
@@ -133,8 +133,8 @@ def photographs_part(measured: Measured) -> Iterable[str]:
         "lab. Class means know their own space by its name alone, `predictor`: a copy under "
         "another name is held against itself and trusted almost fully. *without the copy* is what "
         "a stream gets that has none, and the number to expect elsewhere. Without `lite0` the "
-        f"photographs' single spaces gain {points(mean(c.class_means for c in _no_copies(measured)))} points "
-        f"(oracle {points(mean(c.oracle for c in _no_copies(measured)))})."
+        f"photographs' single spaces gain {points(mean(each.class_means for each in no_copies))} "
+        f"points (oracle {points(mean(each.oracle for each in no_copies))})."
     )
     yield (
         "Class-means in all spaces minus each method, with the 95 % interval, paired by image and "
