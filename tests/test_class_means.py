@@ -258,9 +258,8 @@ def test_no_space_or_one_that_is_named_twice_is_refused(spaces, got):
 
 
 def test_spaces_may_come_in_any_order_and_under_any_name():
-    stream = make_stream()
-    named = {"retrieval": stream.features.keys("good"), "mean": stream.features.keys("bad")}
-    features = stream.features
+    stream, features = make_stream(), make_stream().features
+    named = {"retrieval": features.keys("good"), "mean": features.keys("bad")}
     method, other = ClassMeans(), ClassMeans()
     for item in range(30):
         keys = {name: each[item] for name, each in named.items()}
@@ -269,8 +268,8 @@ def test_spaces_may_come_in_any_order_and_under_any_name():
         first = method.step(Query.from_features(*image, keys, item=item))
         second = other.step(Query.from_features(*image, turned, item=item))
         np.testing.assert_allclose(first.logits, second.logits, rtol=1e-12)
-    renamed = replace(stream, features=replace(features, spaces=named))
-    online, offline = run(ClassMeans(), renamed), replay(ClassMeans(), renamed)
+    renamed = with_spaces(stream, named)
+    online, offline = (each(ClassMeans(), renamed) for each in (run, replay))
     np.testing.assert_allclose(online.weights, offline.weights, atol=1e-9)
 
 

@@ -7,6 +7,7 @@ the same numbers faster, it is asked for them; the tests hold the two to each ot
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,7 +99,7 @@ def followed(keys: NDArray[np.floating], memory: _Sums) -> NDArray[np.float32]:
     return z
 
 
-class _Sums:
+class _Sums(ABC):
     """One sum a class, the sum of all images, and the principal directions."""
 
     def __init__(self, n_classes: int, dim: int, how: Read) -> None:
@@ -110,9 +111,9 @@ class _Sums:
         self.directions = np.zeros((k, dim)), np.zeros(k), np.zeros(dim)
         self.projected = np.zeros((n_classes, k))  # S_c along the directions
 
+    @abstractmethod
     def write(self, t: int, image: Array) -> NDArray[np.integer]:
         """Change sums and counts; the classes that changed."""
-        raise NotImplementedError
 
     def cosines(self, x: Array) -> Array:
         """Of one image with each class, (C,); 0 where there is nothing to compare."""
