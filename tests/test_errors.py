@@ -79,7 +79,7 @@ def test_number_gives_a_plain_float(value):
 def test_number_refuses_what_is_negative_or_not_finite(value):
     with pytest.raises(MarcError) as refused:
         number("weight", value)
-    assert str(refused.value) == f"weight must be a finite number >= 0.\n  got:  {value!r}"
+    assert str(refused.value) == f"weight must be a finite number >= 0.\n  got:  {repr(value)[:80]}"
 
 
 def test_number_has_a_lower_bound_that_is_allowed_itself():

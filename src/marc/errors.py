@@ -60,14 +60,18 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
     return value
 
 
-def integer(name: str, value: object, at_least: int) -> int:
-    """`value` as an int, refused if it is not an integer of at least `at_least`."""
+def integer(name: str, value: object, at_least: int, at_most: int = 2**53 - 1) -> int:
+    """`value` as an int, refused if it is not an integer within the bounds.
+
+    Unless told otherwise it may be as large as every reader of JSON keeps it.
+    """
     try:
         result = at_least - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         result = at_least - 1
-    if result < at_least:
-        raise MarcError(f"{name} must be an integer >= {at_least}", got=repr(value))
+    if not at_least <= result <= at_most:
+        bound = f">= {at_least}" if result < at_least else f"<= {at_most}"
+        raise MarcError(f"{name} must be an integer {bound}", got=repr(value)[:80])
     return result
 
 
@@ -80,7 +84,7 @@ def number(name: str, value: object, at_least: float = 0.0, *, hint: str | None 
         result = float("nan")
     if not at_least <= result < float("inf"):
         problem = f"{name} must be a finite number >= {at_least:g}"
-        raise MarcError(problem, got=repr(value), hint=hint)
+        raise MarcError(problem, got=repr(value)[:80], hint=hint)
     return result
 
 

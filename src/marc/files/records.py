@@ -1,0 +1,75 @@
+"""Records: what computed a result, and in what two of them differ."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+_ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch")
+
+
+def versions(*more: str, encoding: bool = False) -> dict[str, str]:
+    """What computed a result: this package, the libraries under it, and `more` if installed.
+
+    `encoding`: also the libraries that features of pictures come through.
+    """
+    found = {"python": platform.python_version()}
+    for name in ("marc-clip", "numpy", "numba", "scipy", *more, *(_ENCODING if encoding else ())):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names.
+
+    >>> flatten({"method": {"capacity": 16}, "seeds": [0, 1]})
+    {'method.capacity': 16, 'seeds': [0, 1]}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two records, in words.
+
+    >>> differences({"card": {"dim": 8}}, {"card": {"dim": 9}})
+    ['card.dim: stored 8, now 9']
+    """
+    return [
+        f"{name}: stored {_short(old)}, now {_short(new)}"
+        for name, old, new in changed(stored, now)
+    ]
+
+
+def changed(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Name, old and new value of what differs between two records."""
+    old, new = flatten(stored), flatten(now)
+    for name in {**old, **new}:
+        if old.get(name) != new.get(name):
+            yield name, old.get(name), new.get(name)
+
+
+def json_digest(value: Mapping[str, Any]) -> str:
+    """A digest of plain data, whatever the order of their names.
+
+    >>> json_digest({"a": 1, "b": 2}) == json_digest({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

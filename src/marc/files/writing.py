@@ -1,0 +1,153 @@
+"""Files that are written whole or not at all, and folders with one writer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import MarcError
+
+try:
+    import fcntl
+except ImportError:  # not a Unix: there, what a killed writer left stays until its folder goes
+    fcntl = None  # type: ignore[assignment]
+
+PARTIAL = ".new"
+"""How the name of a file ends while it is written."""
+LOCK = ".lock"
+"""A file that stays in a locked folder."""
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object in one piece."""
+    write_whole(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in one piece, see `whole_file`."""
+    with whole_file(path) as file:
+        file.write(content)
+
+
+def write_arrays(path: Path, arrays: Arrays, *, compressed: bool = False) -> None:
+    """Write arrays; a killed or failed write leaves the old file, or none, under this name."""
+    save = np.savez_compressed if compressed else np.savez
+    with whole_file(path) as file:
+        save(file, allow_pickle=False, **arrays)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, clear: bool = True) -> Iterator[BinaryIO]:
+    """A file to write in one piece: under its name there is the old one, or the whole new one.
+
+    Each writer has a temporary name of its own, and a crash of the system after the end leaves the
+    new file. What killed writers of this file left is removed if it is to be `clear`ed.
+    """
+    if clear:
+        _remove_left(path)
+    partial, file = _begin(path)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # before the new name: a name never leads to half a file
+            if not fcntl:
+                file.close()  # an open file has its name for good there
+            partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def _begin(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside `path`, locked as long as it is open: who can lock it finds it left."""
+    while True:
+        partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
+        file = partial.open("xb")
+        if _lock(file) and partial.exists():  # or it was taken for left before it was locked
+            return partial, file
+        file.close()
+
+
+def _remove_left(path: Path) -> None:
+    for left in path.parent.iterdir() if fcntl and path.parent.is_dir() else ():
+        if left.name.startswith(f"{path.name}.") and left.name.endswith(PARTIAL):
+            with contextlib.suppress(OSError), left.open("rb") as file:
+                if _lock(file, unsupported=False):
+                    left.unlink()
+
+
+def _lock(file: BinaryIO, *, unsupported: bool = True) -> bool:
+    """Whether nobody else holds a lock on this file; some file systems have none to give."""
+    try:
+        if fcntl:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return unsupported
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, busy: str, beside: Path | None = None) -> Iterator[None]:
+    """Be the only writer of a folder; a second is refused at once with `busy`.
+
+    The lock is a file in the folder that stays, or, of a folder that is replaced as a whole, one
+    `beside` it that goes. The system gives it back when its holder dies.
+    """
+    from filelock import FileLock, Timeout
+
+    path = beside or folder / LOCK
+    path.touch()  # what cannot be written to is an error here
+    lock = FileLock(path, blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise MarcError(
+            busy, got=folder, hint="wait until it ends, or another folder: -o FOLDER"
+        ) from error
+    except OSError:
+        pass  # some shared file systems have no locks: there, two writers do double work
+    try:
+        yield
+    finally:
+        if beside:
+            beside.unlink(missing_ok=True)  # while it is held: who waits for it looks again
+        lock.release()  # of a lock that was not acquired it does nothing
+
+
+def add_to_log(path: Path, event: str, **details: Any) -> None:
+    """Add a line to a log: when it was, what happened, and more about it."""
+    line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **details}
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this program; `MARC_CACHE` puts it elsewhere."""
+    import platformdirs
+
+    chosen = os.environ.get("MARC_CACHE")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("marc")
