@@ -242,3 +242,39 @@ def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MarcError, match=r"marc-clip\[hf\]"):
         open_images(f"hf/{tmp_path}")
+
+
+def test_a_damaged_arrow_file_is_refused_and_does_not_end_the_process(tmp_path):
+    """Places outside the file are found before they are followed."""
+    file = save(rows(3), tmp_path / "d.arrow")
+    (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "d.arrow"}]}))
+    data = file.read_bytes()
+    at = data.index(len(trees.photo(0)).to_bytes(4, "little"))  # where the first picture ends
+    file.write_bytes(data[:at] + b"\xff\xff\xff\x7f" + data[at + 4 :])
+    with pytest.raises(MarcError, match="cannot be read"):
+        open_images(f"hf/{tmp_path}")
+
+
+@pytest.mark.parametrize("name", ["/etc/hosts", "../d.arrow", "", 3, None])
+def test_files_of_a_saved_set_lie_in_its_folder(name, tmp_path):
+    (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+    with pytest.raises(MarcError, match="does not list the data files"):
+        open_images(f"hf/{tmp_path}")
+
+
+@pytest.mark.parametrize("kind", ["bytes", "path"])
+def test_a_number_in_place_of_a_picture_is_none(kind, tmp_path):
+    struct = pa.struct(
+        [("bytes", pa.int64() if kind == "bytes" else pa.binary()), ("path", pa.int64())]
+    )
+    value = {"bytes": 2**50 if kind == "bytes" else None, "path": 7}
+    parquet(pa.table({"image": pa.array([value], struct)}), tmp_path / "all.parquet")
+    with pytest.raises(Unreadable) as caught:
+        read_picture(open_images(f"hf/{tmp_path}").locations[0], upright=True)
+    assert caught.value.code == 1
+
+
+def test_nested_notes_of_a_parquet_file_are_passed_over(tmp_path):
+    table = rows(2).replace_schema_metadata({"huggingface": "[" * 100_000})
+    parquet(table, tmp_path / "all.parquet")
+    assert len(open_images(f"hf/{tmp_path}")) == 2

@@ -129,7 +129,7 @@ def test_pictures_that_a_split_file_lists_twice_stay_two(tmp_path):
         ({"test": [["a.jpg", 0, "a"], ["b.jpg", 0, "b"]]}, "label 0 is 'a', but 'b' at b.jpg"),
         ({"test": [["a.jpg", 0, "a"], ["b.jpg", 2, "b"]]}, "no entry has label 1"),
         (ROWS, "none of the 2 pictures"),
-        ({"test": [["\ud800.jpg", 0, "\ud800"]]}, "none of the 1 pictures"),
+        ({"test": [["\ud800.jpg", 0, "\ud800"]]}, "not JSON"),
     ],
 )
 def test_split_files_that_are_refused(tmp_path, content, problem):
@@ -182,7 +182,7 @@ def test_class_names_for_pictures_without_labels_or_names(tmp_path):
         ("n.txt", "a\nb\nc\n", "has 2 classes(.|\n)*3 names"),
         ("n.txt", "a\n", "1 names"),
         ("n.txt", "", "no class names"),
-        ("n.txt", "a\n\nb", "name 2 is ''"),
+        ("n.txt", "a\n\nb", "line 2 is ''"),
         ("n.json", ["a", 3], "name 2 is 3"),
         ("n.json", '"ab"', "no class names"),
         ("n.json", "{", "not JSON"),

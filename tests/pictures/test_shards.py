@@ -111,7 +111,7 @@ def test_no_labels_at_all_and_a_name_twice(tmp_path):
     [
         ([("a.png", b"x"), ("a.cls", b"1"), ("b.png", b"x")], "1 of 2 have none"),
         ([("a.png", b"x"), ("a.cls", b"1"), ("b.png", b"x"), ("b.cls", b"cat")], "numbers in some"),
-        ([("a.png", b"x"), ("a.json", b"{")], "label cannot be read"),
+        ([("a.png", b"x"), ("a.json", b"{")], "not JSON"),
         ([("a.npy", b"x")], "no pictures in the shards"),
         ([], "no pictures in the shards"),
     ],
@@ -167,4 +167,48 @@ def test_a_shard_that_is_damaged_inside_is_an_error(tmp_path):
         open_images(f"wds/{path}")
     path.write_bytes(b"no tar at all" * 100)
     with pytest.raises(MarcError, match="no tar file"):
+        open_images(f"wds/{path}")
+
+
+def test_what_is_no_plain_file_in_a_shard_is_named(tmp_path):
+    path = shard(tmp_path / "s.tar", [("a.png", trees.photo(0))])
+    kinds = {
+        "soft.png": (tarfile.SYMTYPE, "a link"),
+        "hard.png": (tarfile.LNKTYPE, "a link"),
+        "pipe.png": (tarfile.FIFOTYPE, "no plain file"),
+        "device.png": (tarfile.CHRTYPE, "no plain file"),
+        "sparse.png": (tarfile.GNUTYPE_SPARSE, "no plain file"),
+        "folder": (tarfile.DIRTYPE, None),
+    }
+    with tarfile.open(path, "a") as archive:
+        for name, (kind, _) in kinds.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "a.png"
+            archive.addfile(member)
+    images = open_images(f"wds/{path}")
+    assert images.ids == ("s.tar/a.png",)
+    expected = {f"s.tar/{name}": why for name, (_, why) in kinds.items() if why}
+    assert dict(images.passed_over) == expected
+
+
+def test_headers_without_end_are_refused(tmp_path):
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 512
+    (tmp_path / "s.tar").write_bytes((header.tobuf(tarfile.GNU_FORMAT) + b"n" * 512) * 3000)
+    with pytest.raises(MarcError, match="no tar file"):
+        open_images(f"wds/{tmp_path}/s.tar")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{0..9999}{0..9999}.tar", "{a,b}" * 40, "{0..9}" * 9, f"{{{'1' * 5000}..2}}"]
+)
+def test_a_pattern_of_too_many_shards_is_refused_before_it_is_written_out(pattern):
+    with pytest.raises(MarcError):
+        open_images(f"wds/{pattern}")
+
+
+@pytest.mark.parametrize("label", [b"[" * 100_000, b'{"label": [1]}', b'{"label": {}}', b"\xff"])
+def test_labels_that_are_none_are_refused(label, tmp_path):
+    path = shard(tmp_path / "s.tar", [("a.png", b"x"), ("a.json", label)])
+    with pytest.raises(MarcError, match=r"a\.json"):
         open_images(f"wds/{path}")

@@ -238,3 +238,12 @@ def test_pictures_in_other_modes_are_seen_in_rgb(recipe):
     grey = drawn().convert("L")
     in_color = views_of(recipe, picture=grey.convert("RGB"))
     assert views_of(recipe, picture=grey).tobytes() == in_color.tobytes()
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_views": 4097}, {"n_views": 2**63}, {"seed": -1}, {"seed": 2**53}]
+)
+def test_views_and_seeds_have_bounds(change):
+    options = {"n_views": 2, "seed": 0, **change}
+    with pytest.raises(MarcError, match=next(iter(change))):
+        make_views(Image.new("RGB", (8, 8)), Crop(8, 8), "VC", key="a", **options)

@@ -66,7 +66,10 @@ def open_images(source: str, root: Path | None = None) -> ImageSet:
         root: for a published set, the folder that holds it; for `csv` and `coop`, the folder that
             paths start from.
     """
-    images = _open(source, root)
+    try:
+        images = _open(source, root)
+    except (OSError, UnicodeError) as problem:  # names too long or of no text, no permission
+        raise MarcError("a source cannot be opened", got=f"{source[:200]}: {problem}") from problem
     return images if root is None else replace(images, root=str(root))
 
 

@@ -6,14 +6,15 @@ describes.
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError, one_of
+from marc.files import parse_json, read_text
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import made_distinct, printable, read_text, spoken
+from marc.pictures.listing import made_distinct, printable, read_names, spoken
 
 _PARTS = ("test", "val", "train")
 _LAYOUT = '{"train": [[path, label, class name], ...], "val": [...], "test": [...]}'
@@ -62,12 +63,7 @@ def open_coop(file: Path, name: str, root: Path | None = None, part: str = "test
 
 
 def _read(file: Path) -> dict[str, list[tuple[str, int, str]]]:
-    try:
-        parsed = json.loads(read_text(file))
-    except ValueError as problem:
-        if isinstance(problem, MarcError):
-            raise
-        raise MarcError("the file is not JSON", got=f"{file}: {problem}") from None
+    parsed = parse_json(read_text(file), file)
     if not isinstance(parsed, dict) or not set(parsed) & set(_PARTS):
         raise MarcError("this is no split file", got=file, allowed=_LAYOUT)
     split = {part: parsed[part] for part in _PARTS if part in parsed}
@@ -119,8 +115,11 @@ def _class_names(file: Path, rows: list[tuple[str, int, str]]) -> tuple[str, ...
 def _picture_folder(file: Path, paths: list[str]) -> Path:
     """The folder beside the split file that has most of a few pictures of the list."""
     some = paths[:: max(1, len(paths) // 50)]
-    beside = sorted(path for path in file.parent.iterdir() if path.is_dir())
-    return max([file.parent, *beside], key=lambda folder: sum((folder / p).is_file() for p in some))
+    beside = sorted(path for path in file.parent.iterdir() if os.path.isdir(path))  # noqa: PTH112
+    return max(
+        [file.parent, *beside],
+        key=lambda folder: sum(os.path.isfile(os.path.join(folder, p)) for p in some),  # noqa: PTH113, PTH118
+    )
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ class _CrossDomainSet:
 def _aircraft(folder: Path, pictures: Path) -> ImageSet:
     """FGVC Aircraft has lists of its own: `0034309 747-400`, one picture per line."""
     test, variants = folder / _AIRCRAFT[0], folder / _AIRCRAFT[1]
-    class_names = tuple(line.strip() for line in read_text(variants).splitlines() if line.strip())
+    class_names = tuple(read_names(variants))
     label = {name: index for index, name in enumerate(class_names)}
     paths: list[str] = []
     labels: list[int] = []

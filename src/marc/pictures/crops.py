@@ -17,6 +17,8 @@ from marc.errors import MarcError, integer, one_of
 
 _RESIZES = ("short", "squash")
 _INTERPOLATIONS = ("bicubic", "bilinear")
+_LARGEST = 2**13
+"""Pixels a side of what an encoder takes."""
 _LONGEST = 64
 """How many times as long as wide a picture may be before its ends are cut off first: they could
 not be seen in the square, and a line of pixels would become gigabytes."""
@@ -37,10 +39,10 @@ class Crop:
 
     def checked(self) -> Crop:
         """The crop itself; one that cannot be cut is refused."""
-        integer("size of the crop", self.size, at_least=1)
+        integer("size of the crop", self.size, 1, _LARGEST)
         one_of("way to resize", self.resize, _RESIZES)
         one_of("interpolation", self.interpolation, _INTERPOLATIONS)
-        if integer("resized", self.resized, at_least=1) < self.size:
+        if integer("resized", self.resized, 1, _LARGEST) < self.size:
             raise MarcError(
                 "a square cannot be cut from a smaller picture",
                 got=f"resized to {self.resized}, size {self.size}",

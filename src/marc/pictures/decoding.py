@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, UnidentifiedImageError
 
+from marc.pictures.completeness import check_whole
 from marc.pictures.image_set import FileBytes, Location
 
 _MOST_PIXELS = 2**27
@@ -97,6 +98,7 @@ def decode(data: bytes, *, upright: bool) -> Image.Image:
             with Image.open(io.BytesIO(data), formats=_known_formats()) as picture:
                 _check_size(picture)
                 picture.load()
+                check_whole(data, picture)
                 # the turning is read first: converting may lose it
                 turn = _TURNS.get(_orientation(picture)) if upright else None
                 plain = _as_rgb(picture)

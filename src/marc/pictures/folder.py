@@ -28,7 +28,7 @@ def open_folder(directory: Path, name: str) -> ImageSet:
     Class order is the byte order of the folder names; if all of them are integers, the order
     of the numbers.
     """
-    if not directory.is_dir():
+    if not os.path.isdir(directory):  # noqa: PTH112
         raise MarcError("there is no such folder", got=directory, hint=f"ls {directory.parent}")
     listing = list_pictures(directory)
     if not listing.pictures:
@@ -163,7 +163,7 @@ class _Walk:
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.name.startswith("."):
                 self.passed_over.append((path, ImageSet.HIDDEN))
-            elif entry.is_dir():
+            elif os.path.isdir(entry.path):  # noqa: PTH112 (an entry fails on a ring of links)
                 if self._may_enter(entry, path):
                     inner.append((path, entry.path))
                     self.top += [] if below else [entry.name]
@@ -188,7 +188,7 @@ class _Walk:
             self.passed_over.append((path, f"{suffix} pictures cannot be read: convert to .png"))
         elif suffix not in _PICTURE_SUFFIXES:
             self.passed_over.append((path, "no picture by its name"))
-        elif not entry.is_file() and os.path.exists(entry.path):  # noqa: PTH110
+        elif os.path.exists(entry.path) and not os.path.isfile(entry.path):  # noqa: PTH110, PTH113
             self.passed_over.append((path, "no plain file"))
         else:  # a broken link too: it is a picture that is missing
             self.pictures.append(path)

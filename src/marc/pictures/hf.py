@@ -5,8 +5,9 @@ Pictures in parquet and arrow files are read from their rows when they are neede
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
+from marc.files import parse_json, read_bytes, read_json, refuse_odd_file
 from marc.pictures.image_set import ImageSet, Location
 from marc.pictures.listing import in_bytes, printable, read_labels, spoken
 from marc.pictures.tables import open_metadata
@@ -108,34 +110,34 @@ def _saved_parts(directory: Path) -> dict[str, list[Path]]:
     """Folders of `save_to_disk`: one part, or several with a list of them."""
     whole = directory / "dataset_dict.json"
     if whole.is_file():
-        splits = _json(whole).get("splits")
-        names = [str(split) for split in splits] if isinstance(splits, list) else []
-        return {split: _saved_files(directory / split) for split in names}
+        return {split: _saved_files(directory / split) for split in _names(whole, "splits")}
     return {"all": _saved_files(directory)} if (directory / "state.json").is_file() else {}
 
 
 def _saved_files(folder: Path) -> list[Path]:
-    state = _json(folder / "state.json")
-    files = state.get("_data_files")
-    if not isinstance(files, list) or not all(
-        isinstance(file, dict) and isinstance(file.get("filename"), str) for file in files
-    ):
-        raise MarcError("state.json does not list the data files", got=folder / "state.json")
+    state = read_json(folder / "state.json")
+    files = _names(folder / "state.json", "_data_files", "filename")
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise MarcError(
             "the data set was saved with rows left out or in another order",
             got=folder,
             hint="dataset.flatten_indices().save_to_disk(DIR)",
         )
-    return [folder / file["filename"] for file in files]
+    return [folder / file for file in files]
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        parsed = json.loads(path.read_bytes())
-    except (OSError, ValueError) as problem:
-        raise MarcError("a file of the data set cannot be read", got=f"{path}: {problem}") from None
-    return parsed if isinstance(parsed, dict) else {}
+def _names(path: Path, field: str, inner: str | None = None) -> list[str]:
+    """Names, of files or folders beside it, that a file lists; or a field of what it lists."""
+    found = read_json(path).get(field)
+    found = found if isinstance(found, list) else [None]
+    names: list[Any] = [
+        each.get(inner) if inner and isinstance(each, dict) else each for each in found
+    ]
+    for name in names:
+        if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
+            problem = f"{path.name} does not list the data files"
+            raise MarcError(problem, got=f"{path}: {field}: {repr(name)[:80]}")
+    return names
 
 
 def _rows(directory: Path, files: list[Path], name: str) -> ImageSet:
@@ -153,6 +155,8 @@ def _rows(directory: Path, files: list[Path], name: str) -> ImageSet:
         ids += [printable(f"{short}#{row}") for row in range(opened.n_rows)]
         places += opened.rows(columns.image)
         values += opened.values(columns.label) if columns.label is not None else []
+        if columns.label is not None and len(values) != len(ids):
+            raise MarcError("there are not as many labels as pictures", got=file)
     if columns is None or not ids:
         raise MarcError("the data set has no rows", got=directory)
     labels, class_names, notes = _labels(values, columns, directory)
@@ -194,11 +198,12 @@ def _columns(schema: Any, file: Path) -> _Columns:
 def _features(schema: Any, file: Path) -> dict[str, Any]:
     stored = (schema.metadata or {}).get(b"huggingface")
     try:
-        info = json.loads(stored).get("info") if stored else None
-    except (ValueError, AttributeError):
-        info = None  # notes that cannot be read: columns are found by their names
+        noted = parse_json(stored, file) if stored else None
+    except MarcError:
+        noted = None  # notes that cannot be read: columns are found by their names
+    info = noted.get("info") if isinstance(noted, dict) else None
     if not info and (file.parent / "dataset_info.json").is_file():
-        info = _json(file.parent / "dataset_info.json")
+        info = read_json(file.parent / "dataset_info.json")
     features = info.get("features") if isinstance(info, dict) else None
     return features if isinstance(features, dict) else {}
 
@@ -242,12 +247,13 @@ class _Row:
 
     def read(self) -> bytes:
         """The encoded picture."""
-        changed = Path(self.path).stat().st_mtime_ns
-        if self.group is None:
-            table = _arrow_table(self.path, changed)
-        else:
-            table = _parquet_group(self.path, self.column, self.group, changed)
-        return _picture(table, self.column, self.path, self.row)
+        changed = refuse_odd_file(Path(self.path)).st_mtime_ns
+        with _told(self.path):
+            if self.group is None:
+                table = _arrow_table(self.path, changed)
+            else:
+                table = _parquet_group(self.path, self.column, self.group, changed)
+            return _picture(table, self.column, self.path, self.row)
 
 
 @dataclass(frozen=True)
@@ -278,21 +284,33 @@ class _DataFile:
 
     def values(self, column: str) -> list[Any]:
         """A column of small values; the pictures are not touched."""
-        table = self.file if self.groups is None else self.file.read(columns=[column])
-        return list(table.column(column).to_pylist())
+        with _told(self.path):
+            table = self.file if self.groups is None else self.file.read(columns=[column])
+            return list(table.column(column).to_pylist())
 
 
 def _open_file(path: Path) -> _DataFile:
-    try:
+    facts = refuse_odd_file(path, "file of the data set")
+    with _told(str(path)):
         if path.suffix != ".parquet":
-            table = _arrow_table(str(path), path.stat().st_mtime_ns)
+            table = _arrow_table(str(path), facts.st_mtime_ns)
             return _DataFile(str(path), table, table.schema, None)
         file = _pyarrow("pyarrow.parquet").ParquetFile(path, memory_map=True)
         notes = file.metadata
         groups = tuple(notes.row_group(group).num_rows for group in range(notes.num_row_groups))
+        if min(groups, default=0) < 0 or sum(groups) > facts.st_size:  # no picture has no bytes
+            raise ValueError(f"{sum(groups)} rows in {facts.st_size} bytes")
         return _DataFile(str(path), file, file.schema_arrow, groups)
-    except (OSError, _pyarrow().ArrowException) as problem:
-        line = (str(problem).splitlines() or [""])[0]
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as problem:  # pyarrow has a family of errors for damaged files, and others
+        line = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise MarcError("a file of the data set cannot be read", got=f"{path}: {line}") from None
 
 
@@ -302,10 +320,11 @@ def _arrow_table(path: str, changed: int) -> Any:
     del changed
     ipc = _pyarrow("pyarrow.ipc")
     with _pyarrow().memory_map(path, "r") as mapped:
-        if mapped.read(6) == b"ARROW1":
-            return ipc.open_file(mapped).read_all()
+        is_file = mapped.read(6) == b"ARROW1"
         mapped.seek(0)
-        return ipc.open_stream(mapped).read_all()
+        table = (ipc.open_file if is_file else ipc.open_stream)(mapped).read_all()
+        table.validate(full=True)  # a place outside the file would end the process
+        return table
 
 
 @lru_cache(maxsize=_OPEN_GROUPS)
@@ -324,12 +343,12 @@ def _picture(table: Any, column: str, path: str, row: int) -> bytes:
     if isinstance(value, bytes):
         return value
     stored = value.get("bytes") if isinstance(value, dict) else None
-    if stored is not None:
-        return bytes(stored)
+    if isinstance(stored, bytes):
+        return stored
     named = value.get("path") if isinstance(value, dict) else None
-    if not named:
+    if not isinstance(named, str) or not named:
         raise FileNotFoundError(f"row {row} of {path} has no picture")
-    return (Path(path).parent / named).read_bytes()
+    return read_bytes(Path(path).parent / named, "picture")
 
 
 def _pyarrow(module: str = "pyarrow") -> Any:

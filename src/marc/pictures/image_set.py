@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from marc.errors import MarcError
+from marc.files import refuse_odd_file
 from marc.types import OnProgress
 
 
@@ -34,19 +35,21 @@ class FileBytes:
 
     def read(self) -> bytes:
         """The encoded picture."""
+        refuse_odd_file(Path(self.path))  # a pipe would keep us waiting, a device has no end
         with Path(self.path).open("rb") as file:
             file.seek(self.offset)
             return file.read(-1 if self.size is None else self.size)
 
     def n_bytes(self) -> int:
         """How many there are, without reading them."""
-        return Path(self.path).stat().st_size - self.offset if self.size is None else self.size
+        there = refuse_odd_file(Path(self.path)).st_size - self.offset
+        return there if self.size is None else self.size
 
     @staticmethod
     def listed(paths: Sequence[str], folder: Path, file: Path) -> tuple[FileBytes, ...]:
         """Pictures that a list in `file` names. At least one must exist: else `folder` is wrong."""
         locations = tuple(FileBytes(os.path.join(folder, path)) for path in paths)  # noqa: PTH118
-        if not any(Path(location.path).is_file() for location in locations):
+        if not any(os.path.isfile(location.path) for location in locations):  # noqa: PTH113
             raise MarcError(
                 f"none of the {len(locations)} pictures of the list exists",
                 got=f"{file}: first {locations[0].path}",

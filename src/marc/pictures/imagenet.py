@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from marc.errors import MarcError
+from marc.files import read_text
 from marc.pictures.folder import list_pictures
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.listing import is_integer, printable
@@ -123,7 +125,7 @@ def _has_classes(published: _ImageNetSet, folder: Path) -> bool:
         return any(
             _WORDNET_ID.fullmatch(entry.name) or (published.numbered and is_integer(entry.name))
             for entry in entries
-            if entry.is_dir()
+            if os.path.isdir(entry.path)  # noqa: PTH112 (an entry fails on a ring of links)
         )
 
 
@@ -136,16 +138,19 @@ def _is_flat(folder: Path) -> bool:
 def _wordnet_ids(classes: str) -> tuple[str, ...]:
     """The ids of `imagenet` (1000), `imagenet-a` or `imagenet-r` (200 each), in label order."""
     file = _package_file("timm", "data", "_info", f"{classes.replace('-', '_')}_synsets.txt")
-    return tuple(file.read_text(encoding="utf-8").split())
+    return tuple(read_text(file).split())
 
 
 @cache
 def _class_names() -> tuple[str, ...]:
     """The 1000 names in label order, as open_clip has them."""
     file = _package_file("open_clip", "zero_shot_metadata.py")
-    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.Assign) and _target(statement) == "IMAGENET_CLASSNAMES":
-            return tuple(ast.literal_eval(statement.value))
+    with contextlib.suppress(SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        for statement in ast.parse(read_text(file)).body:
+            if isinstance(statement, ast.Assign) and _target(statement) == "IMAGENET_CLASSNAMES":
+                names = tuple(map(str, ast.literal_eval(statement.value)))
+                if len(names) == len(_wordnet_ids("imagenet")):
+                    return names
     raise MarcError(
         "this version of open_clip has no list of ImageNet's class names",
         got=file,

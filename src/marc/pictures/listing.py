@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
+from marc.files import parse_json, read_text
 from marc.pictures.image_set import ImageSet
 
 _MOST_CLASSES = 2**20
 """A larger label number is taken for a mistake: every class has a row in every prototype."""
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Characters that end a line, move the cursor, change colours or the direction of writing."""
+_ESCAPES = "\\x{:02x}", "\\u{:04x}"
+"""Of characters up to DEL and of others: that of a byte which is no text is never the same."""
 _KINDS = "a .txt file with one name per line, a JSON list of names, or JSON {name now: new name}"
-
-
-def read_text(file: Path) -> str:
-    """The text of a file in UTF-8, or an error that says what is wrong with it."""
-    if not file.is_file():
-        raise MarcError("there is no such file", got=file, hint=f"ls {file.parent}")
-    try:
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise MarcError(
-            "the file is not text in UTF-8", got=f"{file}: byte {problem.start}", allowed="UTF-8"
-        ) from None
 
 
 def printable(path: str) -> str:
     r"""A path as text that every screen and file can hold, distinct for distinct paths.
 
-    Bytes that are not valid UTF-8 are written as backslash escapes; so are backslashes.
+    Bytes that are not valid UTF-8, characters that move or colour a screen, and backslashes are
+    written as backslash escapes.
 
-    >>> printable("caf\udce9.jpg")
-    'caf\\xe9.jpg'
+    >>> printable("caf\udce9.jpg"), printable("a\nb")
+    ('caf\\xe9.jpg', 'a\\x0ab')
     """
-    return in_bytes(path).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    text = in_bytes(path).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    return _CONTROLS.sub(lambda found: _ESCAPES[found[0] >= "\x80"].format(ord(found[0])), text)
 
 
 def in_bytes(name: str) -> bytes:
@@ -124,6 +119,13 @@ def read_labels(
     return tuple(label[value] for value in values), tuple(spoken(name) for name in ordered)
 
 
+def as_label(value: object, where: str) -> str:
+    """What stands for a label in JSON, as text; nothing if there is none."""
+    if not isinstance(value, str | int | float | None):
+        raise MarcError("a label must be a name or a number", got=f"{where}: {repr(value)[:80]}")
+    return "" if value is None else str(value)
+
+
 def _integer(value: str) -> int | None:
     text = value.strip()
     digits = text.removeprefix("-")
@@ -149,7 +151,7 @@ def with_class_names(images: ImageSet, path: Path) -> ImageSet:
             JSON object that maps names as they are now (or folder names) to new ones. An object
             may leave classes out: these keep their names.
     """
-    given = _read_names(path)
+    given = _read_json_names(path) if path.suffix.lower() == ".json" else read_names(path)
     if isinstance(given, dict):
         return replace(images, class_names=_renamed(images.class_names, given, path))
     names = tuple(_name(name, f"name {index + 1}", path) for index, name in enumerate(given))
@@ -157,22 +159,22 @@ def with_class_names(images: ImageSet, path: Path) -> ImageSet:
     return replace(images, class_names=names)
 
 
-def _read_names(path: Path) -> list[Any] | dict[str, Any]:
-    text = read_text(path)
-    if path.suffix.lower() != ".json":
-        return text.rstrip().splitlines()
-    try:
-        parsed = json.loads(text)
-    except ValueError as problem:
-        raise MarcError("the file is not JSON", got=f"{path}: {problem}", allowed=_KINDS) from None
+def read_names(path: Path) -> list[str]:
+    """The names of classes, one per line."""
+    lines = read_text(path).rstrip().splitlines()
+    return [_name(line, f"line {number}", path) for number, line in enumerate(lines, 1)]
+
+
+def _read_json_names(path: Path) -> list[Any] | dict[str, Any]:
+    parsed = parse_json(read_text(path), path, allowed=_KINDS)
     if not isinstance(parsed, list | dict):
         raise MarcError("these are no class names", got=path, allowed=_KINDS)
     return parsed
 
 
 def _name(name: Any, place: str, path: Path) -> str:
-    if not isinstance(name, str) or not name.strip():
-        raise MarcError("a class name must be text", got=f"{path}: {place} is {name!r}")
+    if not isinstance(name, str) or not name.strip() or _CONTROLS.search(name.strip()):
+        raise MarcError("a class name must be text", got=f"{path}: {place} is {repr(name)[:80]}")
     return name.strip()
 
 

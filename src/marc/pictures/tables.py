@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
+from marc.files import parse_json, read_text
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import made_distinct, printable, read_labels, read_text
+from marc.pictures.listing import as_label, made_distinct, printable, read_labels
 
 _EXAMPLE = "a first line `path,label`, then lines like `cats/1.jpg,cat`"
 
@@ -108,16 +108,30 @@ def open_metadata(file: Path, name: str) -> ImageSet:
             raise MarcError(
                 "a row names no picture", got=f"{file}: {place}", allowed="a field `file_name`"
             )
-    paths = [str(row["file_name"]) for _, row in rows]
+    paths = [_path(str(row["file_name"]), place, file) for place, row in rows]
     locations = FileBytes.listed(paths, file.parent, file)
     known = None
     if any(row.get("label") is not None for _, row in rows):
-        written = ["" if row.get("label") is None else str(row["label"]) for _, row in rows]
+        written = [as_label(row.get("label"), f"{file}: {place}") for place, row in rows]
         known = read_labels(written, [place for place, _ in rows], file)
     labels, class_names = known or (None, ())
+    if labels is not None:
+        _refuse_two_labels(file, paths, labels, [place for place, _ in rows])
     ids, repeated = made_distinct(printable(path) for path in paths)
     notes = (f"{repeated} pictures are listed more than once",) if repeated else ()
     return ImageSet(name, ids, locations, labels, class_names, notes=notes)
+
+
+def _refuse_two_labels(
+    file: Path, paths: list[str], labels: tuple[int, ...], places: list[str]
+) -> None:
+    first: dict[str, tuple[int, str]] = {}
+    for path, label, place in zip(paths, labels, places, strict=True):
+        known, before = first.setdefault(path, (label, place))
+        if known != label:
+            raise MarcError(
+                "a picture has two labels", got=f"{file}: {path} in {before} and {place}"
+            )
 
 
 def _csv_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
@@ -130,13 +144,10 @@ def _csv_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _json_rows(file: Path) -> list[tuple[str, dict[str, Any]]]:
     rows = []
-    for number, line in enumerate(read_text(file).splitlines(), 1):
+    for number, line in enumerate(read_text(file).split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except ValueError as problem:
-            raise MarcError("a line is not JSON", got=f"{file}: line {number}: {problem}") from None
+        row = parse_json(line, f"{file}: line {number}")
         if not isinstance(row, dict):
             raise MarcError("a line is no JSON object", got=f"{file}: line {number}")
         rows.append((f"line {number}", row))

@@ -50,6 +50,8 @@ from PIL import Image, ImageEnhance, ImageOps
 from marc.errors import MarcError, integer, one_of
 from marc.pictures.crops import Crop
 
+MOST_VIEWS = 4096
+"""Of one picture."""
 _N_TRIES = 10
 """Crops that are drawn before a picture is thought too thin for any."""
 
@@ -268,7 +270,7 @@ def make_views(
         uint8, or float32 where the recipe mixes pictures (VB, VD): rounding would change them.
     """
     chosen = read_recipe(recipe)
-    integer("n_views", n_views, 1)
+    integer("n_views", n_views, 1, MOST_VIEWS)
     integer("seed", seed, 0)
     _check(picture, chosen, n_views)
     if picture.mode != "RGB":

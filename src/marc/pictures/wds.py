@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from marc.errors import MarcError
+from marc.files import as_text, parse_json, refuse_odd_file
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import made_distinct, printable, read_labels, read_text
+from marc.pictures.listing import as_label, made_distinct, printable, read_labels, read_names
 
 _PICTURES = ("jpg", "jpeg", "png", "webp")
 _LABELS = ("cls", "json", "txt")
@@ -66,19 +67,25 @@ def _expand_braces(pattern: str) -> list[str]:
     >>> _expand_braces("s-{08..10}.tar"), _expand_braces("{a,b}{0..1}")
     (['s-08.tar', 's-09.tar', 's-10.tar'], ['a0', 'a1', 'b0', 'b1'])
     """
-    found = re.search(r"\{([^{}]*)\}", pattern)
-    if found is None:
-        return [pattern]
-    ends = re.fullmatch(r"(\d+)\.\.(\d+)", found[1])
+    names = [""]
+    for place, part in enumerate(re.split(r"\{([^{}]*)\}", pattern)):
+        choices = _choices(part) if place % 2 else [part]  # between braces, and beside them
+        if len(names) * len(choices) > _MOST_SHARDS:
+            raise MarcError(
+                "a pattern stands for too many shards", got=pattern, allowed=_MOST_SHARDS
+            )
+        names = [name + choice for name in names for choice in choices]
+    return names
+
+
+def _choices(inside: str) -> Sequence[str]:
+    ends = re.fullmatch(r"(\d{1,12})\.\.(\d{1,12})", inside)
     if ends is None:
-        choices = found[1].split(",")
-    else:
-        low, high, width = int(ends[1]), int(ends[2]), len(ends[1])
-        if not low <= high < low + _MOST_SHARDS:
-            raise MarcError("a pattern of shards counts wrongly", got=f"{{{found[1]}}}")
-        choices = [str(number).zfill(width) for number in range(low, high + 1)]
-    head, tail = pattern[: found.start()], pattern[found.end() :]
-    return [head + choice + rest for choice in choices for rest in _expand_braces(tail)]
+        return inside.split(",")
+    low, high, width = int(ends[1]), int(ends[2]), len(ends[1])
+    if not low <= high < low + _MOST_SHARDS:
+        raise MarcError("a pattern of shards counts wrongly", got=f"{{{inside}}}")
+    return [str(number).zfill(width) for number in range(low, high + 1)]
 
 
 def _shards(pattern: str) -> list[str]:
@@ -118,7 +125,9 @@ def _read_shard(
         with tarfile.open(shard, "r:") as archive:
             for member in archive:
                 end = member.offset_data + -(-member.size // _BLOCK) * _BLOCK
-                if not member.isreg():
+                if not member.isreg() or member.issparse():
+                    if not member.isdir():
+                        passed_over.append((printable(f"{short}/{member.name}"), _kind(member)))
                     continue
                 if Path(member.name).name.startswith("."):
                     passed_over.append((printable(f"{short}/{member.name}"), ImageSet.HIDDEN))
@@ -130,15 +139,19 @@ def _read_shard(
                     key += "#"
                     parts = samples.setdefault(key, {})
                 parts[suffix] = place
-    except (tarfile.TarError, OSError, ValueError) as problem:
+    except Exception as problem:  # headers of bad bytes fail in every way there is
         raise MarcError(
             "a shard is no tar file, or is cut off",
-            got=f"{shard}: {problem}",
+            got=f"{shard}: {str(problem) or type(problem).__name__}",
             hint="fetch or write it again",
         ) from None
     notes += _check_end(shard, short, end)
     for key, parts in samples.items():
         _add_sample(f"{short}/{key}", parts, found, passed_over)
+
+
+def _kind(member: tarfile.TarInfo) -> str:
+    return "a link" if member.issym() or member.islnk() else "no plain file"
 
 
 def _key(member: str) -> tuple[str, str]:
@@ -169,16 +182,13 @@ def _add_sample(
 def _label_text(key: str, kind: str, place: FileBytes) -> str | None:
     if place.n_bytes() > _MOST_LABEL_BYTES:
         raise MarcError("a label file is too large", got=f"{key}.{kind}: {place.n_bytes()} bytes")
-    try:
-        text = place.read().decode()
-        if kind != "json":
-            return text.strip()
-        fields = json.loads(text)
-    except ValueError as problem:
-        raise MarcError("a label cannot be read", got=f"{key}.{kind}: {problem}") from None
+    text = as_text(place.read(), f"{key}.{kind}")
+    if kind != "json":
+        return text.strip()
+    fields = parse_json(text, f"{key}.{kind}")
     known = fields if isinstance(fields, dict) else {}
     value = next((known[name] for name in _FIELDS if name in known), None)
-    return None if value is None else str(value).strip()
+    return None if value is None else as_label(value, f"{key}.{kind}").strip()
 
 
 def _labels(
@@ -186,7 +196,7 @@ def _labels(
 ) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
     written = [picture.label for picture in found if picture.label is not None]
     names_file = folder / "classnames.txt"
-    names = read_text(names_file).rstrip().splitlines() if names_file.is_file() else []
+    names = read_names(names_file) if names_file.exists() else []
     if not written:
         return None, tuple(names)
     if len(written) < len(found):
@@ -200,6 +210,7 @@ def _labels(
 
 def _refuse_packed(shard: str) -> None:
     try:
+        refuse_odd_file(Path(shard), "shard")
         with Path(shard).open("rb") as file:
             start = file.read(8)
     except OSError as problem:
