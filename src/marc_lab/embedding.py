@@ -19,7 +19,7 @@ from PIL import Image
 from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.errors import MarcError, integer
 from marc.files import cache_folder, read_arrays, write_arrays
-from marc.pictures.views import make_views
+from marc.pictures.views import MOST_VIEWS, make_views
 from marc.sources import SourceKind
 from marc.stream import Stream
 from marc.types import OnProgress
@@ -48,7 +48,7 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
             drawn when they are first asked for, for the predictor alone; budgets are nested.
     """
     plan = plan_stream(name)
-    integer("views", n_views, 1)
+    integer("views", n_views, 1, MOST_VIEWS)
     report = on_progress or (lambda what, done, total: None)
     pictures = functools.cache(lambda: _lab_pictures(plan, report))  # drawn if any encoder asks
     names = [encoder.removeprefix(PREFIX) for encoder in list_encoders(PREFIX + "*")]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import Encoder, EncoderCard, Library, Loading, Training
 from marc.encoders.from_onnx import OnnxEncoder
-from marc.errors import MarcError, integer
-from marc.files import read_arrays
+from marc.errors import MarcError
+from marc.files import read_arrays, read_json
 from marc.pictures.crops import Crop
 from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import unit
@@ -54,7 +53,7 @@ _PIXELS = EncoderCard(
 @functools.cache
 def _mini_cards() -> dict[str, EncoderCard]:
     """Cards of the lab's encoders by name."""
-    stored = json.loads((_WEIGHTS / "cards.json").read_text())
+    stored = read_json(_WEIGHTS / "cards.json")
     cards = {PREFIX + name: _card(name, facts) for name, facts in stored.items()}
     return {**cards, _PIXELS.name: _PIXELS}
 
@@ -133,7 +132,7 @@ class _Pixels:
     precision = "float32"
 
     def __init__(self, batch: int = 0) -> None:
-        self.batch = integer("batch", batch, at_least=0) or 256
+        self.batch = Loading(batch=batch).batch or 256
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Averaged, centred pixels."""

@@ -168,7 +168,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
     with pytest.raises(MarcError, match="no such file"):
         PromptSet.read(str(tmp_path / "none.txt"))
     (tmp_path / "bytes.txt").write_bytes(b"caf\xe9 {}\n")
-    with pytest.raises(MarcError, match="must be UTF-8"):
+    with pytest.raises(MarcError, match="not text in UTF-8"):
         PromptSet.read(str(tmp_path / "bytes.txt"))
 
 

@@ -15,7 +15,8 @@ import marc
 from marc import MarcError
 from marc.encoders import encoder_card
 from marc.encoders.from_timm import _build_tower
-from marc.encoders.weights import WeightsFile, _read_script
+from marc.encoders.script_archives import read_script
+from marc.encoders.weights import WeightsFile
 
 NAME = "timm:test_vit.r160_in1k"
 pytestmark = [
@@ -71,8 +72,8 @@ def test_the_weights_are_those_that_torch_reads(way, tmp_path):
     pixels = torch.ones(1, 3, 8, 8)
     made = torch.jit.script(network) if way == "script" else torch.jit.trace(network, pixels)
     made.save(tmp_path / "network.pt")
-    assert _read_script(tmp_path / "network.pt") is not None
-    found, expected = _read_script(tmp_path / "network.pt"), made.state_dict()
+    assert read_script(tmp_path / "network.pt") is not None
+    found, expected = read_script(tmp_path / "network.pt"), made.state_dict()
     assert found.keys() == expected.keys() - {"input_resolution"}
     for name, value in found.items():
         assert (value.dtype, value.shape) == (expected[name].dtype, expected[name].shape)
@@ -112,7 +113,7 @@ def test_an_archive_may_name_tensors_and_modules_alone(content, tmp_path):
         archive.writestr("other/constants.pkl", b"")
         archive.writestr("other/data.pkl", pickle.dumps(content, protocol=2))
     with pytest.raises(pickle.UnpicklingError, match="archive"):
-        _read_script(tmp_path / "other.pt")
+        read_script(tmp_path / "other.pt")
 
 
 def test_a_tensor_beyond_its_numbers_is_refused(tmp_path):

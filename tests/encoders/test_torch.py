@@ -14,7 +14,7 @@ from marc import MarcError
 from marc.encoders import encoder_card, torch_runtime
 from marc.encoders.cards import Loading
 from marc.encoders.from_timm import _build_tower
-from marc.encoders.torch_runtime import Running, _choose_device
+from marc.encoders.torch_runtime import Running, choose_device
 from marc.encoders.weights import WeightsFile
 
 NAME = "timm:test_vit.r160_in1k"
@@ -188,7 +188,7 @@ def test_devices_and_precisions(monkeypatch):
         Running.choose(Loading(precision="float8"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(MarcError, match="no such GPU"):
-        _choose_device("cuda")
+        choose_device("cuda")
     assert Running.choose(Loading()) == Running("cpu", "float32", 32)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -200,7 +200,7 @@ def test_devices_and_precisions(monkeypatch):
     assert Running.choose(Loading()) == Running("cuda", "bfloat16", 256)
     assert Running.choose(Loading(device="cuda:1", batch=7)).device == "cuda:1"
     with pytest.raises(MarcError, match="cuda:0, cuda:1"):
-        _choose_device("cuda:2")
+        choose_device("cuda:2")
 
 
 def test_a_missing_library_says_what_to_install():

@@ -186,3 +186,10 @@ def test_a_run_on_drawn_views_has_a_report_on_those_views(tmp_path):
     assert json_in(tmp_path / "run/config.json")["n_views"] == 3
     page = marc.report(tmp_path / "run", output=tmp_path / "page.html")
     assert "3 views an image" in page.path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("n_views", [0, 4097, 2**63])
+def test_views_without_bound_are_refused_before_any_work(n_views, monkeypatch):
+    monkeypatch.setattr(embedding, "_embedded", None)
+    with pytest.raises(MarcError, match="views must be an integer"):
+        embedding._lab_stream(NAME, n_views=n_views)

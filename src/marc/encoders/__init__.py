@@ -26,6 +26,7 @@ __all__ = [
     "EncoderCard",
     "Library",
     "TextEncoder",
+    "broken_libraries",
     "check_encoder",
     "check_predictor",
     "create_encoder",
@@ -76,8 +77,8 @@ def encoder_card(name: str) -> EncoderCard:
     if kind not in _LIBRARIES and is_reference(name):
         return _imported(name).card
     library = _LIBRARIES[kind] if kind in _LIBRARIES and ":" in name else None
-    if library is not None and name in library.cards():
-        return library.cards()[name]
+    if library is not None and name in (own := _own_cards(kind, library)):
+        return own[name]
     if library is None or library.card is None:
         raise _unknown(name)
     return library.card(rest)
@@ -180,10 +181,35 @@ def _imported(name: str) -> Encoder:
     return check_encoder(thing if made else thing())
 
 
+def broken_libraries() -> dict[str, MarcError]:
+    """Libraries of encoders that cannot be used, by the prefix of their names."""
+    return _load_cards()[1]
+
+
 def _cards() -> dict[str, EncoderCard]:
-    libraries, _ = _LIBRARIES.load_all()
-    named = [library.cards() for library in libraries.values()]
-    return {**PUBLISHED, **{name: card for cards in named for name, card in cards.items()}}
+    return _load_cards()[0]
+
+
+def _load_cards() -> tuple[dict[str, EncoderCard], dict[str, MarcError]]:
+    libraries, broken = _LIBRARIES.load_all()
+    cards = dict(PUBLISHED)
+    for kind, library in libraries.items():
+        try:
+            cards |= _own_cards(kind, library)
+        except MarcError as error:
+            broken[kind] = error
+    return cards, broken
+
+
+def _own_cards(kind: str, library: Library) -> dict[str, EncoderCard]:
+    try:
+        cards = dict(library.cards())
+        if strange := [name for name, card in cards.items() if not isinstance(card, EncoderCard)]:
+            raise TypeError(f"{strange[0]!r} has no card")
+    except Exception as error:  # of another's code: whatever it is, say whose
+        problem = f"the cards of the library of encoders {kind!r} cannot be read"
+        raise MarcError(problem, got=f"{type(error).__name__}: {error}") from error
+    return cards
 
 
 def _unknown(name: str) -> MarcError:

@@ -11,11 +11,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, one_of
+from marc.errors import MarcError, integer, one_of
 from marc.pictures.crops import Crop
 
 _PRECISIONS = ("auto", "bfloat16", "float32")
 _LONGEST_REASON = 200  # characters
+LARGEST_BATCH = 2**16
+"""Images at a time."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Loading:
             allowed = "auto, cpu, cuda, cuda:N"
             raise MarcError("unknown device", got=repr(self.device), allowed=allowed)
         one_of("precision", self.precision, _PRECISIONS)
+        integer("batch", self.batch, 0, LARGEST_BATCH)
 
     def refuse_weights(self, card: EncoderCard) -> None:
         """For an encoder that brings its weights, and runs on the CPU in float32.

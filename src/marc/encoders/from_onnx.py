@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
 from marc.errors import MarcError, integer, number
-from marc.files import read_json
+from marc.files import read_bytes, read_json, refuse_odd_file
 from marc.pictures.crops import Crop
 from marc.scores import unit
 
@@ -46,6 +46,8 @@ _INSIDE = {
     "tensor": {13: "entry"},
 }
 """Which fields of a message hold messages that lead on."""
+_MOST_BITS = 63  # of a number
+_LARGEST_DIM = 2**20
 _WIDTHS = {1: 8, 5: 4}  # bytes of a number that has a fixed length
 _BYTES = 2  # the kind of a field that holds bytes, a text or a message
 
@@ -59,7 +61,7 @@ class OnnxEncoder:
         self._session, digest = _open(card, path)
         self._input = self._session.get_inputs()[0].name
         self.card = dataclasses.replace(card, digest=digest)
-        self.batch = integer("batch", batch, at_least=0) or _BATCH
+        self.batch = Loading(batch=batch).batch or _BATCH
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
@@ -92,10 +94,9 @@ def _load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
 
 def _onnx_card(file: str) -> EncoderCard:
     path = Path(file).expanduser()
-    if not path.is_file():
-        raise MarcError("no such ONNX file", got=str(path), hint="onnx:FILE")
+    refuse_odd_file(path, "ONNX file")
     beside = (path.with_name(path.name + ".json"), path.with_suffix(".json"))
-    card = next((each for each in beside if each.is_file()), None)
+    card = next((each for each in beside if each.exists()), None)
     if card is None:
         raise MarcError(
             "an ONNX file needs a card beside it",
@@ -144,14 +145,14 @@ def _parse(stored: dict[str, Any], card: Path, path: Path) -> EncoderCard:
         summary=words["summary"],
         library="onnx",
         tag=str(path),
-        dim=integer(f"dim on {card.name}", stored["dim"], at_least=1),
+        dim=integer(f"dim on {card.name}", stored["dim"], 1, _LARGEST_DIM),
         crop=crop.checked(),
         mean=_triple("mean", stored["mean"], card),
         std=std,
         pooling=words["pooling"] or "unknown",
         licence=words["licence"] or "unknown",
         paper=words["paper"],
-        digest=_graph_digest(path, path.read_bytes()),
+        digest=_graph_digest(path, _read_graph(path)),
     )
 
 
@@ -174,9 +175,7 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
     """A session, and the digest of the graph."""
     import onnxruntime
 
-    if not path.is_file():
-        raise MarcError(f"the weights of {card.name} are not there", got=path)
-    graph = path.read_bytes()
+    graph = _read_graph(path)
     digest = _graph_digest(path, graph)
     if card.digest and digest != card.digest:
         raise MarcError(
@@ -198,11 +197,15 @@ def _open(card: EncoderCard, path: Path) -> tuple[Any, str]:
     return session, digest
 
 
+def _read_graph(path: Path) -> bytes:
+    return read_bytes(path, "ONNX file", at_most=2**31)  # the most that its format can hold
+
+
 def _external_files(graph: bytes) -> list[str]:
     """Names of the files that a graph keeps tensors in, relative to it."""
     try:
         return sorted(set(_locations(memoryview(graph), "model")))
-    except (IndexError, KeyError, ValueError):
+    except (IndexError, KeyError, ValueError, RecursionError):
         return []  # no graph: onnxruntime says so better
 
 
@@ -211,12 +214,13 @@ def _graph_digest(path: Path, graph: bytes) -> str:
     digest = hashlib.sha256(graph)
     for name in _external_files(graph):
         try:
+            refuse_odd_file(path.parent / name)
             with (path.parent / name).open("rb") as file:
                 content = hashlib.file_digest(file, "sha256")
-        except OSError as error:
+        except (OSError, MarcError) as error:
             raise MarcError(
                 f"{path.name} keeps its weights in another file, which cannot be read",
-                got=f"{path.parent / name}: {error.strerror}",
+                got=f"{path.parent / name}: {getattr(error, 'problem', error)}",
                 allowed=f"{name} in the folder of {path.name}",
             ) from None
         digest.update(f"\n{name} {content.hexdigest()}".encode())
@@ -256,6 +260,8 @@ def _number(message: memoryview, start: int) -> tuple[int, int]:
     """A number of seven bits a byte, and where the next begins."""
     value = shift = 0
     while message[start] & 0x80:
+        if shift > _MOST_BITS:
+            raise ValueError("a number is too long")
         value |= (message[start] & 0x7F) << shift
         start, shift = start + 1, shift + 7
     return value | message[start] << shift, start + 1

@@ -15,7 +15,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,15 @@ from PIL import Image
 
 from marc.encoders.cards import Encoder, safe_name
 from marc.errors import MarcError
-from marc.files import cache_folder, changed, read_arrays, versions, write_arrays
+from marc.files import (
+    cache_folder,
+    changed,
+    conform,
+    parse_json,
+    read_arrays,
+    versions,
+    write_arrays,
+)
 
 _SHIPPED = Path(__file__).with_name("golden.npz")
 _VERSION = 1
@@ -61,6 +69,12 @@ class _Verdict:
     message: str
 
 
+class _About(TypedDict):
+    card: dict[str, Any]
+    precision: str
+    versions: dict[str, str]
+
+
 @dataclass(frozen=True)
 class _Known:
     """Vectors of an earlier day, and what they came from."""
@@ -78,7 +92,11 @@ class _Known:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> _Known:
         """From a file."""
-        return cls(arrays["vectors"], **json.loads(str(arrays["about"])))
+        vectors, about = arrays["vectors"], parse_json(str(arrays["about"]), "golden vectors")
+        conform(about, _About, "golden vectors")
+        if vectors.ndim != 2 or vectors.dtype.kind != "f":
+            raise MarcError("no golden vectors", got=f"{vectors.dtype} {vectors.shape}")
+        return cls(vectors, **about)
 
 
 def _golden_vectors(encoder: Encoder) -> NDArray[np.float32]:

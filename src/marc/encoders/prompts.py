@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import TextEncoder
 from marc.errors import MarcError
+from marc.files import parse_json, read_text
 from marc.scores import unit
 
 _PLACE = "{}"
@@ -210,20 +211,12 @@ def _read_t80() -> PromptSet:
 
 
 def _read_file(path: Path) -> PromptSet:
-    if not path.is_file():
-        raise MarcError("there is no such file of prompts", got=path, hint=f"ls {path.parent}")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise MarcError("a file of prompts must be UTF-8", got=f"{path}: {error}") from error
+    text = read_text(path, "file of prompts")
     if path.suffix.lower() == ".txt":
         lines = [line.strip() for line in text.splitlines()]
         return _from_json([line for line in lines if line], path.name)
-    try:
-        content = json.loads(text, object_pairs_hook=_without_repeats)
-    except json.JSONDecodeError as error:
-        raise MarcError("the file of prompts is not JSON", got=f"{path}: {error}") from error
-    return _from_json(content, path.name)
+    parse_json(text, path, allowed=_FORMS)  # what is no good JSON is refused here
+    return _from_json(json.loads(text, object_pairs_hook=_without_repeats), path.name)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

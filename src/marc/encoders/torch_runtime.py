@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Loading
-from marc.errors import MarcError, integer
+from marc.errors import MarcError
 from marc.scores import unit
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ class Running:
     @classmethod
     def choose(cls, loading: Loading) -> Running:
         """Device, precision and batch size: as asked, or chosen by device."""
-        device = _choose_device(loading.device)
+        device = choose_device(loading.device)
         default = _CPU_BATCH if device == "cpu" else _CUDA_BATCH
-        batch = integer("batch", loading.batch, at_least=0) or default
-        return cls(device, _choose_precision(loading.precision, device), batch)
+        return cls(device, _choose_precision(loading.precision, device), loading.batch or default)
 
     def encode_images(
         self,
@@ -170,7 +169,7 @@ def without_drawing() -> AbstractContextManager[Any]:
     return WithoutDrawing()
 
 
-def _choose_device(asked: str) -> str:
+def choose_device(asked: str) -> str:
     """`cpu`, `cuda` or `cuda:N`; `auto` is a GPU where there is one."""
     import torch
 

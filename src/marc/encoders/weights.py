@@ -1,21 +1,15 @@
 """Which file an encoder's weights are in, and what is in it.
 
 It is one that is named, one of an earlier download, or a new download; offline the network is
-never tried. Files hold tensors by name, in one of three formats. One is the TorchScript archive, as
-OpenAI published CLIP: torch would run what a module says about its own reading (`__setstate__`).
-Here nothing is run: the archive's pickle may name tensors and modules and nothing else, a module is
-a dictionary, and of the code only the two lines are read that list its parameters and buffers.
+never tried. Files hold tensors by name, in one of three formats.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import pickle
 import re
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marc.encoders.cards import EncoderCard, Loading, reason
+from marc.encoders.script_archives import read_script
 from marc.errors import MarcError
+from marc.files import refuse_odd_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,13 +37,6 @@ _USUAL_NAMES = {
 _ENDINGS = (".safetensors", ".pt", ".pth", ".bin")
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")
 _SHOWN = 3  # names in a message
-_STORAGES = {"Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
-             "Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8",
-             "Bool": "bool"}  # fmt: skip
-_TYPED = ("restore_type_tag", "build_intlist", "build_boollist", "build_doublelist")
-_NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers in CLIP's own files
-_CODE = "a module of the archive runs code when it is read (__setstate__), which is not done here"
-_LISTED = re.compile(r"^  __(?:parameters|buffers)__ = \[(.*)\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -93,13 +82,15 @@ class WeightsFile:
         """
         import torch
 
+        size = refuse_odd_file(self.path, f"file with the weights of {self.card.name}").st_size
         try:
+            _refuse_packed(self.path, size)
             if self.path.suffix == ".safetensors":
                 from safetensors.torch import load_file
 
                 stored: Any = load_file(self.path)
             else:
-                stored = _read_script(self.path)
+                stored = read_script(self.path)
                 if stored is None:
                     stored = torch.load(self.path, map_location="cpu", weights_only=True)
         except Exception as error:  # a damaged file fails in the ways of three formats
@@ -115,6 +106,12 @@ class WeightsFile:
                 got=f"{self.path}: {type(stored).__name__}",
                 allowed="a state dict",
             )
+        for name, value in state.items():
+            if problem := _problem(name, value):
+                raise MarcError(
+                    f"the weights of {self.card.name} cannot be used",
+                    got=f"{self.path}: {name!r} {problem}",
+                )
         half = (torch.float16, torch.bfloat16)
         return {name: each.float() if each.dtype in half else each for name, each in state.items()}
 
@@ -260,6 +257,27 @@ def _find_weights(card: EncoderCard, path: Path) -> Path:
     return files[0]
 
 
+def _refuse_packed(path: Path, size: int) -> None:
+    """Refuse an archive that holds more than its file: torch packs nothing."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if (total := sum(each.file_size for each in archive.infolist())) > size:
+                raise ValueError(f"{size:,} bytes that would become {total:,}")
+
+
+def _problem(name: str, value: Tensor) -> str:
+    """Why a tensor cannot be a weight; empty if it can."""
+    import torch
+
+    if not name.isprintable():
+        return "is no name"
+    if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
+        return "is no plain tensor"
+    if value.numel() * value.element_size() > value.untyped_storage().nbytes():
+        return "has more numbers than are stored"
+    return ""
+
+
 def _unwrapped(stored: object) -> dict[str, Any]:
     """The tensors of a checkpoint, by the names that they had before parallel training."""
     if not isinstance(stored, dict):
@@ -288,101 +306,3 @@ def _differences(message: str) -> list[str]:
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def _read_script(path: Path) -> dict[str, Tensor] | None:
-    """Parameters and buffers by name, or None if a file is no TorchScript archive.
-
-    CLIP's numbers that are no weights are left out.
-    """
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        marks = [name for name in archive.namelist() if name.endswith("/constants.pkl")]
-        if not marks:
-            return None
-        stored = _read_archive(archive, marks[0].removesuffix("/constants.pkl"))
-    if not isinstance(stored, _Module):
-        raise pickle.UnpicklingError("the archive holds no module")
-    tensors = dict(_tensors(stored, ""))
-    return {name: value for name, value in tensors.items() if name not in _NOT_WEIGHTS}
-
-
-class _Module:
-    """What stands for a module: its attributes, and which of them are weights."""
-
-    listed: frozenset[str] | None = None
-    """Parameters and buffers. None: the archive does not say, so all tensors are."""
-
-    def __setstate__(self, state: object) -> None:
-        if not isinstance(state, dict):
-            raise pickle.UnpicklingError(_CODE)
-        self.attributes = state
-
-
-def _read_archive(archive: zipfile.ZipFile, root: str) -> object:
-    import torch
-
-    kinds = {f"{name}Storage": getattr(torch, kind) for name, kind in _STORAGES.items()}
-
-    class Reader(pickle.Unpickler):
-        """pickle's own way to say what a file may name."""
-
-        def find_class(self, module: str, name: str) -> Any:
-            if module.partition(".")[0] == "__torch__":
-                return _module_kind(archive, root, module, name)
-            if module == "torch" and name in kinds:
-                return kinds[name]
-            if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-                return _tensor
-            if (module, name) == ("collections", "OrderedDict"):
-                return OrderedDict
-            if module == "torch.jit._pickle" and name in _TYPED:
-                return _first
-            raise pickle.UnpicklingError(f"the archive names {module}.{name}, which is no tensor")
-
-        def persistent_load(self, key: Any) -> Tensor:
-            _, kind, name, _, size = key  # where it was before does not matter
-            if size == 0:
-                return torch.empty(0, dtype=kind)
-            content = bytearray(archive.read(f"{root}/data/{name}"))
-            return torch.frombuffer(content, dtype=kind, count=size)
-
-    return Reader(io.BytesIO(archive.read(f"{root}/data.pkl"))).load()
-
-
-def _tensor(
-    storage: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: object
-) -> Tensor:
-    return storage.as_strided(size, stride, offset)  # torch refuses what is beyond the storage
-
-
-def _first(value: object, *_: object) -> object:
-    """Lists that carry their type are lists."""
-    return value
-
-
-def _module_kind(
-    archive: zipfile.ZipFile, root: str, module: str, name: str
-) -> Callable[..., _Module]:
-    file = f"{root}/code/{module.replace('.', '/')}.py"
-    code = archive.read(file).decode() if file in archive.namelist() else ""
-    body = re.search(
-        rf"^class {re.escape(name)}\(.*?(?=^class |\Z)", code, re.MULTILINE | re.DOTALL
-    )
-    if body and "def __setstate__(" in body.group():
-        raise pickle.UnpicklingError(_CODE)
-    lines = _LISTED.findall(body.group()) if body else []
-    # archives from before buffers were listed have one such line
-    listed = frozenset(re.findall(r'"([^"]+)"', " ".join(lines))) if len(lines) > 1 else None
-    return type("_Listed", (_Module,), {"listed": listed})
-
-
-def _tensors(module: _Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    import torch
-
-    for name, value in module.attributes.items():
-        if isinstance(value, _Module):
-            yield from _tensors(value, f"{prefix}{name}.")
-        elif isinstance(value, torch.Tensor) and (module.listed is None or name in module.listed):
-            yield f"{prefix}{name}", value
