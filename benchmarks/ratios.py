@@ -2,7 +2,7 @@
 
     make benchmark                          everything, about five minutes on two cores
     python -m benchmarks.ratios sweep step  some of it: sweep, loop, step, geometry,
-                                            memory, growth, import
+                                            memory, growth, import, store
 
 Prints one table in Markdown; docs/performance.md holds such a table.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,6 +24,8 @@ import numpy as np
 import marc
 from benchmarks.loops import dictionary_loop
 from marc.class_means import ClassMeans
+from marc.embed.opening import check_lengths
+from marc.embed.sealed import SealedArray
 from marc.replay.replay import admit
 from marc.replay.sweep import SweepJob
 from marc.scores import unit
@@ -260,6 +263,33 @@ def import_time() -> list[Row]:
     ]
 
 
+def checks_against_sweep() -> list[Row]:
+    """What it costs to check all that is read, as a part of a sweep from a feature store."""
+    n_views, stream = 8, make_stream(N_IMAGES, N_CLASSES)
+    draw = np.random.default_rng(0)
+    views = unit(draw.standard_normal((N_IMAGES, n_views, CLIP_DIM), dtype=np.float32))
+    features = replace(stream.features, views=views.astype(np.float16))
+    with tempfile.TemporaryDirectory() as folder:
+        made = {"made": {}, "versions": {}}
+        arrays = []
+        for name, values in (
+            ("views", views.astype("f2")),
+            ("space", stream.features.keys("space")),
+        ):
+            array = SealedArray(Path(folder), name, "", values.shape, 256, values.dtype.name, made)
+            array.begin()
+            for chunk in range(array.n_chunks):
+                array.write(chunk, values[chunk * 256 : (chunk + 1) * 256])
+            arrays.append(array)
+        files = [file for file in Path(folder).glob("*/c/**/*") if file.is_file()]
+        checked = seconds(lambda: [check_lengths(replace(array).read()) for array in arrays])
+        plain = seconds(lambda: [np.frombuffer(file.read_bytes(), "u1").copy() for file in files])
+    sweep = seconds(lambda: marc.sweep(replace(stream, features=replace(features))))
+    case = f"T {N_IMAGES:,}, {n_views} views of {CLIP_DIM}, d {DIM}"
+    what = f"checking what is read of a store / sweep of one space ({case})"
+    return [(what, ratio(max(0.0, checked - plain), sweep), "<= 0.05", "")]
+
+
 def ratio(time_: float, against: float) -> str:
     """A ratio with the two times behind it."""
     unit, scale = ("ms", 1e3) if against < 0.1 else ("s", 1.0)
@@ -274,6 +304,7 @@ PARTS = {
     "memory": peak_memory,
     "growth": growth,
     "import": import_time,
+    "store": checks_against_sweep,
 }
 
 if __name__ == "__main__":

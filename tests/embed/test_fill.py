@@ -213,7 +213,7 @@ def test_a_stream_needs_a_whole_predictor(pictures, tmp_path):
 def test_a_space_that_is_not_whole_is_left_out_and_said(pictures, tmp_path):
     plan = make_plan(pictures, tmp_path / "s")
     embed_plan(plan)
-    store = FeatureStore(tmp_path / "s", write=True)
+    store = FeatureStore(tmp_path / "s")
     store.prepare("spaces/half", (8,), "float32", made={"encoder": "half"})
     store.write("spaces/half", 0, np.ones((4, 8), np.float32))
     with pytest.warns(UserWarning, match="left out: half"):
@@ -277,7 +277,7 @@ def test_groups_cover_a_chunk_once_and_in_order(n_views, most):
 
 def test_new_prototypes_beside_old_views_are_refused(embedded, tmp_path):
     shutil.copytree(embedded, tmp_path / "s")
-    store = FeatureStore(tmp_path / "s", write=True)
+    store = FeatureStore(tmp_path / "s")
     made = store.attributes("predictor/prototypes")["made"]
     made["encoder"]["digest"] = "another"
     store.put("predictor/prototypes", store.get("predictor/prototypes"), made)

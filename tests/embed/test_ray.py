@@ -39,7 +39,7 @@ def test_a_worker_writes_a_chunk_once(tmp_path):
 def test_a_worker_with_other_weights_is_refused(tmp_path):
     plan = make_plan(draw_lab_folder(tmp_path / "pictures"), tmp_path / "s")
     embed_plan(plan)
-    store = FeatureStore(plan.store, write=True)
+    store = FeatureStore(plan.store)
     made = store.attributes("spaces/pixels")["made"]
     made["precision"] = "bfloat16"
     store.prepare("spaces/pixels", (768,), "float32", made=made)

@@ -82,10 +82,41 @@ def test_an_encoder_without_texts_is_no_predictor(photos, tmp_path):
         marc.embed(photos, predictor=Mean(), output=tmp_path / "store")
 
 
-def test_a_dry_run_has_no_stream(photos, tmp_path):
-    with pytest.raises(MarcError, match="nothing was embedded"):
-        marc.embed(photos, [Mean()], predictor="none", dry_run=True, output=tmp_path / "store")
+def test_a_dry_run_gives_the_estimate_and_writes_nothing(photos, tmp_path):
+    found = marc.embed(photos, [Mean()], predictor="none", dry_run=True, output=tmp_path / "store")
+    assert found.chunks == {"spaces/mean": (0, 1)}
     assert not (tmp_path / "store").exists()
+
+
+def test_without_a_predictor_it_gives_what_was_done(photos, tmp_path):
+    options = {"predictor": "none", "output": tmp_path / "store"}
+    assert marc.embed(photos, [Mean()], **options).n_chunks == 1
+    marc.embed(photos, predictor="mini:captions", output=tmp_path / "store")
+    assert marc.embed(photos, [Mean()], **options).spaces == ("mean",)  # now it has one
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *[(name, 2**63) for name in ("views", "view_seed", "batch", "workers", "chunk")],
+        *(("views", 4097), ("views", 0), ("view_seed", -1), ("view_seed", 2**53)),
+        *(("batch", 2**16 + 1), ("workers", 1025), ("workers", -2), ("chunk", 2**20 + 1)),
+        *((name, 1.5) for name in ("views", "view_seed", "batch", "workers", "chunk")),
+    ],
+)
+def test_numbers_that_no_machine_could_do_are_refused_at_once(option, value, tmp_path):
+    """Before the source, which is not there."""
+    with pytest.raises(MarcError, match=f"{option} must be an integer"):
+        marc.embed(f"folder/{tmp_path / 'none'}", predictor="mini:captions", **{option: value})
+
+
+def test_a_gpu_that_is_not_there_is_refused_whatever_encodes(photos, tmp_path):
+    pytest.importorskip("torch")
+    with pytest.raises(MarcError, match="cuda:99"):
+        marc.embed(
+            photos, ["mini:pixels"], predictor="none", device="cuda:99", output=tmp_path / "s"
+        )
+    assert not (tmp_path / "s").exists()
 
 
 def test_the_package_is_its_verb_and_has_the_defaults_of_the_command():

@@ -13,6 +13,7 @@ from helpers.image_trees import draw
 from PIL import Image
 
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan, Workers
+from marc.errors import MarcError
 from marc.pictures.crops import Crop
 from marc.pictures.decoding import _DAMAGED, _MISSING
 from marc.pictures.image_set import FileBytes
@@ -102,3 +103,20 @@ def alive(process):
         return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return False
+
+
+def test_a_process_that_is_killed_from_outside_is_told(pieces):
+    with Workers(1) as workers:
+        ready = workers.prepare((piece, SPEC) for piece in pieces * 50)
+        next(ready)
+        [process] = workers._pool._processes.values()
+        process.kill()
+        with pytest.raises(MarcError, match=r"ended from outside(.|\n)*--workers"):
+            list(ready)
+
+
+def test_views_are_as_many_as_may_be_drawn():
+    assert ViewPlan("VC", 4096, 0).n_views == 4096
+    for wrong in ({"n_views": 4097}, {"n_views": 2, "seed": -1}, {"n_views": 2, "seed": 2**53}):
+        with pytest.raises(MarcError, match="must be an integer"):
+            ViewPlan("VC", **wrong)

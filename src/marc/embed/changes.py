@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from marc.embed.plan import EmbeddingPlan, Job, Jobs
+from marc.embed.sealed import DOCUMENT
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Prepared
 from marc.encoders.prompts import Prototypes
-from marc.errors import MarcError, integer
+from marc.errors import MarcError
 from marc.files import LOCK, PARTIAL, differences, locked
 from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
@@ -53,12 +54,13 @@ def prepare_store(
     changes = _find_changes(plan, jobs, force=force, on_progress=on_progress)
     if changes.replaces:
         _create_store(plan.store, plan.images, chunk=plan.chunk)
-    store = FeatureStore(plan.store, write=True)
+    store = FeatureStore(plan.store)
     for job in changes.new:  # views before prototypes: new prompts are never beside old views
         card = asdict(job.encoder.card)
         store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
     if changes.prototypes is not None:
         text = changes.prototypes
+        store.drop(store.PROTOTYPES)  # a kill leaves no old ones beside new prompts
         for name, values in (
             (store.PROMPTS, text.prompts),
             (store.PROMPT_CLASS, text.prompt_class),
@@ -76,19 +78,24 @@ def _find_changes(
     named = {job.array for job in every}
     if not _holds_list(plan, force=force):
         text = _embed_prompts(plan, jobs, on_progress)
-        old = (
-            FeatureStore(plan.store).feature_arrays() if FeatureStore.exists(plan.store) else set()
-        )
-        return _Changes(every, text, prompts, True, tuple(sorted(old - named)))
+        lost = tuple(sorted(FeatureStore.arrays_in(plan.store) - named))
+        return _Changes(every, text, prompts, True, lost)
     store = FeatureStore(plan.store)
     there = [job for job in every if store.holds(job.array, job.made, force=force)]
-    has_prompts = not prompts or store.holds(store.PROTOTYPES, prompts, force=force)
+    has_prompts = not prompts or (
+        store.holds(store.PROTOTYPES, prompts, force=force) and _sound_words(store)
+    )
     again = force and has_prompts and len(there) == len(every)
     if not again:
         _check_content(store, plan.images)
     new = every if again else tuple(job for job in every if job not in there)
     text = None if has_prompts and not again else _embed_prompts(plan, jobs, on_progress)
-    return _Changes(new, text, prompts, again and named >= store.feature_arrays())
+    return _Changes(new, text, prompts, again and named >= store.arrays_in(store.path))
+
+
+def _sound_words(store: FeatureStore) -> bool:
+    names = (store.PROMPTS, store.PROMPT_CLASS, store.TEXTS, store.PROTOTYPES)
+    return all(map(store.is_sound, names))
 
 
 def _prompts_of(plan: EmbeddingPlan, jobs: Jobs) -> dict[str, Any]:
@@ -120,11 +127,12 @@ def _check_content(store: FeatureStore, images: ImageSet) -> None:
     moved = came_from != [images.name, images.root, str(Path.cwd())]
     count = store.n_images if moved else min(store.n_images, _SAMPLE)
     rows = np.unique(np.linspace(0, store.n_images - 1, count).astype(int))
-    stored = store.get(store.CONTENT)
-    for row in rows:
-        known = store.has(store.CONTENT, int(row) // store.chunk)
-        if known and not np.array_equal(Prepared.content_of(images.locations[row]), stored[row]):
-            raise store.other_picture(int(row))
+    for chunk in {*range(store.n_chunks)} - {*store.pending(store.CONTENT)}:
+        of_chunk, stored = store.rows(chunk), store.read_chunk(store.CONTENT, chunk)
+        for row in rows[(rows >= of_chunk.start) & (rows < of_chunk.stop)]:
+            found = Prepared.content_of(images.locations[row])
+            if not np.array_equal(found, stored[row - of_chunk.start]):
+                raise store.other_picture(int(row))
 
 
 _NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
@@ -133,11 +141,16 @@ _NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
 def _holds_list(plan: EmbeddingPlan, *, force: bool) -> bool:
     """Whether a store is there for these pictures; of others, it is an error or replaced."""
     path = plan.store
-    integer("chunk", plan.chunk, 1)
     _refuse_foreign(path)
     if not FeatureStore.exists(path):
         return False
-    every = differences(FeatureStore(path).about, _about(plan.images, plan.chunk))
+    try:
+        stored = _sound_list(FeatureStore(path), force=force)
+    except MarcError:
+        if not force:
+            raise
+        return False
+    every = differences(stored, _about(plan.images, plan.chunk))
     differing = [each for each in every if not each.startswith(_NOT_IDENTITY)]
     if differing and not force:
         other = any(not each.startswith("chunk:") for each in differing)
@@ -149,16 +162,28 @@ def _holds_list(plan: EmbeddingPlan, *, force: bool) -> bool:
     return not differing
 
 
+def _sound_list(store: FeatureStore, *, force: bool) -> dict[str, Any]:
+    """What is known of a store whose list of pictures is as it was written.
+
+    Lost chunks of what was seen of the pictures are made again, unless all is.
+    """
+    for name in (store.IDS, *([store.LABELS] if store.about["labelled"] else [])):
+        store.get(name)
+    for name in (store.STATUS, store.CONTENT):
+        if store.is_complete(name) and force:
+            store.get(name)
+    return store.about
+
+
 def _create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
     """An empty store in place of what is there, under the lock of `writing`.
 
     The mark goes first and comes last: killed in between, there is no store but a folder of ours.
     """
-    (path / "zarr.json").unlink(missing_ok=True)
-    for left in path.iterdir():
-        if left.name != LOCK:
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
     store = FeatureStore(path, begin=_about(images, chunk))
+    for left in path.iterdir():
+        if left.name in FeatureStore.PARTS - {LOCK, DOCUMENT}:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     store.put(store.IDS, np.array(images.ids, dtype=object), {})
     if images.labels is not None:
         store.put(store.LABELS, np.array(images.labels, dtype=np.int64), {})
@@ -176,6 +201,7 @@ def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
         "folder": str(Path.cwd()),  # where a relative source starts
         "n_images": len(images),
         "list": images.digest,
+        "labelled": images.labels is not None,
         "upright": images.upright,
         "chunk": chunk,
     }
@@ -183,9 +209,8 @@ def _about(images: ImageSet, chunk: int) -> dict[str, Any]:
 
 def _refuse_foreign(path: Path) -> None:
     """Never touch what is not ours; an empty folder may be filled."""
-    is_folder = path.is_dir()
-    empty = not path.exists() or (is_folder and not any(path.iterdir()))
-    if not empty and not FeatureStore.exists(path) and not (is_folder and (path / LOCK).exists()):
+    empty = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    if not empty and not FeatureStore.exists(path) and not FeatureStore.is_ours(path):
         raise MarcError("this path is not a feature store, so it is left alone", got=path)
 
 
@@ -199,7 +224,7 @@ def writing(path: Path) -> Iterator[None]:
     _refuse_foreign(path)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path, "another marc embed is filling this store"):
-        for left in (*path.rglob("*.partial"), *path.rglob(f"*{PARTIAL}")):
+        for left in path.rglob(f"*{PARTIAL}"):
             left.unlink()
         try:
             yield

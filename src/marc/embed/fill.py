@@ -89,13 +89,14 @@ def embed(
     if changes.lost:
         notes += (f"the store was replaced; no longer in it: {', '.join(changes.lost)}",)
     n_classes = len(text.prototypes) if text else 0
-    n_chunks = sum(map(len, work.values()))
+    n_chunks = sum(max(1, len(jobs_of)) for jobs_of in work.values())
     return Embedded(store.n_images, quarantined, n_chunks, n_classes, notes, timing)
 
 
 def _pending(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
-    """The jobs of each chunk that some array does not have yet."""
-    work: dict[int, list[Job]] = {}
+    """The jobs of each chunk that some array does not have yet, or that was not seen yet."""
+    seen = {*store.pending(store.STATUS), *store.pending(store.CONTENT)}
+    work: dict[int, list[Job]] = {chunk: [] for chunk in seen}
     for job in jobs:
         for chunk in store.pending(job.array):
             work.setdefault(chunk, []).append(job)
@@ -200,7 +201,11 @@ def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
     for name in (store.STATUS, store.CONTENT, *(job.array for job in jobs)):
         store.finish(name)
     status, ids = store.get(store.STATUS), store.get(store.IDS)
-    rows = [(str(ids[row]), Unreadable.REASONS[int(status[row])]) for row in np.flatnonzero(status)]
+    reasons = Unreadable.REASONS
+    rows = [
+        (str(ids[row]), reasons.get(int(status[row]), f"code {status[row]}"))
+        for row in np.flatnonzero(status)
+    ]
     text = io.StringIO()
     csv.writer(text).writerows([("id", "reason"), *rows])
     write_whole(store.path / store.QUARANTINE, text.getvalue().encode())

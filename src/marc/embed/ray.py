@@ -29,7 +29,7 @@ class _Filler:
     def __init__(self, plan: EmbeddingPlan) -> None:
         self._plan = plan
         self._jobs = plan.load()
-        self._store = FeatureStore(plan.store, write=True)
+        self._store = FeatureStore(plan.store)
         for job in self._jobs:  # this machine's weights and precision must be the store's
             self._store.holds(job.array, job.made)
 
@@ -38,8 +38,10 @@ class _Filler:
         return {"chunk": batch["chunk"], "n_images": counts}
 
     def _fill(self, chunk: int) -> int:
-        jobs = [job for job in self._jobs if not self._store.has(job.array, chunk)]
-        if not jobs:  # a worker before this one wrote it and died
+        store = self._store
+        jobs = [job for job in self._jobs if not store.has(job.array, chunk)]
+        seen = all(store.has(name, chunk) for name in (store.STATUS, store.CONTENT))
+        if seen and not jobs:  # a worker before this one wrote it and died
             return len(self._store.rows(chunk))
         silent = lambda what, done, total: None  # noqa: E731
         return fill(self._store, self._plan.images, {chunk: jobs}, Workers(0), silent).images

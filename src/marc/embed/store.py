@@ -7,43 +7,48 @@ It is a Zarr (version 3) group, readable by any Zarr library:
     images/content (N, 16)     digests of the encoded pictures
     predictor/views (N, M, D) float16        predictor/prototypes (C, D), with their prompts
     spaces/NAME (N, D_s) float32             one for each retrieval encoder
+    digests/...                digests of the chunks of all these (`marc.embed.sealed`)
 
 A chunk of rows is written in one piece, so it is there or not: that is the unit of going on after a
 kill, and of several writers. What made an array is in its attributes; an array that was made
-differently is never added to. A finished array carries the digest of its features.
+differently is never added to. All that is read is checked: it is what was written, or an error.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import warnings
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.embed.sealed import DIGESTS, DOCUMENT, SealedArray, group, seal, write_json
+from marc.embed.shapes import About, Views, Words
 from marc.encoders.cards import safe_name
 from marc.errors import MarcError
-from marc.files import differences, versions
-from marc.predictor import Predictor, PromptEmbeddings
-from marc.scores import unit
-from marc.stream import Features, LazySpaces, LazyViews, Stream, digest, digest_of, end_digest
+from marc.files import LOCK, PARTIAL, conform, differences, read_json, versions
+from marc.pictures.views import MOST_VIEWS
+from marc.stream import Stream, digest_of, end_digest
 
 _STORES = Path("stores")  # where `marc embed` puts a store unless another folder is given
 _MARK = "marc_store"
+_MOST_DIM = 2**16
+"""Numbers of one vector."""
+_AGAIN = "the marc embed that made it makes what was lost again; with --force all of it"
 
 
 class FeatureStore:
     """A store on disk. Reading needs no lock; writers hold `marc.embed.changes.writing`."""
 
-    FORMAT = 1
+    FORMAT = 2
     CHUNK = 256
     """Pictures in a chunk, unless another number is asked for."""
+    LARGEST_CHUNK = 2**20
     QUARANTINE = "quarantine.csv"
     """Names the pictures that could not be read."""
     IDS, LABELS = "images/ids", "images/labels"
@@ -54,16 +59,27 @@ class FeatureStore:
     SPACES = "spaces"
     """The group of the retrieval spaces; all others are names of arrays."""
 
-    def __init__(
-        self, path: Path, *, write: bool = False, begin: Mapping[str, Any] | None = None
-    ) -> None:
-        """Open a store; `begin` one with these facts, which nobody takes for one until `mark`."""
-        import zarr
+    PARTS: ClassVar[set[str]] = {
+        *(LOCK, DOCUMENT, DIGESTS, QUARANTINE, SPACES),
+        *(Path(array).parts[0] for array in (IDS, VIEWS)),
+    }
+    """What lies in the folder of a store."""
 
+    _SHAPES: ClassVar[dict[str, Any]] = {VIEWS: Views, PROTOTYPES: Words}
+    _TABLES = (PROTOTYPES, PROMPTS, CONTENT)
+    _TYPES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **{IDS: ("string",), TEXTS: ("string",), LABELS: ("int64",), PROMPT_CLASS: ("int64",)},
+        **{STATUS: ("uint8",), CONTENT: ("uint8",)},
+    }
+    """Of all that are not features."""
+
+    def __init__(self, path: Path, *, begin: Mapping[str, Any] | None = None) -> None:
+        """Open a store; `begin` one with these facts, which nobody takes for one until `mark`."""
         self.path = path
         if begin is not None:
-            self._group = zarr.create_group(path, zarr_format=3)
+            write_json(path / DOCUMENT, group({_MARK: None}))
             self.about = dict(begin)
+            self._seal = seal(self.about)
             return
         if not self.exists(path):
             raise MarcError(
@@ -71,22 +87,42 @@ class FeatureStore:
                 got=path,
                 hint=f"marc embed folder/DIR --encoder dinov2-b -o {path}",
             )
-        self._group = zarr.open_group(path, mode="r+" if write else "r")
-        self.about = dict(self._group.attrs[_MARK])  # type: ignore[arg-type]
-        if self.about["format"] != self.FORMAT:
+        with self.mending(DOCUMENT):
+            attributes = read_json(path / DOCUMENT)["attributes"]
+            self.about = attributes[_MARK]
+            found = self.about["format"]
+        if found != self.FORMAT:
             raise MarcError(
                 "this store was written by another version of marc",
-                got=f"format {self.about['format']}",
+                got=f"{path}: format {found}",
                 allowed=f"format {self.FORMAT}",
+                hint="the marc embed that made it, with --force: all of it is computed again",
             )
+        with self.mending(DOCUMENT):
+            conform(self.about, About, path / DOCUMENT)
+            self._seal = seal(self.about)
+            if attributes["seal"] != self._seal:
+                raise MarcError("it is not what was sealed")
 
-    @staticmethod
-    def exists(path: Path) -> bool:
-        """Whether a folder is a store of ours, with its list of pictures."""
+    @classmethod
+    def exists(cls, path: Path) -> bool:
+        """Whether a folder is a store of ours with its list of pictures, sound or damaged."""
         try:
-            return _MARK in json.loads((path / "zarr.json").read_text())["attributes"]
-        except (OSError, ValueError, KeyError, TypeError):
+            attributes = read_json(path / DOCUMENT).get("attributes")
+        except (MarcError, OSError):
+            attributes = None
+        if isinstance(attributes, dict) and _MARK in attributes:
+            return attributes[_MARK] is not None
+        return cls.is_ours(path) and (path / cls.IDS).is_dir()  # it lost its document
+
+    @classmethod
+    def is_ours(cls, path: Path) -> bool:
+        """Whether only a `marc embed` wrote into a folder: other commands lock theirs too."""
+        try:
+            names = {each.name for each in path.iterdir() if not each.name.endswith(PARTIAL)}
+        except OSError:
             return False
+        return LOCK in names and names <= cls.PARTS
 
     @staticmethod
     def default_path(source: str) -> Path:
@@ -104,7 +140,7 @@ class FeatureStore:
 
     def mark(self) -> None:
         """Mark a store that was begun as one: its list of pictures is there."""
-        self._group.attrs[_MARK] = self.about
+        write_json(self.path / DOCUMENT, group({_MARK: self.about, "seal": self._seal}))
 
     @property
     def n_images(self) -> int:
@@ -126,55 +162,66 @@ class FeatureStore:
         return range(chunk * self.chunk, min((chunk + 1) * self.chunk, self.n_images))
 
     def names(self, group: str) -> list[str]:
-        """The arrays of a group."""
-        return sorted(self._group[group].array_keys()) if group in self._group else []  # type: ignore[union-attr]
+        """The arrays of a group that encoders filled."""
+        found = [name.partition("/") for name in self.feature_arrays()]
+        return sorted(name for of, _, name in found if of == group)
 
     def feature_arrays(self) -> set[str]:
         """Names of the arrays that encoders filled."""
-        spaces = {f"{self.SPACES}/{name}" for name in self.names(self.SPACES)}
-        return spaces | ({self.VIEWS} if self.attributes(self.VIEWS) else set())
+        return self.arrays_in(self.path)
+
+    @classmethod
+    def arrays_in(cls, path: Path) -> set[str]:
+        """Names of the arrays that encoders filled, also of those of which a part is left."""
+        places = (path / cls.SPACES, path / DIGESTS / cls.SPACES)
+        found = {each.name for place in places if place.is_dir() for each in place.iterdir()}
+        names = {cls.VIEWS, *(f"{cls.SPACES}/{name}" for name in found)}
+        return {name for name in names if SealedArray.is_there(path, name)}
 
     def attributes(self, name: str) -> dict[str, Any]:
         """What made an array; empty if there is none."""
-        with self._mending(name):
-            return dict(self._group[name].attrs) if name in self._group else {}
+        return self._array(name).attributes if SealedArray.is_there(self.path, name) else {}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Of an array, without reading it."""
-        return tuple(self._array(name).shape)
+        return self._array(name).shape
 
     def is_complete(self, name: str) -> bool:
         """Whether all of an array is there."""
         return "features" in self.attributes(name)
 
     def pending(self, name: str) -> list[int]:
-        """Chunks that an array does not have yet."""
-        return [chunk for chunk in range(self.n_chunks) if not self.has(name, chunk)]
+        """Chunks that an array does not have yet, or not as they were written."""
+        array = self._array(name)
+        return [chunk for chunk in range(array.n_chunks) if not array.has(chunk)]
 
     def has(self, name: str, chunk: int) -> bool:
-        """Whether a chunk is there."""
-        rest = "/0" * (len(self.shape(name)) - 1)
-        return (self.path / name / "c" / f"{chunk}{rest}").exists()
+        """Whether a chunk is there, as it was written."""
+        return self._array(name).has(chunk)
 
     def prepare(self, name: str, shape: tuple[int, ...], dtype: str, **about: Any) -> None:
         """Make room for the features of an encoder, in place of an older array.
 
         `about` are its attributes; `made` among them is all that the features depend on.
         """
-        self._group.create_array(
-            name,
-            shape=(self.n_images, *shape),
-            chunks=(self.chunk, *shape),
-            dtype=dtype,
-            compressors=None,  # features do not compress; the files are the plain numbers
-            fill_value=0,
-            overwrite=True,
-            attributes={**about, "versions": versions(encoding=True)},
-        )
+        self._begin(name, (self.n_images, *shape), self.chunk, dtype, about)
+
+    def _begin(
+        self, name: str, shape: tuple[int, ...], rows: int, dtype: str, about: Mapping[str, Any]
+    ) -> SealedArray:
+        attributes = {**about, "versions": versions(encoding=True)}
+        array = SealedArray(self.path, name, self._seal, shape, rows, dtype, attributes)
+        array.begin()
+        return array
 
     def holds(self, name: str, made: Mapping[str, Any], *, force: bool = False) -> bool:
         """Whether an array is there, made so; made differently, it is an error or replaced."""
-        stored = self.attributes(name).get("made")
+        try:
+            stored = self.attributes(name).get("made")
+        except MarcError:
+            if not force:
+                raise
+            return False
         differing = differences(stored or {}, json.loads(json.dumps(made)))
         if stored is not None and differing and not force:
             raise MarcError(
@@ -186,79 +233,70 @@ class FeatureStore:
 
     def write(self, name: str, chunk: int, values: NDArray[Any]) -> None:
         """Write one chunk, in one piece."""
-        import zarr
-
-        rows = self.rows(chunk)
-        with zarr.config.set({"array.write_empty_chunks": True}):  # a chunk of zeros is there too
-            self._array(name)[rows.start : rows.stop] = values
+        self._array(name).write(chunk, values)
 
     def read_chunk(self, name: str, chunk: int) -> NDArray[Any]:
         """One chunk, unreadable pictures and all."""
-        rows = self.rows(chunk)
-        with self._mending(name):
-            return np.asarray(self._array(name)[rows.start : rows.stop])
+        with self.mending(name):
+            return self._array(name).chunk(chunk)
 
     def finish(self, name: str) -> None:
-        """Mark an array as complete, with the digest of what readers will see."""
-        if not self.is_complete(name) and not self.pending(name):
-            self._array(name).attrs["features"] = self._digest(name)
+        """Mark an array as complete, with the digest of what readers will see.
+
+        Of one that is marked, chunks that were lost and made again must be as they were.
+        """
+        array = self._array(name)
+        if not array.is_finished and not self.pending(name):
+            with self.mending(name):
+                array.finish(self._digest(array), self._after(name))
+        elif array.is_finished:
+            self.pin(name)
 
     def is_sound(self, name: str) -> bool:
-        """Whether a complete array is what was written."""
-        return self._digest(name) == self.attributes(name)["features"]
+        """Whether an array is complete and what was written."""
+        try:
+            return self.pin(name).is_finished and not self.pending(name)
+        except MarcError:
+            return False
 
-    def _digest(self, name: str) -> str:
+    def _digest(self, array: SealedArray) -> str:
         """`marc.stream.digest` of what `read` gives, of which one chunk at a time is held."""
-        array = self._array(name)
-        readable = self.readable if not name.startswith("images/") else np.ones(self.n_images, bool)
-        known = digest_of(array.dtype, (int(readable.sum()), *array.shape[1:]))
-        for chunk in range(self.n_chunks):
-            rows = self.read_chunk(name, chunk)[readable[self.rows(chunk)]]
-            known.update(np.ascontiguousarray(rows).tobytes())
+        if array.dtype == "string":
+            text = "\0".join(array.read().tolist())
+            return end_digest(hashlib.sha256(text.encode()))
+        keep = np.ones(array.shape[0], bool)
+        if self._is_of_encoder(array.name):
+            keep = self.readable
+        known = digest_of(np.dtype(array.dtype), (int(keep.sum()), *array.shape[1:]))
+        for chunk in range(array.n_chunks):
+            start = chunk * array.rows
+            known.update(array.chunk(chunk)[keep[start : start + array.rows]].tobytes())
         return end_digest(known)
 
     def put(self, name: str, values: NDArray[Any], made: Mapping[str, Any]) -> None:
-        """Write a small array in one go, in place of an older one; what made it comes last."""
-        array = self._group.create_array(
-            name,
-            shape=values.shape,
-            chunks=tuple(max(1, length) for length in values.shape),
-            dtype="string" if values.dtype.kind in "OUT" else values.dtype,
-            compressors=None,
-            overwrite=True,
-        )
-        array[...] = values
-        facts: dict[str, Any] = {"made": dict(made), "features": _digest_small(values)}
-        # in one write: attrs.update would write each key, and a kill between two keep only `made`
-        array.update_attributes({**facts, "versions": versions(encoding=True)})
+        """Write a small array in one go, in place of an older one; its mark comes last."""
+        dtype = "string" if values.dtype.kind in "OUT" else values.dtype.name
+        rows = max(1, len(values))
+        self._begin(name, values.shape, rows, dtype, {"made": dict(made)}).write(0, values)
+        self.finish(name)
 
     def get(self, name: str) -> NDArray[Any]:
-        """A small array, whole, if it is what was written."""
-        with self._mending(name):
-            values = np.asarray(self._array(name)[...])
-        known = self.attributes(name).get("features")
-        if known not in (None, _digest_small(values)):
-            raise self._damaged(name)
-        return values
+        """An array, whole, if it is what was written."""
+        return self.read_pinned(self.pin(name))
 
     def read(self, name: str, n_views: int | None = None) -> NDArray[Any]:
-        """The rows of all readable pictures; of views only the first, if so many are asked for.
+        """The rows of all readable pictures; of views only the first, if so many are asked for."""
+        return self.read_pinned(self._array(name), self.readable, n_views)
 
-        An array that is read whole must be what was written.
-        """
-        array, readable = self._array(name), self.readable
-        first = np.s_[:, :n_views] if n_views is not None else np.s_[:]
-        shape = array.shape[1:] if n_views is None else (n_views, *array.shape[2:])
-        rows = np.empty((int(readable.sum()), *shape), dtype=array.dtype)
-        end = 0
-        for chunk in range(self.n_chunks):
-            part = self.read_chunk(name, chunk)[first][readable[self.rows(chunk)]]
-            rows[end : end + len(part)] = part
-            end += len(part)
-        known = self.attributes(name).get("features")
-        if rows.shape[1:] == array.shape[1:] and known not in (None, digest(rows)):
-            raise self._damaged(name)
-        return rows
+    def read_pinned(
+        self,
+        array: SealedArray,
+        keep: NDArray[np.bool_] | None = None,
+        n_views: int | None = None,
+    ) -> NDArray[Any]:
+        """What `pin` gave, read: all rows, or those to `keep`."""
+        with self.mending(array.name):
+            return array.read(keep, n_views)
 
     @property
     def readable(self) -> NDArray[np.bool_]:
@@ -266,70 +304,75 @@ class FeatureStore:
         return self.get(self.STATUS) == 0
 
     def stream(self) -> Stream:
-        """Its readable pictures with every space that is whole; features are read when used."""
-        again = "call the same marc embed again: it goes on where it stopped"
-        if not self.attributes(self.VIEWS):
-            hint = (
-                f"marc embed {self.about['source']} --encoder NAME --predictor NAME -o {self.path}"
-            )
-            raise MarcError("this store has no predictor", got=self.path, hint=hint)
-        if not self.is_complete(self.VIEWS) or "made" not in self.attributes(self.PROTOTYPES):
-            raise MarcError("the predictor's features are not all there", got=self.path, hint=again)
-        views, words = (self.attributes(name)["made"] for name in (self.VIEWS, self.PROTOTYPES))
-        if views["encoder"] != words["encoder"]:
-            raise MarcError("views and prototypes are of two predictors", got=self.path, hint=again)
-        names = self.names(self.SPACES)
-        whole = [name for name in names if self.is_complete(f"{self.SPACES}/{name}")]
-        if left := [name for name in names if name not in whole]:
-            warnings.warn(f"not all there, left out: {', '.join(left)}; {again}", stacklevel=2)
-        readable = self.readable
-        n_images = int(readable.sum())
-        if not n_images:
-            raise MarcError("no picture of this store could be read", got=self.path)
-        features = Features(
-            views=LazyViews(
-                partial(self.read, self.VIEWS),
-                (n_images, *self.shape(self.VIEWS)[1:]),  # type: ignore[arg-type]
-            ),
-            predictor=Predictor(
-                unit(self.get(self.PROTOTYPES)),
-                float(words["logit_scale"]),
-                PromptEmbeddings(self.get(self.PROMPT_CLASS), partial(self.get, self.PROMPTS)),
-            ),
-            spaces=LazySpaces(
-                {name: partial(self._space, name) for name in whole},
-                {name: self.shape(f"{self.SPACES}/{name}")[1] for name in whole},
-            ),
-            class_names=tuple(words["class_names"]),
-            ids=tuple(self.get(self.IDS)[readable].tolist()),
-            known=self._known([f"{self.SPACES}/{name}" for name in whole]),
-        )
-        labels = self.get(self.LABELS)[readable] if self.attributes(self.LABELS) else None
-        return Stream(features, np.arange(n_images), labels, name=self.path.name)
+        """Its readable pictures with every space that is whole; features are read when used.
 
-    def _space(self, name: str) -> NDArray[np.float32]:
-        return unit(self.read(f"{self.SPACES}/{name}"))
+        They are those of this moment: what is replaced later is an error when it is read.
+        """
+        from marc.embed.opening import open_store
 
-    def _known(self, spaces: list[str]) -> dict[str, str]:
-        """Digests by the names that a stream has for its features."""
-        arrays = {"views": self.VIEWS, **{name: name for name in spaces}}
-        return {name: self.attributes(array)["features"] for name, array in arrays.items()}
+        return open_store(self)
 
     def drop(self, name: str) -> None:
         """Take an array away."""
-        del self._group[name]
+        SealedArray.remove(self.path, name)
 
-    def _array(self, name: str) -> Any:
-        with self._mending(name):
-            return self._group[name]
+    def _array(self, name: str) -> SealedArray:
+        """An array by its document, refused unless it fits the store and what it goes with."""
+        with self.mending(name):
+            array = SealedArray.open(self.path, name, self._seal)
+            conform(array.attributes, self._SHAPES.get(name, dict[str, Any]), name)
+            self._check_shape(array)
+            if array.is_finished and array.attributes["after"] != self._after(name):
+                raise MarcError("it was made with others than are there")
+        return array
+
+    def _check_shape(self, array: SealedArray) -> None:
+        name, shape = array.name, array.shape
+        in_chunks = self._is_of_encoder(name) or name in (self.STATUS, self.CONTENT)
+        n_rows = self.n_images if in_chunks or name.startswith("images/") else shape[0]
+        is_table = name.startswith(f"{self.SPACES}/") or name in self._TABLES
+        n_dims = 3 if name == self.VIEWS else 2 if is_table else 1
+        rows = self.chunk if in_chunks else max(1, n_rows)
+        fits = (shape[0], array.rows, len(shape)) == (n_rows, rows, n_dims)
+        if not fits or math.prod(shape[1:-1]) > MOST_VIEWS or max(shape[1:], default=1) > _MOST_DIM:
+            raise MarcError("it is not of the shape that it must have", got=shape)
+        if array.dtype not in self._TYPES.get(name, ("float16", "float32")):
+            raise MarcError("it is not of the type that it must have", got=array.dtype)
+
+    def pin(self, name: str) -> SealedArray:
+        """An array with its digests: it gives what is there now, or an error."""
+        array = self._array(name)
+        with self.mending(name):
+            _ = array.table
+        return array
+
+    def _after(self, name: str) -> str:
+        """A seal of what an array goes with: of features, what was seen of the pictures."""
+        others: tuple[str, ...] = ()
+        if self._is_of_encoder(name):
+            others = (self.STATUS, self.CONTENT)
+        elif name == self.PROTOTYPES:
+            others = (self.PROMPTS, self.PROMPT_CLASS, self.TEXTS)
+        return seal(*(self._array(other).attributes.get("table") for other in others))
+
+    def _is_of_encoder(self, name: str) -> bool:
+        return name == self.VIEWS or name.startswith(f"{self.SPACES}/")
 
     @contextmanager
-    def _mending(self, name: str) -> Iterator[None]:
-        """Turn errors of a store whose files were changed or lost into advice."""
+    def mending(self, name: str) -> Iterator[None]:
+        """Turn whatever comes of files that were changed or lost into advice."""
         try:
             yield
-        except (KeyError, OSError, TypeError, ValueError) as error:
-            raise self._damaged(name) from error
+        except (_Damaged, MemoryError):
+            raise
+        except Exception as error:  # edited documents fail in every way there is
+            what = "the store" if name == DOCUMENT else name
+            problem = " ".join(str(error).split())
+            raise _Damaged(
+                f"{what} is not what was written: files were changed or lost",
+                got=f"{self.path / name}: {problem or type(error).__name__}"[:400],
+                hint=_AGAIN,
+            ) from error
 
     def other_picture(self, row: int) -> MarcError:
         """The error for a picture that is not the one of the same name that was embedded."""
@@ -339,16 +382,6 @@ class FeatureStore:
             hint="bring the old ones back, or embed into another -o STORE",
         )
 
-    def _damaged(self, name: str) -> MarcError:
-        return MarcError(
-            f"{name} is not what was written: files were changed or lost",
-            got=self.path / name,
-            hint="the marc embed that made it, with --force",
-        )
 
-
-def _digest_small(values: NDArray[Any]) -> str:
-    if values.dtype.kind not in "OUT":
-        return digest(values)
-    text = "\0".join(map(str, values.reshape(-1).tolist()))
-    return end_digest(hashlib.sha256(text.encode()))
+class _Damaged(MarcError):  # noqa: N818
+    """A store that is not what was written."""

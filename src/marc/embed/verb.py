@@ -16,13 +16,15 @@ from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import Encoder, TextEncoder, check_encoder
+from marc.encoders.cards import LARGEST_BATCH, Loading
 from marc.errors import MarcError, integer
 from marc.pictures import open_images, with_class_names
-from marc.pictures.views import read_recipe
+from marc.pictures.views import MOST_VIEWS, read_recipe
 from marc.replay.evidence import n_threads
 from marc.stream import Stream
 from marc.types import OnProgress
 
+_MOST_WORKERS = 1024
 _FEW = 64  # pictures that are read sooner than a process starts
 _Options = ParamSpec("_Options")
 
@@ -37,11 +39,12 @@ class _Embedding:
     estimate: Estimate | None
 
     @property
-    def stream(self) -> Stream:
-        """The stream of the store; it needs a predictor."""
+    def outcome(self) -> Stream | Embedded | Estimate:
+        """The stream of the store; what was done if no predictor makes it one; the estimate."""
         if self.done is None:
-            raise MarcError("nothing was embedded", got="dry_run=True", hint="dry_run=False")
-        return FeatureStore(self.plan.store).stream()
+            return cast(Estimate, self.estimate)
+        store = FeatureStore(self.plan.store)
+        return store.stream() if store.attributes(store.VIEWS) else self.done
 
 
 def embed_pictures(
@@ -70,6 +73,9 @@ def embed_pictures(
 ) -> _Embedding:
     """Fill a feature store with the features of pictures. Killed at any moment, it goes on.
 
+    `marc.embed` gives the stream of the store; without a predictor, which a stream needs, what was
+    done; and with `dry_run` the estimate.
+
     Args:
         source: pictures, for example `folder/DIR`, `csv/FILE` or `imagenet-a`.
         encoders: retrieval encoders: names, or objects with a `card` and `encode`.
@@ -94,15 +100,17 @@ def embed_pictures(
         on_progress: called with how far the work has come.
     """
     encoders = [encoders] if isinstance(encoders, str) else encoders
+    _check_numbers(views=views, view_seed=view_seed, batch=batch, workers=workers, chunk=chunk)
+    if not ray:  # also for encoders that run on the CPU whatever is asked for
+        _check_device(device)
     source, report = os.fspath(source), on_progress or (lambda what, done, total: None)
     images = open_images(source, Path(root).expanduser() if root else None)
     if class_names:
         images = with_class_names(images, Path(class_names).expanduser())
     store = Path(output).expanduser() if output else FeatureStore.default_path(source)
-    integer("views", views, 1)
     for_predictor = [views > 1, recipe != ViewPlan.RECIPE, view_seed, prompts, class_names]
     encoders = [each if isinstance(each, str) else check_encoder(each) for each in encoders]
-    chosen = _choose_predictor(store, predictor, needed=any(for_predictor))
+    chosen = _choose_predictor(_opened(store, force=force), predictor, needed=any(for_predictor))
     names = [_name(each) for each in (*([chosen] if chosen else []), *encoders)]
 
     def spec(encoder: str | Encoder) -> EncoderSpec:
@@ -118,10 +126,10 @@ def embed_pictures(
         predictor=spec(chosen) if chosen else None,
         prompts=tuple(prompts),
         views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
-        chunk=integer("chunk", chunk, 0) or _stored_chunk(store),
+        chunk=chunk or getattr(_opened(store, force=force), "chunk", FeatureStore.CHUNK),
     )
     n_readers = min(n_threads(), len(images) // _FEW)  # none for a handful of pictures
-    n_readers = workers if integer("workers", workers, -1) != -1 else n_readers
+    n_readers = workers if workers != -1 else n_readers
     with Workers(0 if ray else n_readers) as pool:
         report("loading the encoders", 0, 1)
         jobs = plan.load()
@@ -137,30 +145,63 @@ def embed_pictures(
     return _Embedding(plan, jobs, done, None)
 
 
-def _stream_of(work: Callable[_Options, _Embedding]) -> Callable[_Options, Stream]:
+def _outcome_of(
+    work: Callable[_Options, _Embedding],
+) -> Callable[_Options, Stream | Embedded | Estimate]:
     @functools.wraps(work)
-    def verb(*args: _Options.args, **options: _Options.kwargs) -> Stream:
-        return work(*args, **options).stream
+    def verb(*args: _Options.args, **options: _Options.kwargs) -> Stream | Embedded | Estimate:
+        return work(*args, **options).outcome
 
     return verb
 
 
-embed = _stream_of(embed_pictures)
-"""`marc.embed`: what `embed_pictures` does, for the stream of the store."""
+embed = _outcome_of(embed_pictures)
+"""`marc.embed`: what `embed_pictures` does, for what comes of it."""
 
 
 def _name(encoder: str | Encoder) -> str:
     return encoder if isinstance(encoder, str) else encoder.card.name
 
 
+def _check_numbers(*, views: int, view_seed: int, batch: int, workers: int, chunk: int) -> None:
+    """Refuse at once what no machine could do, before pictures are listed."""
+    integer("views", views, 1, MOST_VIEWS)
+    integer("view_seed", view_seed, 0)
+    integer("batch", batch, 0, LARGEST_BATCH)
+    integer("workers", workers, -1, _MOST_WORKERS)
+    integer("chunk", chunk, 0, FeatureStore.LARGEST_CHUNK)
+
+
+def _check_device(device: str) -> None:
+    if Loading(device=device).device.startswith("cuda"):
+        from marc.encoders.torch_runtime import choose_device, import_libraries
+
+        import_libraries("torch")
+        choose_device(device)
+
+
+def _opened(path: Path, *, force: bool) -> FeatureStore | None:
+    """The store, if there is one; a damaged one is none if it is replaced anyway."""
+    if not FeatureStore.exists(path):
+        return None
+    try:
+        store = FeatureStore(path)
+        store.is_complete(store.VIEWS)
+        return store
+    except MarcError:
+        if not force:
+            raise
+        return None
+
+
 def _choose_predictor(
-    store: Path, predictor: str | TextEncoder, *, needed: bool
+    store: FeatureStore | None, predictor: str | TextEncoder, *, needed: bool
 ) -> str | TextEncoder | None:
     """What predicts: none if the store has a predictor already.
 
     `needed`: whether there are options that only a predictor heeds.
     """
-    has_one = FeatureStore.exists(store) and FeatureStore(store).is_complete(FeatureStore.VIEWS)
+    has_one = store is not None and store.is_complete(store.VIEWS)
     chosen = predictor or ("none" if has_one else EmbeddingPlan.PREDICTOR)
     if not isinstance(chosen, str):
         return cast(TextEncoder, check_encoder(chosen))
@@ -168,8 +209,8 @@ def _choose_predictor(
         return chosen
     if needed:
         known = (
-            FeatureStore(store).attributes(FeatureStore.VIEWS)["card"]["name"]
-            if has_one
+            store.attributes(store.VIEWS)["card"]["name"]
+            if store is not None and has_one
             else EmbeddingPlan.PREDICTOR
         )
         raise MarcError(
@@ -178,7 +219,3 @@ def _choose_predictor(
             hint=f"--predictor {known}, or none of these options",
         )
     return None
-
-
-def _stored_chunk(store: Path) -> int:
-    return FeatureStore(store).chunk if FeatureStore.exists(store) else FeatureStore.CHUNK

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ from marc.errors import MarcError, integer
 from marc.pictures.crops import Crop
 from marc.pictures.decoding import Unreadable, decode, read_bytes
 from marc.pictures.image_set import Location
-from marc.pictures.views import make_views, read_recipe
+from marc.pictures.views import MOST_VIEWS, make_views, read_recipe
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ViewPlan:
     def __post_init__(self) -> None:
         read_recipe(self.recipe)
         integer("the seed of views", self.seed, 0)
-        if integer("views", self.n_views, 1) > 1 and self.recipe.upper() == "V0":
+        if integer("views", self.n_views, 1, MOST_VIEWS) > 1 and self.recipe.upper() == "V0":
             raise MarcError("V0 is one view", got=f"{self.n_views} views", hint="--recipe VC")
 
 
@@ -165,12 +166,18 @@ class Workers:
             yield from (spec.prepare(piece) for piece, spec in work)
             return
         waiting: deque[Future[Prepared]] = deque()
-        for piece, spec in work:
-            waiting.append(self._pool.submit(spec.prepare, piece))
-            if len(waiting) >= self._ahead:
+        try:
+            for piece, spec in work:
+                waiting.append(self._pool.submit(spec.prepare, piece))
+                if len(waiting) >= self._ahead:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise MarcError(
+                "a process that reads pictures was ended from outside, perhaps for its memory",
+                hint="the same command goes on where it stopped; --workers 1 needs less memory",
+            ) from error
 
     def __enter__(self) -> Workers:
         return self
