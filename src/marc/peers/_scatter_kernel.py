@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba
+from marc.replay.compiling import compiled
 
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy")
+_compile = compiled(nogil=True, error_model="numpy")
 
 
 @_compile

@@ -6,10 +6,11 @@ into vector instructions; conditions are written as selections for the same reas
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy")
+from marc.replay.compiling import compiled
+
+_compile = compiled(nogil=True, error_model="numpy")
 
 
 @_compile
@@ -20,7 +21,7 @@ def trace_lifetimes(labels, priorities, capacities, n_classes, last):  # type: i
     an item from rank K - 1 to rank K ends the item's life at capacity K.
     """
     n_arrivals, n_capacities = len(labels), len(capacities)
-    largest = capacities[n_capacities - 1]
+    largest = min(capacities[n_capacities - 1], n_arrivals)  # no class has more items
     ranked = np.empty((n_classes, largest), dtype=np.int64)
     size = np.zeros(n_classes, dtype=np.int64)
     for t in range(n_arrivals):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-_compile = numba.njit(cache=True, nogil=True, error_model="numpy")
+from marc.replay.compiling import compiled
+
+_compile = compiled(nogil=True, error_model="numpy")
 # sums may be split over the lanes of the machine: in float64, far below what float32 resolves
-_compile_dot = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+_compile_dot = compiled(nogil=True, fastmath={"reassoc", "contract"})
 
 _LANES = 32  # cosines that are compared at once: almost all of them are too low
 
