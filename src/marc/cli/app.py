@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+import time
+import traceback
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import platformdirs
 import typer
-from rich.text import Text
 
 from marc.cli import console
 from marc.cli.check import check
@@ -22,6 +29,7 @@ from marc.cli.select import select
 from marc.cli.spaces import geometry
 from marc.cli.sweep import sweep
 from marc.errors import MarcError, Registry
+from marc.files import versions
 
 _INTERRUPTED = 130  # the parser's exit status for Ctrl-C
 
@@ -79,18 +87,15 @@ def _options(
     del show_version
 
 
-def _complain(error: MarcError) -> None:
-    console.say(Text.assemble(("error:", "bold red"), f" {error}"), err=True)
-
-
 def main() -> None:
     """Entry point: 0 done, 1 failed, 2 bad use."""
+    warnings.showwarning = console.note  # type: ignore[assignment]
     for error in _broken.values():  # the commands of others must not stop ours
-        _complain(error)
+        console.complain(error)
     try:
         _app(console.spread(sys.argv[1:]), prog_name="marc")
     except MarcError as error:
-        _complain(error)
+        console.complain(error)
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
@@ -99,5 +104,30 @@ def main() -> None:
             console.say("stopped" + (kept if resumes else ""), err=True)
         raise
     except OSError as error:
-        _complain(MarcError(f"the system refused: {error}"))
+        console.complain(MarcError(f"the system refused: {error}"))
         sys.exit(1)
+    except Exception as error:  # what nobody foresaw: one line, and the rest where it can be sent
+        console.complain(
+            MarcError(
+                "marc stopped at something that it was not prepared for",
+                got=f"{type(error).__name__}: {str(error)[:200]}",
+                hint=f"a bug report with {_write_log(error)}",
+            )
+        )
+        sys.exit(1)
+
+
+def _write_log(error: Exception) -> str:
+    """Where the whole story of an error is: a file of the user's, or one of the system's."""
+    story = [
+        f"marc {' '.join(map(ascii, sys.argv[1:]))}\n{versions(encoding=True)}\n\n",
+        *traceback.format_exception(error),
+    ]
+    name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    for folder in (platformdirs.user_log_path("marc"), Path(tempfile.gettempdir())):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / name
+            path.write_text("".join(story), encoding="utf-8", errors="backslashreplace")
+            return str(path)
+    return "what it printed (no folder for a log can be written to)"

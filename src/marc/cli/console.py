@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections import Counter
@@ -23,6 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from marc.errors import MarcError
 from marc.report.text import count as count
 from marc.report.text import interval as interval
 from marc.report.text import p_value as p_value
@@ -35,6 +37,10 @@ from marc.report.text import worst as worst
 _out = Console(highlight=False, emoji=False)
 _err = Console(stderr=True, highlight=False, emoji=False)
 
+_COMMANDS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all that a terminal obeys but tabs and new lines
+    "\u202a-\u202e\u2066-\u2069\ud800-\udfff]"  # other directions of writing; halves of characters
+)
 _SEVERAL = {
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
@@ -74,9 +80,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: boo
     grid = Table(header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
         right = numbers and position > 0
-        grid.add_column(column, justify="right" if right else "left", no_wrap=True)
+        grid.add_column(
+            escape(_visible(column)), justify="right" if right else "left", no_wrap=True
+        )
     for row in rows:
-        grid.add_row(*(escape(cell) for cell in row))
+        grid.add_row(*(escape(_visible(cell)) for cell in row))
     # half a number is worse than a long line, so a narrow terminal does not cut the table
     needed = Measurement.get(_out, _out.options.update(max_width=400), grid).maximum
     Console(highlight=False, emoji=False, width=max(needed, _out.width)).print(grid)
@@ -91,10 +99,25 @@ def tally(words: Iterable[str]) -> str:
     return ", ".join(f"{number} {word}" for word, number in Counter(words).most_common())
 
 
-def say(text: str | Text, *, bold: bool = False, err: bool = False) -> None:
+def say(text: str, *, bold: bool = False, err: bool = False) -> None:
     """A line for a person, printed as it is: a path may look like markup."""
     style = "bold" if bold else None
-    (_err if err else _out).print(text, soft_wrap=True, markup=False, style=style)
+    (_err if err else _out).print(_visible(text), soft_wrap=True, markup=False, style=style)
+
+
+def complain(error: MarcError) -> None:
+    """Print an error."""
+    words = Text.assemble(("error:", "bold red"), f" {_visible(str(error))}")
+    _err.print(words, soft_wrap=True)
+
+
+def _visible(text: str) -> str:
+    r"""A text that only writes: what would move, colour or hide on the screen is spelled out.
+
+    >>> _visible("a\x1b[31m.png")
+    'a\\x1b[31m.png'
+    """
+    return _COMMANDS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def as_json(value: Mapping[str, Any]) -> None:
@@ -109,12 +132,18 @@ def notes() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for text in dict.fromkeys(str(each.message) for each in caught):
-        say(f"note: {text}", err=True)
+        note(text)
+
+
+def note(message: Warning | str, *_: object) -> None:
+    """Print a warning of the library as a note."""
+    say(f"note: {message}", err=True)
 
 
 class _Bar(Progress):
     def report(self, what: str, done: int, total: int) -> None:
         """Show how far a named piece of work has come, in place of the pieces before it."""
+        what = escape(_visible(what))
         tasks = {task.description: task.id for task in self.tasks}
         if what not in tasks:
             for task in tasks.values():

@@ -11,7 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.encoders import encoder_card, list_encoders
+from marc.encoders import broken_libraries, encoder_card, list_encoders
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError, Registry, one_of
 from marc.peers.cards import MethodCard
@@ -84,6 +84,7 @@ def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
         [name, str(each["dim"]), str(each["crop"]["size"]), each["summary"]]
         for name, each in cards.items()
     ]
+    rows += [[f"{n}:", "-", "-", AllMethods.reason(e)] for n, e in broken_libraries().items()]
     _print(cards, ["encoder", "dim", "pixels", "what it is"], rows, json)
 
 
@@ -112,17 +113,29 @@ def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
 
 def _list_datasets(pattern: str, card: str, json: bool) -> None:
     """Streams that come with the program, and published sets that it knows how to read."""
-    ours = {
-        f"{kind}/{name}": size
-        for kind, source in SOURCES.load_all()[0].items()
-        for name, size in source.names().items()
-    }
+    ours, broken = _streams()
     names = matching("data set", "data sets", [*ours, *NAMED_SETS], pattern, card)
     sets = {name: _data_set(name, ours.get(name)) for name in names}
     rows = [[name, *map(str, each.values())] for name, each in sets.items()]
+    rows += [[f"{kind}/", "-", "-", AllMethods.reason(error)] for kind, error in broken.items()]
     _print(sets, ["data set", "images", "classes", "where"], rows, json)
     if not json and any(name in NAMED_SETS for name in names):
         console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
+
+
+def _streams() -> tuple[dict[str, tuple[int, int]], dict[str, Exception]]:
+    """Images and classes of the streams that have names, and the types of source that fail."""
+    sources, errors = SOURCES.load_all()
+    found: dict[str, tuple[int, int]] = {}
+    broken: dict[str, Exception] = {**errors}
+    for kind, source in sources.items():
+        try:
+            sizes = {f"{kind}/{name}": (int(n), int(c)) for name, (n, c) in source.names().items()}
+        except Exception as error:  # of another's code
+            broken[kind] = error
+        else:
+            found |= sizes
+    return found, broken
 
 
 def _data_set(name: str, size: tuple[int, int] | None) -> dict[str, Any]:
