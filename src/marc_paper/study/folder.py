@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, TypedDict, final
+
+import msgspec
 
 from marc.errors import MarcError
 from marc.files import (
@@ -23,8 +25,10 @@ from marc.files import (
     Arrays,
     add_to_log,
     flatten,
+    json_digest,
     locked,
     read_arrays,
+    read_bytes,
     read_json,
     versions,
     write_arrays,
@@ -37,6 +41,46 @@ from marc_paper.study.formats import Files
 _STREAMS = "streams.json"
 _RECORDS, _WORK = "records", "work"
 _PARTS = ("tables", "figures", _RECORDS, _WORK)
+_Place = Annotated[str, msgspec.Meta(pattern=r"^(tables|figures)/[A-Za-z0-9_-]+$")]
+_File = Annotated[str, msgspec.Meta(pattern=r"^(tables|figures)/[A-Za-z0-9_-]+\.[a-z]+$")]
+"""Paths that a record may name: no other file is ever read or removed for its sake."""
+
+
+class _Config(TypedDict):
+    kind: str
+    plan: dict[str, Any]
+
+
+class _Stream(TypedDict):
+    source: str
+    images: int
+    classes: int
+    views: int
+    digest: str
+
+
+class _Record(TypedDict):
+    """What is kept of a finished experiment."""
+
+    plan: str
+    streams: dict[str, str]
+    files: dict[_File, str]
+    artifacts: list[_Place]
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+
+class _StoredColumn(TypedDict):
+    name: str
+    unit: str
+
+
+class _StoredTable(TypedDict):
+    name: str
+    title: str
+    caption: str
+    settings: dict[str, Any]
+    columns: list[_StoredColumn]
+    rows: list[list[Any]]
 
 
 @final
@@ -56,7 +100,7 @@ class StudyFolder:
         Folder.refuse_foreign(path, ("study",), {LOCK, *_PARTS}, _STREAMS)
         data = json.loads(json.dumps(plan))
         # a damaged configuration differs in nothing
-        stored = (Folder.damaged_is_none(path / Folder.CONFIG) or {}).get("plan", data)
+        stored = (_read(path / Folder.CONFIG, _Config) or {}).get("plan", data)
         names = Folder.differing(flatten(stored), flatten(data))
         if names and not force:
             raise MarcError(
@@ -88,7 +132,8 @@ class StudyFolder:
                 (self.path / part).mkdir(exist_ok=True)
             config = {"kind": "study", "plan": self.plan, "versions": versions("matplotlib")}
             write_json(self.path / Folder.CONFIG, config)
-            write_json(self.path / _STREAMS, {**known, **streams})
+            facts = {name: _sealed(each) for name, each in {**known, **streams}.items()}
+            write_json(self.path / _STREAMS, facts)
             yield
 
     @property
@@ -118,7 +163,7 @@ class StudyFolder:
     ) -> None:
         """Write the files of an experiment over some streams, then its record."""
         path = self.path / _RECORDS / f"{experiment}.json"
-        before = Folder.damaged_is_none(path) or {}
+        before = _unsealed(_read(path, _Record)) or {}
         for name, content in files.items():
             write_whole(self.path / name, content)
         known = self.streams
@@ -127,7 +172,7 @@ class StudyFolder:
             "streams": {name: known[name]["digest"] for name in streams},
             "files": {name: _digest(content) for name, content in sorted(files.items())},
         }
-        write_json(path, {**record, **of})
+        write_json(path, _sealed({**record, **of}))
         for name in set(before.get("files", ())) - set(files):  # an older plan had other tables
             (self.path / name).unlink(missing_ok=True)
         self.log("experiment", name=experiment)
@@ -161,8 +206,8 @@ class StoredStudy:
     @classmethod
     def read(cls, path: Path, experiments: Sequence[str]) -> StoredStudy:
         """The finished experiments of a study, with their tables."""
-        config = Folder.damaged_is_none(path / Folder.CONFIG) or {}
-        if config.get("kind") != "study" or "plan" not in config:
+        config = _read(path / Folder.CONFIG, _Config) or {}
+        if config.get("kind") != "study":
             raise MarcError(
                 "there is no study here", got=path, hint=f"marc study PLAN.toml -o {path}"
             )
@@ -170,7 +215,7 @@ class StoredStudy:
         found = {name: _record(path, name, plan, streams) for name in experiments}
         records = {name: record for name, record in found.items() if record is not None}
         tables = {
-            Path(file).stem: read_json(path / file)
+            Path(file).stem: read_json(path / file, _StoredTable)
             for record in records.values()
             for file in record["files"]
             if file.startswith("tables/") and file.endswith(".json")
@@ -179,22 +224,43 @@ class StoredStudy:
 
 
 def _read_streams(path: Path) -> dict[str, Any]:
-    return Folder.damaged_is_none(path / _STREAMS) or {}
+    found = _read(path / _STREAMS, dict[str, _Stream]) or {}
+    return {name: facts for name, each in found.items() if (facts := _unsealed(each))}
 
 
 def _record(
     path: Path, experiment: str, plan: str, streams: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    record = Folder.damaged_is_none(path / _RECORDS / f"{experiment}.json")
+    record = _unsealed(_read(path / _RECORDS / f"{experiment}.json", _Record))
     if record is None or record.get("plan") != plan:
         return None
     if any(streams.get(n, {}).get("digest") != each for n, each in record["streams"].items()):
         return None
     whole = all(
-        (path / name).is_file() and _digest((path / name).read_bytes()) == digest
+        (path / name).is_file() and _digest(read_bytes(path / name)) == digest
         for name, digest in record["files"].items()
     )
     return record if whole else None
+
+
+def _sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Data with their own digest."""
+    plain = json.loads(json.dumps(value))
+    return {**plain, "seal": json_digest(plain)}
+
+
+def _unsealed(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Data that are as they were sealed; None if there are none, or they were changed."""
+    plain = {name: each for name, each in (value or {}).items() if name != "seal"}
+    return plain if value and value.get("seal") == json_digest(plain) else None
+
+
+def _read(path: Path, shape: Any) -> dict[str, Any] | None:
+    """A JSON object of a shape; None where there is none, or it is damaged."""
+    try:
+        return read_json(path, shape) if path.is_file() else None
+    except MarcError:
+        return None
 
 
 def _digest(content: bytes) -> str:

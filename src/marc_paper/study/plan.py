@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from marc.errors import MarcError, integer, one_of
+from marc.files import read_toml
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS
+from marc.pictures.views import MOST_VIEWS
 from marc.replay.lifetimes import check_capacities
 from marc.replay.weights import check_weights
 from marc.spaces.calibration import Calibration
@@ -213,17 +214,11 @@ class Plan:
     @classmethod
     def read(cls, path: Path) -> Plan:
         """A plan from a TOML file."""
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not path.exists():
             raise MarcError(
                 "there is no such plan", got=path, hint="marc study --lab, or marc study PLAN.toml"
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise MarcError("this plan cannot be read", got=f"{path}: {error}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise MarcError("this plan is not TOML", got=f"{path}: {error}") from error
-        return cls.of(data)
+            )
+        return cls.of(read_toml(path, "plan"))
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Plan:
@@ -306,7 +301,7 @@ def _check(plan: Plan) -> None:
         raise MarcError("a plan needs streams", hint='[streams.NAME] source = "..." group = "main"')
     for name, entry in plan.streams.items():
         one_of(f"group of streams.{name}", entry.group, _GROUPS)
-        integer(f"streams.{name}: views", entry.views, 1)
+        integer(f"streams.{name}: views", entry.views, 1, MOST_VIEWS)
         if not re.fullmatch("[A-Za-z0-9_-]+", name):
             raise MarcError("a stream's name is ASCII letters, digits, - and _", got=repr(name))
         if entry.dataset:
@@ -326,12 +321,14 @@ def _check(plan: Plan) -> None:
     _distinct("benchmark.methods", plan.benchmark.methods)
     for name in plan.benchmark.methods:
         one_of("method in benchmark.methods", name, METHODS, "marc list methods")
-    integer("draws.batches", plan.draws.batches, 2)
-    integer("draws.bootstraps", plan.draws.bootstraps, 1)
-    integer("timing.sessions", plan.timing.sessions, 2)
-    integer("timing.images", plan.timing.images, 1)
+    # upper bounds are far above what is useful, and below what never ends
+    integer("draws.batches", plan.draws.batches, 2, 100_000)
+    integer("draws.bootstraps", plan.draws.bootstraps, 1, 1_000_000)
+    integer("timing.sessions", plan.timing.sessions, 2, 1000)
+    integer("timing.images", plan.timing.images, 1, 10**9)
+    integer("timing.warm_up", plan.timing.warm_up, 0, 10**9)
     for size in plan.draws.sizes:
-        integer("draws.sizes", size, 11)  # more than ten neighbours
+        integer("draws.sizes", size, 11, 10**9)  # more than ten neighbours
 
 
 def _check_seeds(seeds: _Seeds) -> None:
@@ -343,17 +340,21 @@ def _check_seeds(seeds: _Seeds) -> None:
 def _check_grids(grids: _Grids) -> None:
     check_capacities(grids.capacities)
     check_weights(grids.weights)
-    for name in ("views", "neighbors", "alphas", "betas", "dims"):
+    bounds = {"views": MOST_VIEWS, "neighbors": 10**6, "alphas": 1e6, "betas": 1e6, "dims": 10**6}
+    for name, most in bounds.items():
         values = getattr(grids, name)
-        if list(values) != sorted(set(values)) or values[0] <= 0:
-            raise MarcError(f"grids.{name} must be ascending numbers above 0", got=list(values))
+        if list(values) != sorted(set(values)) or not 0 < values[0] <= values[-1] <= most:
+            raise MarcError(
+                f"grids.{name} must be ascending numbers above 0 and up to {most:,.0f}",
+                got=list(values),
+            )
     of_grid = {"capacity": grids.capacities, "benchmark_capacity": grids.capacities}
     for name, allowed in {**of_grid, "weight": grids.weights}.items():
         value = getattr(grids, name)
         if value not in allowed:
             raise MarcError(f"grids.{name} must be on its grid", got=value, allowed=allowed)
     for name in ("few_views", "graph_views"):
-        integer(f"grids.{name}", getattr(grids, name), 1)
+        integer(f"grids.{name}", getattr(grids, name), 1, MOST_VIEWS)
     if grids.weights[0] != 0:
         raise MarcError(
             "grids.weights begins with 0: an oracle may leave the memory unused",

@@ -1,5 +1,6 @@
 """The folder of a study: what counts in it, and what is refused before anything is written."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -43,6 +44,37 @@ def test_a_damaged_table_or_record_is_made_again(made, plan, name, content):
     (path / name).write_text(content)
     assert list(StoredStudy.read(path, ["spaces", "capacity"]).records) == ["capacity"]
     assert make(plan, path) == ["made", "already there"]
+    assert results(path) == whole
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"seconds": 1e9},
+        {"plan": 3},
+        {"files": {}},
+        {"files": {"../packs/first.npz": "0"}},
+        {"files": ["tables/spaces.json"]},
+        {"streams": {}},
+        {"artifacts": ["tables/../../a"]},
+    ],
+)
+def test_an_edited_record_does_not_count(made, plan, packs, edit):
+    path, whole = made
+    record = path / "records" / "spaces.json"
+    record.write_text(json.dumps({**json_in(record), **edit}))
+    assert list(StoredStudy.read(path, ["spaces", "capacity"]).records) == ["capacity"]
+    assert make(plan, path) == ["made", "already there"]
+    assert results(path) == whole
+    assert (packs / "first.npz").exists()  # no file outside is removed for a record's sake
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"[]", b'{"first": {"digest": 1}}'])
+def test_damaged_facts_of_the_streams_are_as_none(made, plan, content):
+    path, whole = made
+    (path / "streams.json").write_bytes(content)
+    assert StoredStudy.read(path, ["spaces", "capacity"]).records == {}
+    make(plan, path)
     assert results(path) == whole
 
 

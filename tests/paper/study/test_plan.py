@@ -73,6 +73,16 @@ def changed(path, value):
         ("seeds.kind", "sort", "unknown kind of order"),
         ("seeds.kind", "stored", "draws its orders by seeds"),
         ("draws.batches", 1, "batches"),
+        ("draws.batches", 10**23, "batches"),
+        ("draws.bootstraps", 2**63, "bootstraps"),
+        ("draws.sizes", [10**30], "sizes"),
+        ("streams.first.views", 2**63, "views"),
+        ("grids.capacities", [1, 2**63], "apacities"),
+        ("grids.neighbors", [5, 10, 2**63], "neighbors"),
+        ("grids.views", [1, 2**63], "views"),
+        ("seeds.orders", [10**24], "orders"),
+        ("timing.images", 10**23, "images"),
+        ("timing.sessions", 10**23, "sessions"),
         ("timing.sessions", 1, "sessions"),
         ("benchmark.methods", ["tda", "tda"], "twice"),
         ("benchmark.methods", ["tad"], "method in benchmark.methods"),
@@ -125,10 +135,13 @@ def test_files_that_are_no_plans(tmp_path):
     with pytest.raises(MarcError, match="not TOML"):
         Plan.read(tmp_path / "bad.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(MarcError, match="cannot be read"):
+    with pytest.raises(MarcError, match="not text in UTF-8"):
         Plan.read(tmp_path / "bytes.toml")
-    with pytest.raises(MarcError, match="cannot be read"):
+    with pytest.raises(MarcError, match="no plain file"):
         Plan.read(tmp_path)
+    (tmp_path / "nested.toml").write_text("title = " + "[" * 100_000)
+    with pytest.raises(MarcError, match="nested too deeply"):
+        Plan.read(tmp_path / "nested.toml")
 
 
 def test_every_key_is_in_the_documentation():

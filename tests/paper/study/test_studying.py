@@ -1,6 +1,7 @@
 """Making a study: what is made once stays made, and what is interrupted goes on."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +113,14 @@ def test_the_page_shows_every_table_and_figure(plan, tmp_path):
     assert page.count("<table>") == 1 + 2  # the streams, and the tables of `spaces`
     assert json_in(tmp_path / "study" / "streams.json")["first"]["digest"] in page
     assert "nan" not in page.lower().replace("nanosecond", "")
+
+
+def test_the_page_lets_nothing_in_but_its_own_pictures(plan, tmp_path):
+    make(plan, tmp_path / "study")
+    page = (tmp_path / "study" / "index.html").read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src 'none'; img-src 'self' file:;")
+    assert "script" not in policy
 
 
 def test_an_experiment_that_fails_leaves_nothing_of_itself_and_the_others_go_on(plan, tmp_path):
