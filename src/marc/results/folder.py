@@ -8,7 +8,8 @@ that is not a result of ours is never touched.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.files import (
+    LOCK,
     PARTIAL,
     Arrays,
     add_to_log,
+    locked,
     read_arrays,
     read_json,
     sync_folder,
@@ -62,16 +65,28 @@ class Folder:
         data = json.loads(json.dumps(config))
         return cls(path, data, not force and _holds(path, data), force)
 
-    def begin(self) -> None:
-        """Start, or go on with the parts that are there: one set of libraries computes them all."""
-        config = self.work / self.CONFIG
-        stored = read_json(config) if config.is_file() else {}
-        same = not Folder.differing(stored, self.config) and stored.get("versions") == versions()
-        if self.force or not same:
-            _remove(self.work)
-        self.work.mkdir(parents=True, exist_ok=True)
-        write_json(config, {**self.config, "versions": versions()})
-        self.log("started")
+    @contextmanager
+    def begin(self) -> Iterator[bool]:
+        """Be the only writer: start, or go on with the parts that are there.
+
+        Gives False where another has finished this very result since it was opened. One set of
+        libraries computes all parts.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_name(f".{self.path.name}{LOCK}")
+        with locked(self.path, f"another marc {self.config['kind']} is writing here", beside):
+            if Folder.open(self.path, self.config, force=self.force).done:
+                yield False
+                return
+            config = self.work / self.CONFIG
+            stored = Folder.damaged_is_none(config) or {}
+            same = not Folder.differing(stored, self.config)
+            if self.force or not same or stored.get("versions") != versions():
+                _remove(self.work)
+            self.work.mkdir(exist_ok=True)
+            write_json(config, {**self.config, "versions": versions()})
+            self.log("started")
+            yield True
 
     @property
     def work(self) -> Path:

@@ -213,7 +213,6 @@ def save_run(
     folder = Folder.open(Path(path), config, force=force)
     if not folder.done:
         _write(folder, stream, {run.seed: run for run in runs}.__getitem__, chosen)
-        return folder.path
     stored = Stored.read(folder.path, "run").arrays["prediction"]
     if not np.array_equal(stored, [run.by_image().predictions for run in runs]):
         raise MarcError("this folder holds other answers", got=folder.path, hint="force=True")
@@ -252,24 +251,26 @@ def _write(
     `run_of` gives the run of an order that the folder does not have yet; `chosen` are names of the
     weights that an oracle chooses.
     """
-    folder.begin()
-    parts: list[Arrays] = []
-    for seed in folder.config["seeds"]:
-        name = "order-stored" if seed is None else f"order-{seed}"
-        part = folder.part(name)
-        if part is None or "seconds" not in part:  # as parts of older versions are
-            part = _arrays(run_of(seed))
-            folder.keep_part(name, part)
-        parts.append(part)
-    arrays, timing = _joined(parts)
-    arrays |= {
-        "ids": np.array(stream.features.ids),
-        "seeds": _seeds(folder.config["seeds"]),
-        "class_names": np.array(stream.features.class_names),
-    }
-    if stream.row_labels is not None:
-        arrays["label"] = stream.row_labels
-    folder.finish(metrics_of(arrays, chosen), arrays, timing)
+    with folder.begin() as wanted:
+        if not wanted:
+            return
+        parts: list[Arrays] = []
+        for seed in folder.config["seeds"]:
+            name = "order-stored" if seed is None else f"order-{seed}"
+            part = folder.part(name)
+            if part is None:
+                part = _arrays(run_of(seed))
+                folder.keep_part(name, part)
+            parts.append(part)
+        arrays, timing = _joined(parts)
+        arrays |= {
+            "ids": np.array(stream.features.ids),
+            "seeds": _seeds(folder.config["seeds"]),
+            "class_names": np.array(stream.features.class_names),
+        }
+        if stream.row_labels is not None:
+            arrays["label"] = stream.row_labels
+        folder.finish(metrics_of(arrays, chosen), arrays, timing)
 
 
 def load_run(path: str | Path) -> list[Run]:

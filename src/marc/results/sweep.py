@@ -42,10 +42,11 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
         )
     folder = Folder.open(Path(path), _config(sweep, sweep.spaces, stream), force=force)
     if not folder.done:
-        folder.begin()
-        for number, (lower, upper) in enumerate(sweep.intervals.values()):
-            folder.keep_part(f"space-{number}", {"lower": lower, "upper": upper})
-        _finish(folder, sweep, stream)
+        with folder.begin() as wanted:
+            if wanted:
+                for number, (lower, upper) in enumerate(sweep.intervals.values()):
+                    folder.keep_part(f"space-{number}", {"lower": lower, "upper": upper})
+                _finish(folder, sweep, stream)
     return folder.path
 
 
@@ -94,7 +95,11 @@ class SweepPlan:
 
     def write(self, folder: Folder, on_progress: OnProgress) -> None:
         """Sweep the spaces that are not done yet, then write the result."""
-        folder.begin()
+        with folder.begin() as wanted:
+            if wanted:
+                self._write(folder, on_progress)
+
+    def _write(self, folder: Folder, on_progress: OnProgress) -> None:
         spaces = self.spaces
         on_progress("trajectories", 0, len(spaces))
         _ = self.job.histories
