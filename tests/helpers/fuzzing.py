@@ -10,7 +10,7 @@ import numpy as np
 
 _FIRST = int(os.environ.get("MARC_FUZZ_SEED", "0"))
 _SECONDS = 30
-_BYTES = 3 * 2**30  # more than any try needs beyond what is there, and less than a small machine has
+_BYTES = 3 * 2**30  # that a try may ask for beyond what is there
 _UNFORESEEN = ("Traceback", "was not prepared for")
 
 
