@@ -4,7 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.commands import PAPER, arrays_in, call, call_json, call_outside, json_in, tree
+from helpers.commands import (
+    PAPER,
+    arrays_in,
+    call,
+    call_json,
+    call_outside,
+    json_in,
+    reseal,
+    tree,
+)
 
 from marc.stats import (
     benjamini_hochberg,
@@ -118,13 +127,16 @@ def test_several_comparisons_are_adjusted_as_one_family(run):
 def test_a_p_value_too_small_for_a_number_is_printed(run, tmp_path):
     run("first")
     run("second")
-    for name, answer in (("first", 1), ("second", 0)):
-        path = tmp_path / name / "predictions.npz"
-        sure = ("confidence", "log_loss", "brier")  # of fewer images than these
-        stored = {k: v for k, v in arrays_in(path).items() if k.removeprefix("base_") not in sure}
-        stored["label"] = np.zeros(3000, dtype=np.int64)  # all wrong, and all right
-        stored["prediction"] = np.full((3, 3000), answer)
-        np.savez(path, **stored)
+    for name, answer in (("first", 1), ("second", 0)):  # all wrong, and all right
+        none = np.zeros((3, 3000))
+        arrays = {
+            **{"order": none + np.arange(3000), "prediction": none + answer, "pseudo_label": none},
+            **{"label": none[0], "base_prediction": none[0], "seeds": np.arange(3)},
+        }
+        arrays = {name: array.astype(np.int64) for name, array in arrays.items()}
+        more = {"priority": none, "weight": none, "ids": np.arange(3000).astype(str)}
+        np.savez(tmp_path / name / "predictions.npz", **arrays, **more)
+        reseal(tmp_path / name, n_images=3000)
     printed = call("compare", "first", "second").out
     assert printed.count("1.6e-903") == 4
     assert call_json("compare", "first", "second")["runs"][0]["mcnemar_p"] == [0, 0, 0]

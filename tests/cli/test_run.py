@@ -57,7 +57,7 @@ def answers(source, method, seeds=(0, 1, 2), views=None):
 def test_a_run_folder_holds_the_documented_files(run, tmp_path):
     assert run("--space", "classes", "-o", "out").status == 0
     files = {"config.json", "metrics.json", "predictions.npz", "log.jsonl", "timing.json"}
-    assert {file.name for file in (tmp_path / "out").iterdir()} == files
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {*files, "digests.json"}
     assert set(json_in(tmp_path / "out/config.json")) == CONFIG
     assert set(json_in(tmp_path / "out/metrics.json")) == METRICS
     assert set(arrays_in(tmp_path / "out/predictions.npz")) == ARRAYS
@@ -114,7 +114,7 @@ def test_several_seeds_after_one_flag_are_as_one_flag_each(run, tmp_path):
     flags = ["--seed", "0", "--seed", "1", "--seed", "2"]
     assert run("--space", "classes", *flags, "-o", "each").status == 0
     once, each = tree(tmp_path / "once"), tree(tmp_path / "each")
-    for timed in ("log.jsonl", "timing.json"):
+    for timed in ("log.jsonl", "timing.json", "digests.json"):
         assert once.pop(timed)
         assert each.pop(timed)
     assert once == each

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +18,6 @@ def run(sources, tmp_path, monkeypatch):
     """`marc run` on the labelled pack, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     return lambda *words: call("run", sources["labelled"], *words)
-
-
-def test_a_folder_of_an_older_version_is_shown_with_its_p_values(run, tmp_path):
-    first = run("--space", "classes", "-o", "out")
-    path = tmp_path / "out/metrics.json"
-    metrics = json_in(path)
-    for row in metrics["orders"]:
-        del row["mcnemar_log10_p"]
-        row["mcnemar_p"] = 0.0
-    path.write_text(json.dumps(metrics))
-    second = run("--space", "classes", "-o", "out")
-    assert second.out.splitlines()[:-1] == first.out.splitlines()[:-1]
 
 
 def test_a_p_value_is_never_printed_as_zero():

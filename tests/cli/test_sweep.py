@@ -26,7 +26,7 @@ def sweep(sources, tmp_path, monkeypatch):
 
 def test_a_sweep_folder_holds_its_files(sweep, tmp_path):
     assert sweep(*SMALL, "-o", "out").status == 0
-    files = {"config.json", "metrics.json", "intervals.npz", "log.jsonl"}
+    files = {"config.json", "metrics.json", "intervals.npz", "log.jsonl", "digests.json"}
     assert {file.name for file in (tmp_path / "out").iterdir()} == files
     assert set(json_in(tmp_path / "out/config.json")) == CONFIG
     assert set(json_in(tmp_path / "out/metrics.json")) == METRICS
@@ -100,15 +100,6 @@ def test_every_oracle_gain_over_the_grid_has_an_interval(sweep, tmp_path):
         low, high = (f"{100 * end:+.2f}" for end in interval)
         line = next(line for line in printed.splitlines() if line.startswith(f"{space} "))
         assert f"[{low}, {high}]" in line
-
-
-def test_a_folder_of_an_older_version_is_shown_with_its_intervals(sweep, tmp_path):
-    first = sweep(*SMALL, "-o", "out").out
-    path = tmp_path / "out/metrics.json"
-    metrics = json_in(path)
-    del metrics["envelope"]
-    path.write_text(json.dumps(metrics))
-    assert sweep(*SMALL, "-o", "out").out.splitlines()[:-1] == first.splitlines()[:-1]
 
 
 @pytest.mark.parametrize("held_out", [False, True])

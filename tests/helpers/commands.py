@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 
 from marc.cli import app
+from marc.files import file_digest, sealed, write_json
 from marc.sources.pack import write_pack
 from marc.sources.synthetic import synthetic_stream
 
@@ -62,6 +63,14 @@ def make_sources(folder):
     np.savez(folder / "single.npz", **{k: v for k, v in arrays.items() if k not in several})
     names = ("labelled", "other", "unlabelled", "single")
     return {name: f"arrays/{folder / name}.npz" for name in names}
+
+
+def reseal(folder, **config):
+    """Make a result whose files were edited whole again, with other settings if given."""
+    if config:
+        write_json(folder / "config.json", {**json_in(folder / "config.json"), **config})
+    files = json_in(folder / "digests.json").keys() - {"seal"}
+    write_json(folder / "digests.json", sealed({n: file_digest(folder / n) for n in files}))
 
 
 def tree(folder):

@@ -10,7 +10,7 @@ from helpers.printed_studies import printed_spaces
 from typer.testing import CliRunner
 
 from marc.errors import MarcError
-from marc.files import json_digest
+from marc.files import sealed
 from marc.sources.pack import write_pack
 from marc_paper.cli import verify
 from marc_paper.study.artifacts import Column, Estimate, Table
@@ -165,8 +165,8 @@ def test_a_real_study_is_compared_and_differs(tmp_path):
     sizes = {A: (7500, 200), V2: (10000, 1000)}
     known = json.loads((tmp_path / "study" / "streams.json").read_text())
     for name, (images, classes) in sizes.items():
-        known[name] |= {"images": images, "classes": classes}
-        known[name]["seal"] = json_digest({k: v for k, v in known[name].items() if k != "seal"})
+        plain = {k: v for k, v in known[name].items() if k != "seal"}
+        known[name] = sealed({**plain, "images": images, "classes": classes})
     (tmp_path / "study" / "streams.json").write_text(json.dumps(known))
     data = call_json(tmp_path / "study")
     assert data["differs"] > 10

@@ -4,15 +4,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.commands import arrays_in, events, tree
+from helpers.commands import arrays_in, events, reseal, tree
 
+import marc
 from marc.errors import MarcError
 from marc.files import write_json
 from marc.results import folder
 from marc.results.folder import Folder, Stored
+from marc.sources.synthetic import synthetic_stream
 
-CONFIG = {"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}}
+CONFIG = {
+    **{"kind": "run", "weight": 10.0, "seeds": [0, 1], "fingerprint": {"ids": "ab"}},
+    **{"source": "arrays/a.npz", "stream": "a", "n_images": 3, "n_classes": 2, "n_views": 1},
+    **{"method": {"method": "marc"}, "selection": "fixed"},
+}
 OTHER = {**CONFIG, "weight": 2.0}
+
+
+def metrics_of(config):
+    return {"selection": "fixed", "final_weight": [config["weight"]]}
 
 
 def begun(path, config=CONFIG):
@@ -40,14 +50,14 @@ def fill(folder, config=CONFIG):
             part = {"x": np.arange(50) * config["weight"], "name": np.array(name)}
             folder.keep_part(name, part)
         whole[name] = part["x"]
-    folder.finish({"weight": config["weight"]}, whole)
+    folder.finish(metrics_of(config), whole)
     return computed
 
 
 def assert_whole(path, config=CONFIG):
     stored, metrics = Stored.numbers(path, "run")
     assert {k: v for k, v in stored.items() if k != "versions"} == config
-    assert metrics == {"weight": config["weight"]}
+    assert metrics == metrics_of(config)
     whole = arrays_in(path / "predictions.npz")
     assert set(whole) == {"first", "second"}
     for part in whole.values():
@@ -90,7 +100,7 @@ def test_a_finished_folder_holds_the_result_and_no_parts(tmp_path):
     assert attempt(tmp_path / "a") == ["first", "second"]
     assert_whole(tmp_path / "a")
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
-    names = {"config.json", "metrics.json", "log.jsonl", "predictions.npz"}
+    names = {"config.json", "metrics.json", "log.jsonl", "predictions.npz", "digests.json"}
     assert {file.name for file in (tmp_path / "a").iterdir()} == names
     assert events(tmp_path / "a") == ["started", "part first", "part second", "finished"]
     assert {"python", "marc-clip", "numpy"} <= set(
@@ -285,7 +295,7 @@ def test_nan_in_the_metrics_leaves_no_result(tmp_path):
 def test_nothing_that_is_written_is_pickled(tmp_path):
     folder = begun(tmp_path / "a", CONFIG)
     folder.keep_part("first", {"x": np.arange(50) * 10.0, "ids": np.array(["é", "b"])})
-    assert set(arrays_in(tmp_path / "a.partial" / "first.part.npz")) == {"x", "ids"}
+    assert set(arrays_in(tmp_path / "a.partial" / "first.part.npz")) == {"x", "ids", "seal"}
     attempt(tmp_path / "a")
     assert set(arrays_in(tmp_path / "a" / "predictions.npz")) == {"first", "second"}
 
@@ -301,15 +311,19 @@ def test_an_unfinished_result_is_refused_with_the_way_to_finish_it(tmp_path):
 def test_a_configuration_that_is_not_a_json_object_is_refused(tmp_path, text):
     attempt(tmp_path / "a")
     (tmp_path / "a" / "config.json").write_text(text)
-    with pytest.raises(MarcError, match="JSON"):
+    with pytest.raises(MarcError, match=r"(?s)this run is damaged.*config\.json.*--force"):
         Stored.numbers(tmp_path / "a", "run")
 
 
-def test_a_damaged_part_is_named(tmp_path):
+def test_a_damaged_part_is_computed_again(tmp_path):
     folder = begun(tmp_path / "a", CONFIG)
-    (tmp_path / "a.partial/first.part.npz").write_bytes(b"PK\x03\x04 half")
-    with pytest.raises(MarcError, match=r"first\.part\.npz"):
-        folder.part("first")
+    for name in ("first", "second"):
+        folder.keep_part(name, {"x": np.arange(50) * 10.0})
+    (folder.work / "first.part.npz").write_bytes(b"PK\x03\x04 half")
+    sound = arrays_in(folder.work / "second.part.npz")
+    np.savez(folder.work / "second.part.npz", **{**sound, "x": sound["x"] + 1000})
+    assert attempt(tmp_path / "a") == ["first", "second"]
+    assert_whole(tmp_path / "a")
 
 
 def test_parts_computed_by_other_libraries_are_computed_again(tmp_path, monkeypatch):
@@ -321,3 +335,58 @@ def test_parts_computed_by_other_libraries_are_computed_again(tmp_path, monkeypa
 def test_the_path_of_a_pack_is_not_part_of_what_a_result_is(tmp_path):
     attempt(tmp_path / "a", {**CONFIG, "source": "arrays/a.npz"})
     assert Folder.open(tmp_path / "a", {**CONFIG, "source": "arrays/./a.npz"}).done
+
+
+def damaged_run(tmp_path):
+    stream = synthetic_stream(n_images=24, n_classes=4)
+    runs = [marc.run(marc.MARC("classes"), stream.in_order(seed)) for seed in (0, 1)]
+    return marc.save_run(runs, tmp_path / "run", stream)
+
+
+@pytest.mark.parametrize("change", ["nan", "text", "thousand"])
+def test_other_answers_than_were_written_are_never_compared(tmp_path, change):
+    path = damaged_run(tmp_path)
+    arrays = arrays_in(path / "predictions.npz")
+    answers = arrays["prediction"]
+    others = {
+        "nan": np.full(answers.shape, np.nan),
+        "text": answers.astype(str),
+        "thousand": answers + 1000,
+    }
+    np.savez(path / "predictions.npz", **{**arrays, "prediction": others[change]})
+    with pytest.raises(MarcError, match=r"(?s)this run is damaged.*predictions\.npz"):
+        marc.compare(path, path)
+    reseal(path)  # and if somebody meant it
+    with pytest.raises(MarcError, match=r"(?s)this run is damaged.*the array prediction"):
+        marc.compare(path, path)
+
+
+EDITS = {
+    "no such space": {"method": {"method": 3}},
+    "more images": {"n_images": 10**12},
+    "a class less": {"n_classes": 1},
+    "no seeds": {"seeds": []},
+    "seeds as text": {"seeds": ["0", "1"]},
+    "fingerprint": {"fingerprint": None},
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_configuration_that_does_not_fit_is_refused_even_where_the_digests_do(tmp_path, name):
+    path = damaged_run(tmp_path)
+    reseal(path, **EDITS[name])
+    with pytest.raises(MarcError, match="this run is damaged"):
+        marc.load_run(path)
+
+
+@pytest.mark.parametrize("file", ["config.json", "metrics.json", "timing.json", "digests.json"])
+def test_every_file_of_a_result_is_read_as_it_was_written(tmp_path, file):
+    path = damaged_run(tmp_path)
+    whole = (path / file).read_text()
+    for before, after in (('"', "'"), ("0", "1"), ("\n", "")):
+        (path / file).write_text(whole.replace(before, after, 1))
+        with contextlib.suppress(MarcError):  # new lines of the digests mean nothing
+            assert (file, before) == ("digests.json", "\n") or marc.load_run(path) is None
+    (path / file).unlink()
+    with pytest.raises(MarcError):
+        marc.load_run(path)

@@ -32,25 +32,6 @@ def numbers(folder):
     return json.loads((folder / "metrics.json").read_text())
 
 
-def as_older_versions_left_it(folder, path):
-    """The same folder without a word about probabilities."""
-    path.mkdir()
-    for file in folder.iterdir():
-        (path / file.name).write_bytes(file.read_bytes())
-    metrics = numbers(path)
-    for name in ("calibration", "confidence", "base_confidence"):
-        del metrics[name]
-    (path / "metrics.json").write_text(json.dumps(metrics))
-    with np.load(path / "predictions.npz") as arrays:
-        kept = {
-            name: arrays[name]
-            for name in arrays
-            if name.removeprefix("base_") not in ("confidence", "log_loss", "brier")
-        }
-    np.savez(path / "predictions.npz", **kept)
-    return path
-
-
 def test_a_folder_keeps_how_sure_its_answers_are(runs, folder):
     for before, after in zip(runs, marc.load_run(folder), strict=True):
         for which in ("certainty", "base_certainty"):
@@ -97,23 +78,6 @@ def test_only_shared_orders_are_paired(runs, stream):
     [row] = marc.compare(runs, other).runs
     expected = other.calibration()["ece"] - runs[1].calibration()["ece"]
     assert row["calibration_vs"]["difference"]["ece"] == pytest.approx(expected, abs=1e-9)
-
-
-def test_a_folder_of_an_older_version_still_loads(folder, tmp_path):
-    old = as_older_versions_left_it(folder, tmp_path / "old")
-    [run, _] = marc.load_run(old)
-    assert run.certainty is None
-    assert run.base_certainty is None
-    assert run.calibration() == {}
-    comparison = marc.compare(folder, old)
-    assert comparison.runs[0]["calibration"] is None
-    assert comparison.runs[0]["calibration_vs"] is None
-    shown = call("compare", folder, old)
-    assert shown.status == 0
-    assert "–" in shown.out
-    both = call("compare", old, as_older_versions_left_it(folder, tmp_path / "older"))
-    assert both.status == 0
-    assert "ECE" not in both.out
 
 
 def test_a_run_shows_its_calibration(sources, tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.commands import arrays_in, call, json_in
+from helpers.commands import call, json_in
 
 import marc
 
@@ -60,13 +60,3 @@ def test_a_space_may_have_any_name(stream, tmp_path, space):
     run = marc.run(marc.create_method("class-means", spaces=[space]), stream.shuffled(0))
     again = marc.load_run(marc.save_run(run, tmp_path / "run", stream))[0]
     assert np.array_equal(again.space_weights[space], run.space_weights[space])
-
-
-def test_a_folder_of_an_older_version_has_none(folder, tmp_path):
-    for file in folder.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    arrays = arrays_in(tmp_path / "predictions.npz")
-    kept = {n: a for n, a in arrays.items() if n not in ("spaces", "space_weight")}
-    assert len(kept) == len(arrays) - 2
-    np.savez(tmp_path / "predictions.npz", **kept)
-    assert [run.space_weights for run in marc.load_run(tmp_path)] == [{}, {}]

@@ -141,7 +141,7 @@ def show_calibration(comparison: Comparison) -> None:
     console.say(
         f"ECE: {BINS} equal-width bins of the confidence, no interval; Brier: sum over classes;\n"
         "log-loss in nats; intervals 95 % over images, paired; a dash where answers have no\n"
-        "probabilities (votes, cosines, an oracle's) or an older run kept none"
+        "probabilities (votes, cosines, an oracle's)"
     )
 
 

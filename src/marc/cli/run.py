@@ -20,7 +20,6 @@ from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
 from marc.results.run import RunPlan, named_spaces
-from marc.stats import mcnemar_log10, worst_tenth
 from marc.stream import Stream
 from marc.stream.transforms import resolve
 from marc.types import Step, order_name
@@ -235,8 +234,7 @@ def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
                 console.points(row["gain"]),
                 str(row["repairs"]),
                 str(row["regressions"]),
-                # from the counts: a folder of an older version has no logarithm
-                console.p_value(mcnemar_log10(row["repairs"], row["regressions"])),
+                console.p_value(row["mcnemar_log10_p"]),
             ]
             for row in metrics["orders"]
         ],
@@ -249,10 +247,9 @@ def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
         f"{console.interval(metrics['gain_interval'])}, "
         f"{chosen if 'chosen' in metrics else fixed}"
     )
-    gains = [row["gain"] for row in metrics["orders"]]  # an older folder has no worst of them
-    if len(gains) > 1:
-        few = f"points in {console.worst(len(gains))}"
-        console.say(f"gain {console.points(worst_tenth(gains))} {few}")
+    if (n_orders := len(metrics["orders"])) > 1:
+        few = f"points in {console.worst(n_orders)}"
+        console.say(f"gain {console.points(metrics['worst_tenth_gain'])} {few}")
     _show_calibration(metrics.get("calibration", {}))
     for row, weights in zip(metrics["orders"], metrics.get("chosen", []), strict=False):
         words = ", ".join(f"{name} {value:g}" for name, value in weights.items())

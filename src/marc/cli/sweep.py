@@ -70,8 +70,7 @@ def sweep(
     stored = Stored.read(path, "sweep")
     result, metrics = load_sweep(stored), stored.metrics
     scores = _summarise(result, sources)
-    # a folder of an older version has no intervals
-    oracles = metrics.get("envelope") or plan.envelope(result)
+    oracles = metrics["envelope"]
     intervals = {name: row["gain_interval"] for name, row in oracles["spaces"].items()}
     if json:
         rows = {name: [_as_data(score) for score in row] for name, row in scores.items()}

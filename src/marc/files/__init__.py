@@ -2,6 +2,7 @@
 
 from marc.files.reading import as_text as as_text
 from marc.files.reading import conform as conform
+from marc.files.reading import file_digest as file_digest
 from marc.files.reading import parse_json as parse_json
 from marc.files.reading import read_arrays as read_arrays
 from marc.files.reading import read_bytes as read_bytes
@@ -9,10 +10,12 @@ from marc.files.reading import read_json as read_json
 from marc.files.reading import read_text as read_text
 from marc.files.reading import read_toml as read_toml
 from marc.files.reading import refuse_odd_file as refuse_odd_file
+from marc.files.records import arrays_digest as arrays_digest
 from marc.files.records import changed as changed
 from marc.files.records import differences as differences
 from marc.files.records import flatten as flatten
-from marc.files.records import json_digest as json_digest
+from marc.files.records import sealed as sealed
+from marc.files.records import unsealed as unsealed
 from marc.files.records import versions as versions
 from marc.files.writing import LOCK as LOCK
 from marc.files.writing import PARTIAL as PARTIAL

@@ -6,6 +6,8 @@ that names the file and the place in it.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
 import stat
@@ -13,7 +15,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +49,17 @@ def read_bytes(path: Path, what: str = "file", *, at_most: int = _MOST_TEXT) -> 
     if (size := refuse_odd_file(path, what).st_size) > at_most:
         raise MarcError(f"this {what} is too long", got=f"{path}: {size:,} bytes", allowed=at_most)
     return path.read_bytes()
+
+
+def file_digest(path: Path) -> str:
+    """Of all bytes of a plain file."""
+    refuse_odd_file(path)
+    with path.open("rb") as file:
+        return _digest(file)
+
+
+def _digest(file: BinaryIO) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()[:32]  # type: ignore[arg-type]
 
 
 def read_text(path: Path, what: str = "file") -> str:
@@ -94,9 +107,16 @@ def _parse(
     raise MarcError(f"this file is not {kind}", got=f"{where}: {problem}", allowed=allowed)
 
 
-def read_json(path: Path, shape: Any = dict[str, Any]) -> dict[str, Any]:
-    """A JSON object from a file, of the `shape` that a TypedDict tells."""
-    value = parse_json(read_bytes(path), path)
+def read_json(
+    path: Path, shape: Any = dict[str, Any], *, digest: str | None = None
+) -> dict[str, Any]:
+    """A JSON object from a file, of the `shape` that a TypedDict tells.
+
+    With `digest`, the bytes must be those that have it.
+    """
+    content = read_bytes(path)
+    _check_digest(io.BytesIO(content), digest, path)
+    value = parse_json(content, path)
     if not isinstance(value, dict):
         raise MarcError("this file is not a JSON object", got=f"{path}: {str(value)[:80]}")
     conform(value, shape, path)
@@ -115,17 +135,41 @@ def conform(value: Any, shape: Any, where: object, *, hint: str | None = None) -
         ) from error
 
 
+def _check_digest(file: BinaryIO, digest: str | None, path: Path) -> None:
+    if digest is not None and _digest(file) != digest:
+        raise MarcError("this file is not what was written", got=path)
+
+
 def read_arrays(
-    path: Path, what: str, allowed: str | None = None, only: Collection[str] | None = None
+    path: Path,
+    what: str,
+    allowed: str | None = None,
+    only: Collection[str] | None = None,
+    *,
+    digest: str | None = None,
 ) -> dict[str, NDArray[Any]]:
     """All arrays of a file, or `only` some.
 
-    `what` names the file in the error, `allowed` says what it may be.
+    `what` names the file in the error, `allowed` says what it may be; with `digest`, the bytes must
+    be those that have it.
     """
-    refuse_odd_file(path)
+    size = refuse_odd_file(path).st_size
+    with path.open("rb") as file:  # once: what is checked is what is read
+        _check_digest(file, digest, path)
+        return _read_arrays(file, size, path, what, allowed, only)
+
+
+def _read_arrays(
+    file: BinaryIO,
+    n_bytes: int,
+    path: Path,
+    what: str,
+    allowed: str | None,
+    only: Collection[str] | None,
+) -> dict[str, NDArray[Any]]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = _members(archive, path.stat().st_size)
+        with zipfile.ZipFile(file) as archive:
+            members = _members(archive, n_bytes)
             chosen = {name: m for name, m in members.items() if only is None or name in only}
             return {name: _read_member(archive, member) for name, member in chosen.items()}
     except Exception as error:  # archives and headers of bad bytes fail in every way there is

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 _ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch")
 
 
@@ -68,6 +71,32 @@ def json_digest(value: Mapping[str, Any]) -> str:
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data with their own digest.
+
+    >>> unsealed(sealed({"a": 1})), unsealed({**sealed({"a": 1}), "a": 2})
+    ({'a': 1}, None)
+    """
+    plain = json.loads(json.dumps(value))
+    return {**plain, "seal": json_digest(plain)}
+
+
+def unsealed(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Data that are as they were sealed; None if there are none, or they were changed."""
+    plain = {name: each for name, each in (value or {}).items() if name != "seal"}
+    return plain if value and value.get("seal") == json_digest(plain) else None
+
+
+def arrays_digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Of the names, types, shapes and numbers of arrays, in whatever order."""
+    known = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        known.update(f"{name!r} {array.dtype.str} {arrays[name].shape} ".encode())
+        known.update(array.tobytes())
+    return known.hexdigest()[:32]
 
 
 def _short(value: object) -> str:

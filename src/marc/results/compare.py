@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -241,16 +240,14 @@ def _row(run: Stored) -> dict[str, Any]:
     settings = run.config["method"]
     name = settings["method"]
     card = METHODS.get(name)
-    speed: Any = run.timing.get("images_per_second")  # older runs have none
-    known = isinstance(speed, int | float) and math.isfinite(speed)
     return {
         "run": str(run.path),
         "method": name,
         **{name: run.metrics[name] for name in names},
         "worst_tenth_gain": worst_tenth([order["gain"] for order in run.metrics["orders"]]),
         "ordering": run.config.get("ordering", "shuffled"),
-        "calibration": run.metrics.get("calibration"),  # older runs have none
-        "images_per_second": float(speed) if known else None,
+        "calibration": run.metrics.get("calibration"),
+        "images_per_second": run.timing.get("images_per_second"),
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,
         "uses": _uses(card, settings) if card else [],
@@ -302,7 +299,7 @@ def _changes(reference: Stored, other: Stored, seeds: _Orders) -> list[_Change]:
 
 
 def class_names(*runs: Stored) -> list[str]:
-    """The names of the classes; their numbers where no folder has them, as older ones."""
+    """The names of the classes; their numbers where no folder has them."""
     for run in runs:
         if "class_names" in run.arrays:
             return [str(name) for name in run.arrays["class_names"]]

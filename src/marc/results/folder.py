@@ -2,7 +2,8 @@
 
 Work goes on in `NAME.partial`, which keeps finished parts: killed at any moment, the next call with
 the same configuration takes them up. When all is there the folder is renamed to `NAME`. A folder
-that is not a result of ours is never touched.
+that is not a result of ours is never touched. A result carries the digests of its files, and is
+read as it was written or not at all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
@@ -22,19 +24,25 @@ from marc.files import (
     PARTIAL,
     Arrays,
     add_to_log,
+    arrays_digest,
+    file_digest,
     locked,
     read_arrays,
     read_json,
+    sealed,
     sync_folder,
+    unsealed,
     versions,
     write_arrays,
     write_json,
 )
+from marc.results.shapes import CONFIGS, METRICS, Timing, check_arrays
 from marc.stream import Stream
 
-_METRICS, _TIMING = "metrics.json", "timing.json"
+_METRICS, _TIMING, _DIGESTS = "metrics.json", "timing.json", "digests.json"
 _ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
+_SEAL = "seal"  # the digest of a part, among its arrays
 _KINDS = ("run", "sweep", "study")
 
 
@@ -100,13 +108,18 @@ class Folder:
         return sorted(part.name.removesuffix(_PART) for part in parts)
 
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
-        """A part that an earlier call finished, if there is one."""
-        path = self.work / f"{name}{_PART}"
-        return read_arrays(path, "a finished part") if path.exists() else None
+        """A part that an earlier call finished; None if there is none, or it is damaged."""
+        try:
+            arrays = read_arrays(self.work / f"{name}{_PART}", "a finished part")
+        except (MarcError, OSError):
+            return None
+        known = arrays.pop(_SEAL, None)
+        return arrays if known is not None and str(known) == arrays_digest(arrays) else None
 
     def keep_part(self, name: str, arrays: Arrays) -> None:
         """Keep a finished part, so that it is never computed again."""
-        write_arrays(self.work / f"{name}{_PART}", arrays)
+        seal = np.array(arrays_digest(arrays))
+        write_arrays(self.work / f"{name}{_PART}", {**arrays, _SEAL: seal})
         self.log("part", name=name)
 
     def log(self, event: str, **details: Any) -> None:
@@ -124,6 +137,10 @@ class Folder:
         write_json(self.work / _METRICS, metrics)
         if timing is not None:  # apart: metrics are the same whenever they are computed again
             write_json(self.work / _TIMING, timing)
+        files = [Folder.CONFIG, _METRICS, _ARRAYS[self.config["kind"]]]
+        files += [_TIMING] if timing is not None else []
+        digests = {name: file_digest(self.work / name) for name in files}
+        write_json(self.work / _DIGESTS, sealed(digests))
         self.log("finished")
         work, old = _beside(self.path)
         _remove(old)
@@ -217,8 +234,8 @@ def _holds(path: Path, config: Mapping[str, Any]) -> bool:
     """Whether a folder is the result of this configuration; that of another is refused."""
     if not (path / Folder.CONFIG).exists():
         return False
-    names = Folder.differing(read_json(path / Folder.CONFIG), config)
-    if names or not (path / _METRICS).is_file():
+    stored, _ = Stored.numbers(path, config["kind"])
+    if names := Folder.differing(stored, config):
         raise MarcError(
             "this folder holds another result",
             got=f"{path}: it differs in {', '.join(names)}",
@@ -262,22 +279,52 @@ class Stored:
 
     @classmethod
     def read(cls, path: Path, kind: str) -> Stored:
-        """Everything about a finished result of one kind."""
-        config, metrics = cls.numbers(path, kind)
-        arrays = read_arrays(path / _ARRAYS[kind], f"the arrays of a {kind}")
-        # no number depends on the time
-        return cls(path, config, metrics, arrays, Folder.damaged_is_none(path / _TIMING) or {})
+        """Everything about a finished result of one kind, if it is what was written."""
+        with _as_written(path, kind) as digests:
+            config, metrics = _numbers(path, kind, digests)
+            name = _ARRAYS[kind]
+            arrays = read_arrays(path / name, f"the arrays of a {kind}", digest=digests[name])
+            check_arrays(kind, config, arrays)
+            timing = {}
+            if _TIMING in digests:
+                timing = read_json(path / _TIMING, Timing, digest=digests[_TIMING])
+        return cls(path, config, metrics, arrays, timing)
 
     @staticmethod
     def numbers(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Configuration and metrics of a finished result of one kind (`run` or `sweep`)."""
-        partial = path.name.endswith(".partial")
-        if partial or not (path / Folder.CONFIG).is_file() or not (path / _METRICS).is_file():
-            begun = partial or _beside(path)[0].exists()
-            again, anywhere = f"call marc {kind} again to finish it", f"marc {kind} ... -o {path}"
-            hint = again if begun else anywhere
-            raise MarcError(f"there is no finished {kind} here", got=path, hint=hint)
-        config = read_json(path / Folder.CONFIG)
-        if config.get("kind") != kind:
-            raise MarcError(f"this folder is not a {kind}", got=f"{path}: {config.get('kind')}")
-        return config, read_json(path / _METRICS)
+        with _as_written(path, kind) as digests:
+            return _numbers(path, kind, digests)
+
+
+def _numbers(
+    path: Path, kind: str, digests: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    config = read_json(path / Folder.CONFIG, CONFIGS[kind], digest=digests[Folder.CONFIG])
+    return config, read_json(path / _METRICS, METRICS[kind], digest=digests[_METRICS])
+
+
+@contextmanager
+def _as_written(path: Path, kind: str) -> Iterator[dict[str, str]]:
+    """The digests of a finished result's files; what is wrong inside is a damaged result."""
+    partial = path.name.endswith(".partial")
+    if partial or not (path / Folder.CONFIG).is_file():
+        begun = partial or _beside(path)[0].exists()
+        again, anywhere = f"call marc {kind} again to finish it", f"marc {kind} ... -o {path}"
+        hint = again if begun else anywhere
+        raise MarcError(f"there is no finished {kind} here", got=path, hint=hint)
+    found = (Folder.damaged_is_none(path / Folder.CONFIG) or {}).get("kind", kind)
+    if found != kind:
+        raise MarcError(f"this folder is not a {kind}", got=f"{path}: {str(found)[:80]}")
+    try:
+        digests = unsealed(read_json(path / _DIGESTS, dict[str, str]))
+        needed = {Folder.CONFIG, _METRICS, _ARRAYS[kind]}
+        if digests is None or set(digests) - {_TIMING} != needed:
+            raise MarcError("this file is not what was written", got=path / _DIGESTS)
+        yield digests
+    except MarcError as error:
+        raise MarcError(
+            f"this {kind} is damaged, or of another version of marc",
+            got=f"{error.problem}: {error.got}",
+            hint=f"marc {kind} ... -o {path} --force computes it again",
+        ) from error

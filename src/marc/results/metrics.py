@@ -66,7 +66,7 @@ def _of_order(right: NDArray[np.bool_], base: NDArray[np.bool_], changed: float)
 
 
 def space_weights_of(arrays: Arrays) -> dict[str, NDArray[np.float64]]:
-    """The weight of each space by stored row, (orders, N) each; none in an older folder."""
+    """The weight of each space by stored row, (orders, N) each; of some methods none."""
     if "spaces" not in arrays:
         return {}
     names, weights = arrays["spaces"].tolist(), arrays["space_weight"]

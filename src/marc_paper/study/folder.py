@@ -25,11 +25,12 @@ from marc.files import (
     Arrays,
     add_to_log,
     flatten,
-    json_digest,
     locked,
     read_arrays,
     read_bytes,
     read_json,
+    sealed,
+    unsealed,
     versions,
     write_arrays,
     write_json,
@@ -132,7 +133,7 @@ class StudyFolder:
                 (self.path / part).mkdir(exist_ok=True)
             config = {"kind": "study", "plan": self.plan, "versions": versions("matplotlib")}
             write_json(self.path / Folder.CONFIG, config)
-            facts = {name: _sealed(each) for name, each in {**known, **streams}.items()}
+            facts = {name: sealed(each) for name, each in {**known, **streams}.items()}
             write_json(self.path / _STREAMS, facts)
             yield
 
@@ -163,7 +164,7 @@ class StudyFolder:
     ) -> None:
         """Write the files of an experiment over some streams, then its record."""
         path = self.path / _RECORDS / f"{experiment}.json"
-        before = _unsealed(_read(path, _Record)) or {}
+        before = unsealed(_read(path, _Record)) or {}
         for name, content in files.items():
             write_whole(self.path / name, content)
         known = self.streams
@@ -172,7 +173,7 @@ class StudyFolder:
             "streams": {name: known[name]["digest"] for name in streams},
             "files": {name: _digest(content) for name, content in sorted(files.items())},
         }
-        write_json(path, _sealed({**record, **of}))
+        write_json(path, sealed({**record, **of}))
         for name in set(before.get("files", ())) - set(files):  # an older plan had other tables
             (self.path / name).unlink(missing_ok=True)
         self.log("experiment", name=experiment)
@@ -225,13 +226,13 @@ class StoredStudy:
 
 def _read_streams(path: Path) -> dict[str, Any]:
     found = _read(path / _STREAMS, dict[str, _Stream]) or {}
-    return {name: facts for name, each in found.items() if (facts := _unsealed(each))}
+    return {name: facts for name, each in found.items() if (facts := unsealed(each))}
 
 
 def _record(
     path: Path, experiment: str, plan: str, streams: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    record = _unsealed(_read(path / _RECORDS / f"{experiment}.json", _Record))
+    record = unsealed(_read(path / _RECORDS / f"{experiment}.json", _Record))
     if record is None or record.get("plan") != plan:
         return None
     if any(streams.get(n, {}).get("digest") != each for n, each in record["streams"].items()):
@@ -241,18 +242,6 @@ def _record(
         for name, digest in record["files"].items()
     )
     return record if whole else None
-
-
-def _sealed(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Data with their own digest."""
-    plain = json.loads(json.dumps(value))
-    return {**plain, "seal": json_digest(plain)}
-
-
-def _unsealed(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Data that are as they were sealed; None if there are none, or they were changed."""
-    plain = {name: each for name, each in (value or {}).items() if name != "seal"}
-    return plain if value and value.get("seal") == json_digest(plain) else None
 
 
 def _read(path: Path, shape: Any) -> dict[str, Any] | None:
