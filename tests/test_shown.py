@@ -85,3 +85,11 @@ def test_polars_is_taken_where_pandas_is_not(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == "polars" or None)
     monkeypatch.setattr(importlib, "import_module", lambda name: Polars)
     assert set(STREAM.to_frame()) == {"item", "id", "label"}
+
+
+def test_a_comparison_is_a_line_for_each_run():
+    runs = [marc.run(marc.MARC(space), STREAM) for space in ("classes", "noise", "styles")]
+    title, *lines = repr(marc.compare(*runs, against=None)).splitlines()
+    assert title.startswith("Comparison with marc, in points")
+    assert len(lines) == 2
+    assert all("[" in line and len(line) < 80 for line in lines)

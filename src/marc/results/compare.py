@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -49,7 +49,7 @@ class _Change:
     """Repair: wrong in the reference and right in the run. Regression: the other way round."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Runs against a reference, over the images and orders that they share."""
 
@@ -59,8 +59,17 @@ class Comparison:
     """Each other run: the same, and the paired difference with its interval over images, repairs,
     regressions and McNemar's exact p of each order, the paired difference of each measure of
     `calibration`, where both have it, and the settings that differ."""
-    stored: tuple[Stored, ...] = field(repr=False)
+    stored: tuple[Stored, ...]
     """The reference and the others as they were given."""
+
+    def __repr__(self) -> str:
+        rows = [(row["run"], row["difference"], *row["interval"]) for row in self.runs]
+        lines = [
+            f"  {run}: {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+            for run, mean, low, high in rows
+        ]
+        title = f"Comparison with {self.reference['run']}, in points with 95 % over images"
+        return "\n".join([title, *lines])
 
     @cached_property
     def adjusted(self) -> list[list[float]] | None:
