@@ -5,8 +5,9 @@ import json
 import numpy as np
 
 from helpers.embedding_trees import draw_lab_folder, embed_plan, make_plan
-from marc.embed.sealed import DOCUMENT, SealedArray, seal
+from marc.embed.sealed import DOCUMENT, SealedArray
 from marc.embed.store import FeatureStore
+from marc.files import json_digest
 
 
 def make_store(root, n_views=3):
@@ -38,7 +39,7 @@ def seal_store(path, change):
 
     def edit(document):
         change(document["attributes"]["marc_store"])
-        document["attributes"]["seal"] = seal(document["attributes"]["marc_store"])
+        document["attributes"]["seal"] = json_digest(document["attributes"]["marc_store"])
 
     edit_json(path / DOCUMENT, edit)
 
@@ -50,7 +51,7 @@ def seal_array(path, name, change):
     def edit(document):
         change(document)
         document["attributes"]["seal"] = ""
-        document["attributes"]["seal"] = seal(key, name, document)
+        document["attributes"]["seal"] = json_digest(key, name, document)
 
     edit_json(path / name / DOCUMENT, edit)
 

@@ -10,7 +10,6 @@ be changed, exchanged or lost without being found when it is read.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.files import read_bytes, read_json, sync_folder, whole_file
+from marc.files import json_digest, read_bytes, read_json, whole_file, write_json
 
 DOCUMENT = "zarr.json"
 """The file that tells of an array or a group."""
@@ -145,8 +144,13 @@ class SealedArray:
     def write(self, chunk: int, values: NDArray[Any]) -> None:
         """Write one chunk in one piece, then its digests."""
         content = self._encoded(values)
-        _write(self._path(chunk), content)
-        _write(self._path(chunk, digests=True), self._digests(chunk, content, self._n_parts))
+        digests = self._digests(chunk, content, self._n_parts)
+        for path, part in (
+            (self._path(chunk), content),
+            (self._path(chunk, digests=True), digests),
+        ):
+            with whole_file(path, clear=False) as file:  # who holds the lock clears what was left
+                file.write(part)
 
     def chunk(self, number: int) -> NDArray[Any]:
         """The rows of a chunk, refused unless they agree with the digests beside them."""
@@ -188,10 +192,10 @@ class SealedArray:
 
     @cached_property
     def _identity(self) -> str:
-        return seal(self.key, self.name, self.attributes["made"])
+        return json_digest(self.key, self.name, self.attributes["made"])
 
     def _seal(self) -> str:
-        return seal(self.key, self.name, self._document(""))
+        return json_digest(self.key, self.name, self._document(""))
 
     def _document(self, known: str) -> dict[str, Any]:
         attributes = {**self.attributes, "seal": known}
@@ -261,17 +265,6 @@ def group(attributes: dict[str, Any]) -> dict[str, Any]:
     return {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
 
 
-def seal(*parts: Any) -> str:
-    """A digest of plain data, however they are spelled in a file."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return _hash(text.encode()).hex()
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a document so that it outlives a crash of the system."""
-    _write(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
-
-
 def _layout(
     shape: tuple[int, ...], chunks: tuple[int, ...], dtype: str, attributes: dict[str, Any]
 ) -> dict[str, Any]:
@@ -304,13 +297,3 @@ def _read(path: Path, n_bytes: int) -> bytes:
     if len(content) != n_bytes:
         raise MarcError("a file is too short", got=f"{path}: {len(content):,} bytes")
     return content
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file so that it, and the folders it needs, outlive a crash of the system."""
-    new = [folder for folder in path.parents if not folder.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path, clear=False) as file:  # who holds the lock clears what was left
-        file.write(content)
-    for folder in new:
-        sync_folder(folder.parent)

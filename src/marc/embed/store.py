@@ -27,11 +27,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.sealed import DIGESTS, DOCUMENT, SealedArray, group, seal, write_json
+from marc.embed.sealed import DIGESTS, DOCUMENT, SealedArray, group
 from marc.embed.shapes import About, Views, Words
 from marc.encoders.cards import safe_name
 from marc.errors import MarcError
-from marc.files import LOCK, PARTIAL, conform, differences, read_json, versions
+from marc.files import (
+    LOCK,
+    PARTIAL,
+    conform,
+    differences,
+    json_digest,
+    read_json,
+    versions,
+    write_json,
+)
 from marc.pictures.views import MOST_VIEWS
 from marc.stream import Stream, digest_of, end_digest
 
@@ -79,7 +88,7 @@ class FeatureStore:
         if begin is not None:
             write_json(path / DOCUMENT, group({_MARK: None}))
             self.about = dict(begin)
-            self._seal = seal(self.about)
+            self._seal = json_digest(self.about)
             return
         if not self.exists(path):
             raise MarcError(
@@ -100,7 +109,7 @@ class FeatureStore:
             )
         with self.mending(DOCUMENT):
             conform(self.about, About, path / DOCUMENT)
-            self._seal = seal(self.about)
+            self._seal = json_digest(self.about)
             if attributes["seal"] != self._seal:
                 raise MarcError("it is not what was sealed")
 
@@ -353,7 +362,7 @@ class FeatureStore:
             others = (self.STATUS, self.CONTENT)
         elif name == self.PROTOTYPES:
             others = (self.PROMPTS, self.PROMPT_CLASS, self.TEXTS)
-        return seal(*(self._array(other).attributes.get("table") for other in others))
+        return json_digest(*(self._array(other).attributes.get("table") for other in others))
 
     def _is_of_encoder(self, name: str) -> bool:
         return name == self.VIEWS or name.startswith(f"{self.SPACES}/")

@@ -145,12 +145,11 @@ def embed_pictures(
     return _Embedding(plan, jobs, done, None)
 
 
-def _outcome_of(
-    work: Callable[_Options, _Embedding],
-) -> Callable[_Options, Stream | Embedded | Estimate]:
+def _outcome_of(work: Callable[_Options, _Embedding]) -> Callable[_Options, Stream]:
     @functools.wraps(work)
-    def verb(*args: _Options.args, **options: _Options.kwargs) -> Stream | Embedded | Estimate:
-        return work(*args, **options).outcome
+    def verb(*args: _Options.args, **options: _Options.kwargs) -> Stream:
+        # the usual outcome; who asks for an estimate, or for no predictor, knows what comes
+        return cast(Stream, work(*args, **options).outcome)
 
     return verb
 

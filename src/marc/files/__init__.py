@@ -14,6 +14,7 @@ from marc.files.records import arrays_digest as arrays_digest
 from marc.files.records import changed as changed
 from marc.files.records import differences as differences
 from marc.files.records import flatten as flatten
+from marc.files.records import json_digest as json_digest
 from marc.files.records import sealed as sealed
 from marc.files.records import unsealed as unsealed
 from marc.files.records import versions as versions

@@ -63,13 +63,13 @@ def changed(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple
             yield name, old.get(name), new.get(name)
 
 
-def json_digest(value: Mapping[str, Any]) -> str:
-    """A digest of plain data, whatever the order of their names.
+def json_digest(*values: Any) -> str:
+    """A digest of plain data, however they are spelled in a file.
 
     >>> json_digest({"a": 1, "b": 2}) == json_digest({"b": 2, "a": 1})
     True
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -51,8 +51,11 @@ def whole_file(path: Path, *, clear: bool = True) -> Iterator[BinaryIO]:
     """A file to write in one piece: under its name there is the old one, or the whole new one.
 
     Each writer has a temporary name of its own, and a crash of the system after the end leaves the
-    new file. What killed writers of this file left is removed if it is to be `clear`ed.
+    new file, in folders that are made for it. What killed writers of this file left is removed if
+    it is to be `clear`ed.
     """
+    new = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
     if clear:
         _remove_left(path)
     partial, file = _begin(path)
@@ -67,7 +70,8 @@ def whole_file(path: Path, *, clear: bool = True) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    for name in (path, *new):
+        sync_folder(name.parent)
 
 
 def _begin(path: Path) -> tuple[Path, BinaryIO]:
@@ -81,7 +85,7 @@ def _begin(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def _remove_left(path: Path) -> None:
-    for left in path.parent.iterdir() if fcntl and path.parent.is_dir() else ():
+    for left in path.parent.iterdir() if fcntl else ():
         if left.name.startswith(f"{path.name}.") and left.name.endswith(PARTIAL):
             with contextlib.suppress(OSError), left.open("rb") as file:
                 if _lock(file, unsupported=False):

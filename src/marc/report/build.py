@@ -98,7 +98,6 @@ def report(
     progress("query by query")
     content, data = _describe(subject, story, picture, n_queries)
     text = _render({**content, "figures": placed}, data, digest)
-    output.parent.mkdir(parents=True, exist_ok=True)
     write_whole(output, text.encode())
     return Report(output, output.stat().st_size, False, story, tuple(files))
 

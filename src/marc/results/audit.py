@@ -131,7 +131,6 @@ def write_audit(
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([_HEADER, *([each.id, *each.blind, ""] for each in drawn)])
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
     return drawn
 

@@ -119,7 +119,6 @@ class Comparison:
             for change in changes:
                 order = "as stored" if change.order is None else change.order
                 writer.writerow([row["run"], *({**asdict(change), "order": order}).values()])
-        path.parent.mkdir(parents=True, exist_ok=True)
         # an id that came from a file name of no encoding is written back as the bytes it was
         write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
         return sum(map(len, self.changes))

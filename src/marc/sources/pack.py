@@ -63,7 +63,6 @@ def write_pack(stream: Stream, path: str | Path) -> None:
         arrays["labels"] = stream.row_labels
     if stream.row_domains is not None:
         arrays["domain"] = stream.row_domains
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_arrays(path, arrays)
 
 
