@@ -1,12 +1,13 @@
 """Folders of runs and sweeps that were changed: read as they were written, or refused."""
 
+import contextlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
-from helpers.commands import PAPER, call, tree
+from helpers.commands import PAPER, call, reseal, tree
 from helpers.fuzzing import Tries
 from helpers.mutations import edit_arrays, edit_json, mutate
 
@@ -119,3 +120,27 @@ def test_the_same_command_on_a_changed_folder(pack, tmp_path, record_property, k
 
 def names(folder):
     return {name for name in tree(folder) if name not in UNREAD}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_folders_that_were_edited_and_sealed_again(pack, tmp_path, record_property, kind):
+    """No digest helps there: what is read is sound data, or refused."""
+    whole, path, page = tmp_path / "whole", tmp_path / "b", tmp_path / "page.html"
+    assert make(kind, pack, whole).status == 0
+    tries = Tries(f"forged {kind} folders", record_property)
+    for draw in tries(150):
+        shutil.rmtree(path, ignore_errors=True)
+        page.unlink(missing_ok=True)
+        shutil.copytree(whole, path)
+        files = [each for each in path.iterdir() if each.name not in {*UNREAD, "digests.json"}]
+        file = sorted(files)[int(draw.integers(len(files)))]
+        changed, words = EDITORS[file.suffix](file.read_bytes(), draw)
+        file.write_bytes(changed)
+        reseal(path)
+        with tries.one(f"{file.name}: {words}"):
+            command = ["compare", whole, path] if kind == "run" else ["report", path, "-o", page]
+            outcome = call(*command)
+            if not tries.refused(outcome):
+                tries.counts["other"] += 1
+            with contextlib.suppress(marc.MarcError):
+                content(kind, path)

@@ -10,13 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from marc.errors import MarcError
 from marc.files import flatten, read_json, versions
 from marc.method import MARC
+from marc.peers.registry import create_method
 from marc.replay.sweep import Sweep
 from marc.report.text import count
 from marc.results.folder import Folder, Stored
@@ -70,7 +71,8 @@ class Inputs:
         if self.run is None:
             return None
         settings = {k: v for k, v in self.run.config["method"].items() if k != "method"}
-        return MARC(**settings, seed=self.run.config["seeds"][0] or 0)
+        method = create_method("marc", **settings, seed=self.run.config["seeds"][0] or 0)
+        return cast(MARC, method)
 
     def run_trajectory(self) -> Trajectory | None:
         """What the memory of the run was offered in its first order."""

@@ -36,7 +36,7 @@ from marc.files import (
     write_arrays,
     write_json,
 )
-from marc.results.shapes import CONFIGS, METRICS, Timing, check_arrays
+from marc.results.shapes import CONFIGS, Timing, check_arrays, check_lengths, metrics_shape
 from marc.stream import Stream
 
 _METRICS, _TIMING, _DIGESTS = "metrics.json", "timing.json", "digests.json"
@@ -288,6 +288,7 @@ class Stored:
             timing = {}
             if _TIMING in digests:
                 timing = read_json(path / _TIMING, Timing, digest=digests[_TIMING])
+            check_lengths(config, metrics, timing)
         return cls(path, config, metrics, arrays, timing)
 
     @staticmethod
@@ -301,7 +302,8 @@ def _numbers(
     path: Path, kind: str, digests: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     config = read_json(path / Folder.CONFIG, CONFIGS[kind], digest=digests[Folder.CONFIG])
-    return config, read_json(path / _METRICS, METRICS[kind], digest=digests[_METRICS])
+    metrics = read_json(path / _METRICS, metrics_shape(config), digest=digests[_METRICS])
+    return config, metrics
 
 
 @contextmanager

@@ -285,7 +285,7 @@ def load_run(path: str | Path) -> list[Run]:
     card, varies_with = None, frozenset[str]()
     with suppress(MarcError):  # its package, policy or shots may not be had here
         card = METHODS.get(stored.config["method"]["method"])
-        varies_with = card.factory(**settings).varies_with if card else varies_with
+        varies_with = create_method(card.name, **settings).varies_with if card else varies_with
     seconds = stored.timing.get("seconds") or [math.nan] * len(seeds)
     chosen = stored.metrics.get("chosen") or [{}] * len(seeds)
     drawn = card is not None and "seed" in card.settings

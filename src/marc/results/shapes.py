@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+_Seed = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Weight = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 _Names = Annotated[list[str], msgspec.Meta(min_length=1)]
 _Interval = Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)]
 
@@ -25,11 +27,13 @@ class _Stream(TypedDict):
     fingerprint: dict[str, Any]
     ordering: NotRequired[str]
     versions: dict[str, str]
-    seeds: Annotated[list[int | None], msgspec.Meta(min_length=1)]
+    seeds: Annotated[list[_Seed | None], msgspec.Meta(min_length=1)]
 
 
 class _Method(TypedDict):
     method: str
+    space: NotRequired[str]
+    spaces: NotRequired[str | _Names]
 
 
 class _RunConfig(_Stream):
@@ -41,8 +45,8 @@ class _RunConfig(_Stream):
 class _SweepConfig(_Stream):
     images: list[str]
     spaces: _Names
-    capacities: Annotated[list[int], msgspec.Meta(min_length=1)]
-    weights: Annotated[list[float], msgspec.Meta(min_length=1)]
+    capacities: Annotated[list[_Count], msgspec.Meta(min_length=1)]
+    weights: Annotated[list[_Weight], msgspec.Meta(min_length=1)]
     settings: dict[str, Any]
 
 
@@ -56,17 +60,36 @@ class _Order(TypedDict):
     mcnemar_log10_p: float
 
 
+class _Calibration(TypedDict):
+    bins: int
+    ece: NotRequired[float]
+    brier: NotRequired[float]
+    log_loss: NotRequired[float]
+    base_ece: NotRequired[float]
+    base_brier: NotRequired[float]
+    base_log_loss: NotRequired[float]
+    difference: NotRequired[dict[str, float]]
+    interval: NotRequired[dict[str, _Interval]]
+
+
 class _RunMetrics(TypedDict):
     selection: str
     final_weight: list[float]
-    accuracy: NotRequired[float]
-    base_accuracy: NotRequired[float]
-    gain: NotRequired[float]
-    gain_interval: NotRequired[_Interval]
-    worst_tenth_gain: NotRequired[float]
-    orders: NotRequired[list[_Order]]
-    calibration: NotRequired[dict[str, Any]]
+    calibration: NotRequired[_Calibration]
     chosen: NotRequired[list[dict[str, float]]]
+
+
+class _Unlabelled(_RunMetrics):
+    changed: list[float]
+
+
+class _Labelled(_RunMetrics):
+    accuracy: float
+    base_accuracy: float
+    gain: float
+    gain_interval: _Interval
+    worst_tenth_gain: float
+    orders: list[_Order]
 
 
 class _SweepMetrics(TypedDict):
@@ -84,32 +107,78 @@ class Timing(TypedDict):
 
 
 CONFIGS: dict[str, Any] = {"run": _RunConfig, "sweep": _SweepConfig}
-METRICS: dict[str, Any] = {"run": _RunMetrics, "sweep": _SweepMetrics}
+
+
+def metrics_shape(config: Mapping[str, Any]) -> Any:
+    """What the metrics of a result must look like."""
+    if config["kind"] == "sweep":
+        return _SweepMetrics
+    return _Labelled if "labels" in config["fingerprint"] else _Unlabelled
+
+
+_CLASSES = ("prediction", "base_prediction", "pseudo_label", "label")
+_LARGE = 1e38  # beyond float32
+_SURE = ("confidence", "log_loss", "brier")
+
+
+def check_lengths(config: Mapping[str, Any], *records: Mapping[str, Any]) -> None:
+    """Refuse metrics and times that are not of as many orders as the configuration has."""
+    for record in records:
+        for name in ("orders", "final_weight", "chosen", "seconds"):
+            if name in record and len(record[name]) != len(config["seeds"]):
+                raise MarcError(f"{name} is not of each order", got=len(record[name]))
 
 
 def check_arrays(kind: str, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Refuse arrays that are not of the shapes, types and classes that a configuration asks for."""
-    n_orders, n_images, n_classes = len(config["seeds"]), config["n_images"], config["n_classes"]
-    of_image, of_order = (n_images,), (n_orders, n_images)
-    needed: dict[str, tuple[tuple[int, ...], str]] = {"ids": (of_image, "U")}
-    if kind == "run":
-        needed |= {name: (of_order, "iu") for name in ("order", "prediction", "pseudo_label")}
-        needed |= {name: (of_order, "f") for name in ("priority", "weight")}
-        needed |= {"base_prediction": (of_image, "iu"), "seeds": ((n_orders,), "iu")}
-        needed |= {"label": (of_image, "iu")} if "label" in arrays else {}
-    else:
-        ends = (n_orders, len(config["capacities"]), n_images), "f"
-        needed |= {"base_correct": (of_image, "b")}
-        for space in config["spaces"]:
-            needed |= {f"lower/{space}": ends, f"upper/{space}": ends}
-    for name, (shape, types) in needed.items():
+    needed, others = (_run_arrays if kind == "run" else _sweep_arrays)(config, arrays)
+    for name, (shape, types) in {**needed, **others}.items():
         array = arrays.get(name)
+        if array is None and name in others:
+            continue
         if array is None or array.shape != shape or array.dtype.kind not in types:
             came = "none" if array is None else f"{array.dtype} {array.shape}"
             raise MarcError(f"the array {name} does not fit the configuration", got=came)
-    for name in ("prediction", "base_prediction", "pseudo_label", "label"):
+        if array.dtype.kind == "f" and not (np.isinf(array) | (np.abs(array) < _LARGE)).all():
+            raise MarcError(
+                f"the array {name} has what is no number, or too large a one", got=shape
+            )
+    n_classes, rows = config["n_classes"], np.arange(config["n_images"])
+    for name in _CLASSES:
         if name in arrays and not ((arrays[name] >= 0) & (arrays[name] < n_classes)).all():
             raise MarcError(f"the array {name} names classes that do not exist", got=n_classes)
-    rows = np.arange(n_images)
     if "order" in arrays and not all((np.sort(order) == rows).all() for order in arrays["order"]):
-        raise MarcError("the array order is no order of the images", got=n_images)
+        raise MarcError("the array order is no order of the images", got=len(rows))
+
+
+_Shapes = dict[str, tuple[tuple[int, ...], str]]
+"""The shape of an array, and the kinds of its type."""
+
+
+def _run_arrays(config: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[_Shapes, _Shapes]:
+    """Arrays that a run must have, and those that it may have."""
+    n_orders, n_images = len(config["seeds"]), config["n_images"]
+    of_image, of_order = (n_images,), (n_orders, n_images)
+    needed: _Shapes = {"ids": (of_image, "U"), "seeds": ((n_orders,), "i")}
+    needed |= {name: (of_order, "i") for name in ("order", "prediction", "pseudo_label")}
+    needed |= {name: (of_order, "f") for name in ("priority", "weight")}
+    needed |= {"base_prediction": (of_image, "i")}
+    others: _Shapes = {}
+    for base, shape in (("", of_order), ("base_", of_image)):
+        if f"{base}confidence" in arrays:  # of unlabelled images there are no others
+            measures = _SURE if "label" in arrays else _SURE[:1]
+            needed |= {base + name: (shape, "f") for name in measures}
+    others |= {"label": (of_image, "i"), "class_names": ((config["n_classes"],), "U")}
+    n_spaces = len(np.atleast_1d(arrays.get("spaces", ())))
+    others |= {"spaces": ((n_spaces,), "U"), "space_weight": ((n_orders, n_spaces, n_images), "f")}
+    return needed, others
+
+
+def _sweep_arrays(config: Mapping[str, Any], arrays: Mapping[str, Any]) -> tuple[_Shapes, _Shapes]:
+    """Arrays that a sweep must have; the ends of its intervals may be infinite."""
+    n_images = config["n_images"]
+    ends = (len(config["seeds"]), len(config["capacities"]), n_images), "f"
+    needed: _Shapes = {"ids": ((n_images,), "U"), "base_correct": ((n_images,), "b")}
+    for space in config["spaces"]:
+        needed |= {f"lower/{space}": ends, f"upper/{space}": ends}
+    return needed, {}

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from marc.errors import MarcError
+from marc.peers.registry import create_method
+from marc.replay.lifetimes import check_capacities
 from marc.replay.sweep import Sweep, SweepJob
+from marc.replay.weights import check_weights
 from marc.results.folder import Folder, Stored
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
@@ -54,9 +57,10 @@ def load_sweep(folder: str | Path | Stored) -> Sweep:
     """The sweep of a finished folder."""
     stored = folder if isinstance(folder, Stored) else Stored.read(Path(folder), "sweep")
     config, arrays = stored.config, stored.arrays
+    create_method("marc", **{**config["settings"], "space": "predictor"})  # or they are none
     return Sweep(
-        capacities=tuple(config["capacities"]),
-        weights=tuple(float(weight) for weight in config["weights"]),
+        capacities=check_capacities(config["capacities"]),
+        weights=check_weights(config["weights"]),
         seeds=tuple(config["seeds"]),
         intervals={
             name: (arrays[f"lower/{name}"], arrays[f"upper/{name}"]) for name in config["spaces"]
