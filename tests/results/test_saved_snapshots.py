@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from helpers.failing_disk import Disk
+from helpers.repository import ROOT
 from helpers.snapshots import saved
 
 from marc.admission import POLICIES
@@ -87,28 +89,30 @@ def test_a_full_disk_leaves_the_old_snapshot(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def in_child(work):
-    """Do something in a process of its own; its number."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return child
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import pytest
+from helpers.failing_disk import Disk
+from helpers.snapshots import saved
+if sys.argv[3]:
+    Disk(pytest.MonkeyPatch(), sys.argv[3], kill=True)
+for _ in range(20):
+    saved(sys.argv[2], n_seen=int(sys.argv[4]))
+"""
+
+
+def start_writer(path, step="", n_seen=50):
+    """A process that saves snapshots, killed after a step of the first where one is told."""
+    words = [str(ROOT / "tests"), str(path), step, str(n_seen)]
+    return subprocess.Popen([sys.executable, "-c", WRITER, *words])
 
 
 @pytest.mark.parametrize("step", ["create", "write", "sync file"])
-def test_the_next_save_clears_what_a_killed_one_left(tmp_path, step, monkeypatch):
+def test_the_next_save_clears_what_a_killed_one_left(tmp_path, step):
     path = saved(tmp_path / "memory")
     before = path.read_bytes()
-
-    def killed():
-        Disk(monkeypatch, cut_after=step, kill=True)
-        saved(path, n_seen=50)
-
-    assert os.waitstatus_to_exitcode(os.waitpid(in_child(killed), 0)[1]) == -signal.SIGKILL
+    assert start_writer(path, step).wait() == -signal.SIGKILL
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
     saved(path, n_seen=50)
@@ -116,18 +120,12 @@ def test_the_next_save_clears_what_a_killed_one_left(tmp_path, step, monkeypatch
 
 
 def test_writers_at_once_all_succeed(tmp_path):
-    def many(n_seen):
-        for _ in range(20):
-            saved(tmp_path / "memory", n_seen=n_seen)
-
-    children = [in_child(lambda n=n: many(n)) for n in (5, 10, 15, 20)]
-    while any(
-        os.waitid(os.P_PID, c, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None for c in children
-    ):
-        if (tmp_path / "memory").exists():
-            assert load_snapshot(tmp_path / "memory").state()["n_seen"] in (5, 10, 15, 20)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
-    assert list(tmp_path.iterdir()) == [tmp_path / "memory"]
+    path = saved(tmp_path / "memory", n_seen=5)
+    writers = [start_writer(path, n_seen=n_seen) for n_seen in (5, 10, 15, 20)]
+    while any(writer.poll() is None for writer in writers):
+        assert load_snapshot(path).state()["n_seen"] in (5, 10, 15, 20)
+    assert [writer.returncode for writer in writers] == [0] * 4
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_failed_save_leaves_the_old_snapshot_as_it_was(tmp_path, monkeypatch):
