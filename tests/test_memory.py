@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marc.errors import MarcError
-from marc.memory import Memory
+from marc.memory import Memory, NegativeMemory
 
 N_CLASSES, DIM = 4, 3
 
@@ -129,3 +129,31 @@ def test_a_state_that_does_not_fit_is_refused():
     fill(large, [(0, 1.0), (0, 2.0)])
     with pytest.raises(MarcError, match="does not fit"):
         Memory.from_state(large.state(), n_classes=2, capacity=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("keys", lambda keys: 2 * keys),
+        ("keys", lambda keys: np.where(np.arange(DIM) == 1, np.nan, keys)),
+        ("keys", lambda keys: keys[..., np.newaxis]),
+        ("labels", lambda labels: labels - 1),
+        ("labels", lambda labels: labels + 2**40),
+        ("priorities", lambda priorities: priorities[::-1]),
+        ("priorities", lambda priorities: priorities[:, np.newaxis]),
+        ("items", lambda items: items[:-1]),
+    ],
+)
+def test_a_state_that_no_memory_gave_is_refused(name, change):
+    memory = Memory(2, 3, DIM)
+    fill(memory, [(0, 1.0), (0, 2.0), (0, 3.0)])
+    state = memory.state()
+    with pytest.raises(ValueError, match=r"damaged|subscripts"):
+        Memory.from_state({**state, name: change(state[name])}, n_classes=2, capacity=3)
+
+
+@pytest.mark.parametrize(("n_classes", "dim"), [(10**9, 4), (2, 10**9)])
+def test_a_size_that_no_memory_has_is_refused_unallocated(n_classes, dim):
+    for kind in (lambda: Memory(n_classes, 3, dim), lambda: NegativeMemory(n_classes, dim)):
+        with pytest.raises(MarcError, match="must be an integer <="):
+            kind()

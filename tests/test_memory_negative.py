@@ -61,10 +61,10 @@ def test_a_restored_memory_reads_to_the_bit_what_it_read():
     """Also where a forgotten item had voted against more classes than any that is left."""
     rule = NegativeRule(capacity=1, band=(0.0, 1.0), eviction="age")
     memory = NegativeMemory(6, 4, rule)
-    memory.write(np.ones(4, dtype=np.float32), 0, 0.5, np.full(6, 1 / 6))
-    assert memory.read(np.ones(4, dtype=np.float32)).all()
+    memory.write(np.full(4, 0.5, dtype=np.float32), 0, 0.5, np.full(6, 1 / 6))
+    assert memory.read(np.full(4, 0.5, dtype=np.float32)).all()
     narrow = np.array([0.9, 0.1, 0, 0, 0, 0])
-    memory.write(np.ones(4, dtype=np.float32), 0, 0.5, narrow)
+    memory.write(np.full(4, 0.5, dtype=np.float32), 0, 0.5, narrow)
     restored = NegativeMemory.from_state(memory.state(), rule)
     for key, *_ in offers(1):
         assert np.array_equal(memory.read(key), restored.read(key))

@@ -138,7 +138,8 @@ class AutoWeight:
     def from_state(cls, state: Mapping[str, NDArray[Any]], n_classes: int) -> AutoWeight:
         """Sums that go on from what `state` gave."""
         fresh = cls.fresh(n_classes).state()
-        if {k: v.shape for k, v in state.items()} != {k: v.shape for k, v in fresh.items()}:
+        shapes = [{k: v.shape for k, v in each.items()} for each in (state, fresh)]
+        if shapes[0] != shapes[1] or not all(np.isfinite(array).all() for array in state.values()):
             raise MarcError("the stored sums of a learned weight are damaged or of another grid")
         arrays = {name: array.astype(np.float64) for name, array in state.items()}
         return cls(arrays.pop("evidence"), arrays.pop("scores"), Agreement(**arrays))

@@ -237,10 +237,10 @@ class _Memory:
     def from_state(cls, parts: Mapping[str, Any], names: Sequence[str]) -> _Memory:
         """What gave these arrays; refused where one is missing or of another shape."""
         try:
-            n_classes = len(parts["answers"]["base_marginal"])
-            dims = [parts[f"means-{i}"]["sums"].shape[1] for i in range(len(names))]
+            n_classes = max(1, parts["answers"]["base_marginal"].size)  # sizes: they are in memory
+            dims = [parts[f"means-{i}"]["sums"].size // n_classes for i in range(len(names))]
             fresh = cls.fresh({s: (n_classes, d) for s, d in zip(names, dims, strict=True)})
-            whole = _shapes(parts) == _shapes(fresh.state())
+            whole = _facts(parts) == _facts(fresh.state())
         except (KeyError, IndexError, AttributeError, TypeError):
             whole = False
         if not whole:
@@ -396,5 +396,5 @@ def _copied(arrays: Mapping[str, Float]) -> dict[str, NDArray[np.float64]]:
     return {name: array.astype(np.float64) for name, array in arrays.items()}
 
 
-def _shapes(parts: Mapping[str, Any]) -> dict[str, dict[str, tuple[int, ...]]]:
-    return {name: {k: array.shape for k, array in part.items()} for name, part in parts.items()}
+def _facts(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: {k: (a.shape, np.isfinite(a).all()) for k, a in p.items()} for n, p in parts.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import copy
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from marc.errors import MarcError, integer, number
 from marc.scores import Float, Int, kernel
 
 _STATE_VERSION = 1
+_MISFIT = "its arrays do not fit each other"
+_LONGEST = 1.01  # squared; features are of unit length, or means of such, some in half precision
+MOST_CLASSES, MOST_DIMS = 2**20, 2**16
+"""What no memory has more of; a damaged number is refused before anything is allocated."""
 
 
 class _Neighbor(NamedTuple):
@@ -39,9 +44,9 @@ class Memory:
     def __init__(
         self, n_classes: int, capacity: int, dim: int, *, alpha: float = 2.0, beta: float = 5.0
     ) -> None:
-        self.n_classes = integer("n_classes", n_classes, 1)
+        self.n_classes = integer("n_classes", n_classes, 1, MOST_CLASSES)
         self.capacity = integer("capacity", capacity, 0)
-        self.dim = integer("dim", dim, 1)
+        self.dim = integer("dim", dim, 1, MOST_DIMS)
         self.alpha, self.beta = number("alpha", alpha), number("beta", beta)
         self._keys = np.empty((0, dim), dtype=np.float32)
         self._items = np.empty(0, dtype=np.int64)
@@ -126,17 +131,20 @@ class Memory:
         beta: float = 5.0,
     ) -> Memory:
         """A memory with what `state` gave, slot by slot, so that later sums round the same way."""
-        labels, keys = state["labels"], state["keys"]
-        if {len(array) for array in state.values()} != {len(labels)} or (labels < 0).any():
-            raise MarcError("the stored memory is damaged: its arrays do not fit each other")
-        counts = np.bincount(labels, minlength=n_classes)
-        if len(counts) > n_classes or counts.max(initial=0) > capacity:
-            raise MarcError(
-                "the stored memory does not fit",
-                got=f"{len(counts)} classes, up to {counts.max(initial=0)} items each",
-                allowed=f"{n_classes} classes, {capacity} items each",
-            )
+        labels, keys, priorities = state["labels"], state["keys"], state["priorities"]
         memory = cls(n_classes, capacity, keys.shape[1], alpha=alpha, beta=beta)
+        check_stored(
+            {array.shape for name, array in state.items() if name != "keys"} == {(len(keys),)}
+            and ((labels >= 0) & (labels < n_classes)).all(),
+            _MISFIT,
+        )
+        check_keys(keys)
+        most = np.bincount(labels).max(initial=0)
+        if most > capacity:
+            raise MarcError("the stored memory does not fit", got=most, allowed=capacity)
+        order = np.lexsort((state["rank"], labels))
+        falls = priorities[order][1:] <= priorities[order][:-1]
+        check_stored((falls | (np.diff(labels[order]) != 0)).all(), "its ranks are no ranks")
         memory._keys = keys.astype(np.float32)
         memory._items, memory._labels = state["items"].astype(np.int64), labels.astype(np.int64)
         memory._priorities = state["priorities"].astype(np.float64)
@@ -197,8 +205,9 @@ class NegativeMemory:
 
     def __init__(self, n_classes: int, dim: int, rule: NegativeRule | None = None) -> None:
         self.rule = rule or NegativeRule()
+        self.n_classes = integer("n_classes", n_classes, 1, MOST_CLASSES)
+        self.dim = integer("dim", dim, 1, MOST_DIMS)
         rows = n_classes * self.rule.capacity
-        self.n_classes = n_classes
         self._keys = np.zeros((rows, dim), dtype=np.float32)
         # The classes that each item votes against, filled up with C, which is no class. Few are
         # plausible, so this is short; and classes with the same voters get sums of the same bits.
@@ -245,14 +254,16 @@ class NegativeMemory:
         cls, state: dict[str, NDArray[Any]], rule: NegativeRule | None = None
     ) -> NegativeMemory:
         """A memory with what `state` gave; `rule` must be that of the memory that gave it."""
-        keys, against = state["keys"], state["against"]
-        memory = cls(against.shape[1], keys.shape[1], rule)
-        memory._keys = keys.astype(np.float32)
-        for slot, classes in enumerate(against.astype(bool)):
+        rule, keys, n_classes = rule or NegativeRule(), state["keys"], state["against"].shape[1]
+        last, arrival = integer("n_seen", state["n_seen"][0], 0), state["arrival"]
+        fits = len(keys) == n_classes * rule.capacity  # before as much is allocated
+        check_stored(fits and ((arrival >= 0) & (arrival <= last)).all(), _MISFIT)
+        check_keys(keys)
+        memory = cls(n_classes, keys.shape[1], rule)
+        memory._keys[...], memory._n_seen = keys, last
+        memory._priority[...], memory._arrival[...] = state["priority"], arrival
+        for slot, classes in enumerate(state["against"]):
             memory._vote_against(slot, np.flatnonzero(classes))
-        memory._priority = state["priority"].astype(np.float64)
-        memory._arrival = state["arrival"].astype(np.int64)
-        memory._n_seen = int(state["n_seen"][0])
         return memory
 
     def _vote_against(self, slot: int, classes: Int) -> None:
@@ -308,7 +319,11 @@ class Resumable:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """A method that goes on as if it had never stopped; another format is refused."""
+        """A method that goes on as if it had never stopped.
+
+        Another format is refused, and arrays or settings that it would not give back as they are:
+        what a memory passes over, or makes something else of, is damaged. So is every nan.
+        """
         if state.get("version") != _STATE_VERSION:
             raise MarcError(
                 "this memory state has another format",
@@ -318,11 +333,39 @@ class Resumable:
         method = cls(**{name: value for name, value in state["config"].items() if name != "method"})
         if hasattr(method, "_memory"):
             method._memory = method._restored({**state, "arrays": _by_part(state["arrays"])})
+        other = _differences(state, method.state())
+        check_stored(not other, f"{', '.join(other)} cannot be as it is there")
         return method
 
     def _restored(self, state: dict[str, Any]) -> Any:
         """The memory that gave a state, in which arrays are by part again."""
         return copy.deepcopy(state["arrays"])
+
+
+def check_stored(whole: bool | np.bool, problem: str) -> None:
+    """Refuse a state as damaged unless it is whole."""
+    if not whole:
+        raise MarcError(f"the stored memory is damaged: {problem}")
+
+
+def check_keys(keys: Float) -> None:
+    """Refuse stored features (n, D) that are not finite, or longer than unit features are."""
+    lengths = np.einsum("nd,nd->n", keys, keys)
+    check_stored((lengths <= _LONGEST).all(), "its keys are not of unit length")
+
+
+def _differences(state: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Names of the arrays, settings and other data that differ between two states."""
+    mine, theirs = ({**each, **each["arrays"], "arrays": None} for each in (state, other))
+    return [name for name in {**mine, **theirs} if not _same(mine.get(name), theirs.get(name))]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether a file would have two values alike: a tuple and a list are, 1 and 1.0 are not."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):  # nan is never the same
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    spelled = (json.dumps(each, sort_keys=True, default=repr) for each in (one, other))
+    return next(spelled) == next(spelled)
 
 
 def _flat(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -203,36 +203,35 @@ class MARC(Resumable):
         return {**state, "n_classes": memory.retrieval.n_classes, "n_seen": memory.n_seen}
 
     def _restored(self, state: dict[str, Any]) -> _Memories:
-        n_classes, arrays, auto = state["n_classes"], state["arrays"], None
+        n_classes, arrays = state["n_classes"], state["arrays"]
 
         def memory(name: str, capacity: int) -> Memory:
             kernel = {"alpha": self.alpha, "beta": self.beta}
             return Memory.from_state(arrays[name], n_classes, capacity, **kernel)
 
-        if self.learns_weight:
-            auto = AutoWeight.from_state(arrays.get("auto", {}), n_classes)
         return _Memories(
             memory("retrieval", self.capacity),
             memory("clip", self.admission_capacity) if self.reads_clip_memory else None,
             NegativeMemory.from_state(arrays["negative"]) if self.negative_weight else None,
-            auto,
-            state["n_seen"],
+            AutoWeight.from_state(arrays["auto"], n_classes) if self.learns_weight else None,
+            integer("n_seen", state["n_seen"], 0),
         )
 
     def _memories(self, query: Query, dim: int) -> _Memories:
         """The memories, made empty at the first query, when C and the dimensions are known."""
-        n_classes = query.predictor.n_classes
+        n_classes, clip_dim = query.predictor.prototypes.shape
         if self._memory is None:
-            kernel = {"alpha": self.alpha, "beta": self.beta}
-            clip_dim, capacity = len(query.clip_key), self.admission_capacity
+            kernel, capacity = {"alpha": self.alpha, "beta": self.beta}, self.admission_capacity
             self._memory = _Memories(
                 Memory(n_classes, self.capacity, dim, **kernel),
                 Memory(n_classes, capacity, clip_dim, **kernel) if self.reads_clip_memory else None,
                 NegativeMemory(n_classes, clip_dim) if self.negative_weight else None,
                 AutoWeight.fresh(n_classes) if self.learns_weight else None,
             )
-        retrieval = self._memory.retrieval
-        check_same_shape((n_classes, dim), (retrieval.n_classes, retrieval.dim))
+        dims = {"retrieval": dim, "clip": clip_dim, "negative": clip_dim}
+        for name, size in dims.items():
+            if (memory := getattr(self._memory, name)) is not None:
+                check_same_shape((n_classes, size), (memory.n_classes, memory.dim))
         return self._memory
 
 

@@ -1,10 +1,12 @@
 import json
+import os
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers.making import make_stream
-from safetensors import safe_open
+from helpers.snapshots import STREAM, header_of, make_method, rewritten, saved, steps
 from safetensors.numpy import load_file, save_file
 
 from marc.admission import POLICIES
@@ -14,8 +16,6 @@ from marc.method import MARC
 from marc.peers.registry import METHODS, create_method
 from marc.results.snapshot import load_snapshot, save_snapshot
 from marc.stream import Stream
-
-STREAM = make_stream(n_images=90, n_views=2, logit_scale=5.0)
 
 SETTINGS = [
     *({"policy": policy} for policy in POLICIES),
@@ -27,33 +27,6 @@ SETTINGS = [
     {"weight": "auto"},
     {"gamma": 0.5, "use_base": False, "view_entropy": "tda", "alpha": 1 / 3, "beta": 4.1},
 ]
-
-
-def make_method(**settings):
-    return MARC(**{"space": "good", "capacity": 3, "admission_capacity": 4, **settings})
-
-
-def steps(method, items):
-    return [method.step(STREAM.query(item)) for item in items]
-
-
-def saved(path, n_seen=40, **settings):
-    method = make_method(**settings)
-    steps(method, range(n_seen))
-    save_snapshot(method, path)
-    return path
-
-
-def header_of(path):
-    with safe_open(path, framework="numpy") as file:
-        return json.loads(file.metadata()["marc"])
-
-
-def rewritten(path, header=None, arrays=None):
-    header = header_of(path) if header is None else header
-    arrays = load_file(path) if arrays is None else arrays
-    save_file(arrays, path, metadata={"marc": json.dumps(header)})
-    return path
 
 
 def refusal(path):
@@ -134,8 +107,8 @@ def test_a_snapshot_is_a_plain_safetensors_file(tmp_path):
     arrays, header = load_file(path), header_of(path)
     assert {name.split("/")[0] for name in arrays} == {"retrieval", "clip", "negative"}
     assert arrays["retrieval/keys"].dtype == np.float32
-    assert (header["format"], header["version"]) == ("marc-memory", 1)
-    assert header["config"]["space"] == "good"
+    assert (header["format"], header["version"]) == ("marc-memory", 2)
+    assert header["state"]["config"]["space"] == "good"
 
 
 def test_nothing_but_the_snapshot_is_left_behind(tmp_path):
@@ -150,20 +123,6 @@ def test_a_method_that_saw_nothing_has_no_snapshot(tmp_path):
         "nothing was seen yet, so there is no state.\n  try:  step(query) first"
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failed_save_leaves_the_old_snapshot_as_it_was(tmp_path, monkeypatch):
-    path = saved(tmp_path / "memory")
-    before = path.read_bytes()
-
-    def fail(descriptor):
-        raise OSError("no space left")
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OSError, match="no space left"):
-        saved(path, n_seen=50)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_missing_snapshot_is_refused(tmp_path):
@@ -199,19 +158,28 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     assert "this file is not a memory snapshot" in refusal(tmp_path / "memory")
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
-def test_another_version_is_refused(tmp_path, version):
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
+def test_another_version_of_the_format_is_refused(tmp_path, version):
+    path = rewritten(saved(tmp_path / "memory"), version=version)
+    assert refusal(path) == (
+        "this memory snapshot was written by another version of marc.\n"
+        f"  got:  {path}: version {version} of the format\n  allowed:  version 2\n"
+        "  try:  that version of marc, or start again with an empty memory"
+    )
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+def test_another_version_of_the_state_is_refused(tmp_path, version):
     path = saved(tmp_path / "memory")
-    message = refusal(rewritten(path, header={**header_of(path), "version": version}))
-    assert message == (f"this memory state has another format.\n  got:  {version!r}\n  allowed:  1")
+    assert refusal(rewritten(path, state={**header_of(path)["state"], "version": version}))
 
 
 @pytest.mark.parametrize("missing", ["config", "n_classes", "n_seen"])
-def test_a_snapshot_without_a_part_of_its_header_is_refused(tmp_path, missing):
+def test_a_snapshot_without_a_part_of_its_state_is_refused(tmp_path, missing):
     path = saved(tmp_path / "memory")
-    header = header_of(path)
-    del header[missing]
-    assert refusal(rewritten(path, header=header))
+    state = header_of(path)["state"]
+    del state[missing]
+    assert "damaged" in refusal(rewritten(path, state=state))
 
 
 @pytest.mark.parametrize(
@@ -242,9 +210,9 @@ def test_a_snapshot_with_a_label_out_of_range_is_refused(tmp_path, label):
 
 def test_a_snapshot_with_a_setting_of_another_version_is_refused(tmp_path):
     path = saved(tmp_path / "memory")
-    header = header_of(path)
-    header["config"]["temperature"] = 1.0
-    assert refusal(rewritten(path, header=header))
+    state = header_of(path)["state"]
+    state["config"]["temperature"] = 1.0
+    assert "temperature" in refusal(rewritten(path, state=state))
 
 
 @pytest.mark.parametrize(
@@ -264,22 +232,66 @@ def test_every_method_goes_on_from_its_file(name, tmp_path):
 
 
 def test_a_changed_array_is_noticed(tmp_path):
-    path = tmp_path / "memory.safetensors"
-    saved(path)
-    with safe_open(path, framework="numpy") as file:
-        header = file.metadata()
-    arrays = load_file(path)
-    arrays["retrieval/keys"][0, 0] = np.nan
-    save_file(arrays, path, metadata=header)
-    with pytest.raises(MarcError, match="damaged: its arrays are not those that were written"):
-        load_snapshot(path)
+    path = saved(tmp_path / "memory.safetensors")
+    arrays, header = load_file(path), header_of(path)
+    arrays["retrieval/keys"][0] *= -1
+    save_file(arrays, path, metadata={"marc": json.dumps(header)})
+    assert "damaged: it is not what was written" in refusal(path)
 
 
-def test_a_snapshot_of_an_older_version_without_a_digest_is_read(tmp_path):
-    path = tmp_path / "memory.safetensors"
-    saved(path)
-    with safe_open(path, framework="numpy") as file:
-        header = json.loads(file.metadata()["marc"])
-    del header["digest"]
+@pytest.mark.parametrize("digest", ["", None, 0, "0" * 32])
+def test_a_snapshot_without_its_digest_is_refused(tmp_path, digest):
+    path = saved(tmp_path / "memory.safetensors")
+    header = {**header_of(path), "digest": digest}
     save_file(load_file(path), path, metadata={"marc": json.dumps(header)})
-    assert load_snapshot(path).config()["capacity"] == 3
+    assert "damaged: it is not what was written" in refusal(path)
+
+
+def test_every_bit_of_the_header_counts(tmp_path):
+    """A flipped bit is refused, or the method is the very same: no setting becomes another."""
+    path = saved(tmp_path / "memory", n_seen=12, weight=10.0, capacity=16)
+    whole, expected = path.read_bytes(), load_snapshot(path)
+    same, queries = 0, range(12, 20)
+    answers = [step.logits.tolist() for step in steps(expected, queries)]
+    for bit in range(8 * (8 + int.from_bytes(whole[:8], "little"))):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        try:
+            method = load_snapshot(path)
+        except MarcError:
+            continue
+        same += 1
+        assert method.config() == expected.config(), bit
+        assert [step.logits.tolist() for step in steps(method, queries)] == answers, bit
+    assert same < 50  # spaces that became other spaces
+
+
+@pytest.mark.parametrize("place", ["state", "config", "n_seen"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, '"\\ud800"', "1e999"])
+def test_a_header_that_no_reader_takes_is_refused(tmp_path, place, text):
+    path = saved(tmp_path / "memory")
+    spelled = json.dumps({**header_of(path), place: "@"}).replace('"@"', text)
+    save_file(load_file(path), path, metadata={"marc": spelled})
+    assert refusal(path)
+
+
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
+    for name, target in (("device", "/dev/zero"), ("ring", "ring"), ("dangling", "nowhere")):
+        (tmp_path / name).symlink_to(target)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for path in [*tmp_path.iterdir(), tmp_path / "a\0b"]:
+        message = refusal(path)
+        assert "no plain file, so no snapshot" in message or "no such snapshot" in message
+
+
+def test_a_number_of_classes_that_no_memory_holds_is_refused_unallocated(tmp_path):
+    path = saved(tmp_path / "memory", weight="auto")
+    path = rewritten(path, state={**header_of(path)["state"], "n_classes": 10**9})
+    tracemalloc.start()
+    try:
+        assert "n_classes must be an integer <= 1048576" in refusal(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -1,13 +1,15 @@
-"""Queries that are answered together, as arrays: each query is looked at once."""
+"""Arrays: queries that are answered together, equal rows, and what a stored one must be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.memory import check_stored
 from marc.predictor import Predictor
 from marc.scores import Float, Int
 from marc.types import Query
@@ -65,3 +67,14 @@ def first_equal(rows: Float) -> Int:
     """
     first, which = distinct_rows(rows)
     return first[which]
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse stored arrays that are not finite, or of another name, type or shape than is told.
+
+    >>> check_arrays({"sums": np.zeros(5)}, {"sums": ("f8", 5)})
+    """
+    found = {name: (array.dtype.str[1:], *array.shape) for name, array in arrays.items()}
+    check_stored(found == dict(wanted), "its arrays do not fit each other")
+    for name, array in arrays.items():
+        check_stored(np.isfinite(array).all(), f"{name} is not finite")

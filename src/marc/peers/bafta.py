@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number, one_of, switch
-from marc.memory import Resumable
-from marc.peers._arrays import first_equal
+from marc.memory import Resumable, check_stored
+from marc.peers._arrays import check_arrays, first_equal
 from marc.scores import Float, Int, share, softmax
 from marc.types import Query, Step
 
@@ -131,7 +131,12 @@ class BaFTA(Resumable):
         )
 
     def _restored(self, state: dict[str, Any]) -> _Centroids:
-        return _Centroids(**{name: array.copy() for name, array in state["arrays"].items()})
+        arrays, place = state["arrays"], state["arrays"]["place"]
+        (n_classes, rank), dim = arrays["sums"].shape, len(arrays["basis"])
+        shapes = {"basis": ("f8", dim, rank), "sums": ("f8", n_classes, rank)}
+        check_arrays(arrays, {**shapes, "place": ("i8", n_classes)})
+        check_stored(((place >= 0) & (place < n_classes)).all(), "place is out of range")
+        return _Centroids(**{name: array.copy() for name, array in arrays.items()})
 
 
 @dataclass(eq=False)

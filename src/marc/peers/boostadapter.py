@@ -14,12 +14,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, check_same_shape, integer, one_of
+from marc.errors import check_same_shape, integer, one_of
 from marc.memory import (
     NegativeMemory,
     NegativeRule,
     Resumable,
+    check_keys,
+    check_stored,
 )
+from marc.peers._arrays import check_arrays
 from marc.peers.tda import Seen, check_settings
 from marc.peers.view_selection import select_views
 from marc.scores import Float, Int, kernel, softmax_entropy
@@ -154,11 +157,16 @@ class BoostAdapter(Resumable):
 
     def _restored(self, state: dict[str, Any]) -> _Memories:
         positive, negative = state["arrays"]["positive"], state["arrays"].get("negative")
-        keys, priorities = positive["keys"].copy(), positive["priorities"].copy()
-        if keys.shape[:2] != priorities.shape or keys.shape[1] != self.capacity:
-            raise MarcError("the stored memory is damaged: its arrays do not fit each other")
+        keys, priorities = positive["keys"], positive["priorities"].astype(np.float64)
+        n_classes, _, dim = keys.shape
+        check_arrays({"keys": keys}, {"keys": ("f4", n_classes, self.capacity, dim)})
+        check_keys(keys.reshape(-1, dim))
+        ranked = (
+            priorities.shape == keys.shape[:2] and (priorities[:, 1:] <= priorities[:, :-1]).all()
+        )
+        check_stored(ranked, "its priorities are not in their order")
         return _Memories(
-            _RankedMemory(keys, priorities),
+            _RankedMemory(keys.copy(), priorities),
             NegativeMemory.from_state(negative, self.negative_rule) if negative else None,
         )
 
@@ -185,6 +193,8 @@ class BoostAdapter(Resumable):
             )
         n_classes, _, dim = self._memory.positive.keys.shape
         check_same_shape(shape, (n_classes, dim))
+        if (negative := self._memory.negative) is not None:
+            check_same_shape(shape, (negative.n_classes, negative.dim))
         return self._memory
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.memory import check_stored
 from marc.scores import Float, Int
 
 _Graph = NDArray[np.bool_]
@@ -204,7 +205,16 @@ class Cliques:
     @classmethod
     def from_state(cls, state: dict[str, NDArray[Any]], n_nodes: int) -> Cliques:
         """The cliques that `state` gave."""
-        cliques = [tuple(c.tolist()) for c in np.split(state["members"], state["starts"][1:])]
+        members, starts = state["members"], state["starts"]
+        rises, first = np.diff(members) > 0, np.zeros(len(members), dtype=bool)
+        first[starts] = True
+        check_stored(
+            np.array_equal(np.flatnonzero(first), starts)
+            and (rises | first[1:]).all()
+            and np.array_equal(np.unique(members), np.arange(n_nodes)),
+            "its cliques are none",
+        )
+        cliques = [tuple(c.tolist()) for c in np.split(members, starts[1:])]
         graph = np.zeros((n_nodes, n_nodes), dtype=bool)
         for clique in cliques:
             graph[np.ix_(clique, clique)] = True

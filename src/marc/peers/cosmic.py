@@ -32,7 +32,7 @@ from marc.errors import (
 )
 from marc.memory import Resumable
 from marc.peers import dmn
-from marc.peers._arrays import first_equal
+from marc.peers._arrays import check_arrays, first_equal
 from marc.peers.cliques import Cliques
 from marc.peers.dynamic_memory import Attention, DynamicMemory, Slots
 from marc.peers.view_selection import check_fraction
@@ -238,12 +238,18 @@ class _Memories:
         n_classes = len(clip.text)
         slots = Slots.from_state(parts["dino"], n_classes, cosmic.capacity)
         restored = cls(clip, _ClassMeans(slots))
-        graph = parts["clip_graph"]
-        restored.clip_vectors = graph["vectors"].astype(np.float32)
-        restored.clip_is_image = graph["is_image"].astype(bool)
-        restored.clip_cliques = Cliques.from_state(graph, 2 * n_classes)
-        graph = parts["dino_graph"]
-        restored.dino_vectors = graph["vectors"].astype(np.float32)
-        restored.dino_cliques = Cliques.from_state(graph, n_classes)
-        restored.n_seen = int(parts["stream"]["n_seen"][0])
+        text, image = parts["clip_graph"], parts["dino_graph"]
+        restored.clip_vectors, restored.dino_vectors = (
+            text["vectors"].copy(),
+            image["vectors"].copy(),
+        )
+        restored.clip_is_image = text["is_image"].copy()
+        nodes = {"clip": restored.clip_vectors, "dino": restored.dino_vectors}
+        shapes = {"clip": ("f4", *clip.text.shape), "dino": ("f4", n_classes, slots.dim)}
+        check_arrays(
+            {**nodes, "is_image": restored.clip_is_image}, {**shapes, "is_image": ("b1", n_classes)}
+        )
+        restored.clip_cliques = Cliques.from_state(text, 2 * n_classes)
+        restored.dino_cliques = Cliques.from_state(image, n_classes)
+        restored.n_seen = integer("n_seen", parts["stream"]["n_seen"][0], 0)
         return restored

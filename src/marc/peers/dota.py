@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, integer, number, one_of, switch
 from marc.memory import Resumable
-from marc.peers._arrays import first_equal
+from marc.peers._arrays import check_arrays, first_equal
 from marc.peers.view_selection import check_fraction, select_views
 from marc.predictor import Predictor
 from marc.scores import Float, Int, softmax
@@ -290,7 +290,19 @@ class _SharedPrecision:
     @classmethod
     def from_state(cls, arrays: dict[str, Any]) -> _SharedPrecision:
         """What gave the arrays."""
-        own = {name: array.copy() for name, array in arrays.items()}
         names = "waiting_features", "waiting_posteriors", "waiting_means"
+        (C, D), (n, *k) = arrays["means"].shape, arrays[names[0]].shape
+        each = (
+            [("f4", n, *k[:1], D), ("f8", n, *k[:1], C), ("f4", n, C, D)] if n else [("f8", 0)] * 3
+        )
+        check_arrays(
+            arrays,
+            {
+                **{"means": ("f4", C, D), "counts": ("f8", C), "counted": ("f8", C)},
+                **{"scatters": ("f4", C, D * (D + 1) // 2), "total": ("f8", D * (D + 1) // 2)},
+                **dict(zip(names, each, strict=True)),
+            },
+        )
+        own = {name: array.copy() for name, array in arrays.items()}
         waiting = list(zip(*(own.pop(name) for name in names), strict=True))
         return cls(**own, waiting=waiting)

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, number
+from marc.memory import MOST_CLASSES, MOST_DIMS, check_keys, check_stored
+from marc.peers._arrays import check_arrays
 from marc.scores import Float, unit
 
 _SMALLEST = 1e-12  # entries that cancel out would have no direction; the largest weight is 1
@@ -33,9 +35,9 @@ class Slots:
     """Rows of features, at most S per class, each in a numbered slot of its class."""
 
     def __init__(self, n_classes: int, capacity: int, dim: int) -> None:
-        self.n_classes = integer("n_classes", n_classes, 1)
+        self.n_classes = integer("n_classes", n_classes, 1, MOST_CLASSES)
         self.capacity = integer("capacity", capacity, 1)
-        self.dim = integer("dim", dim, 1)
+        self.dim = integer("dim", dim, 1, MOST_DIMS)
         self._arrays: dict[str, NDArray[Any]] = {
             "keys": np.empty((0, dim), dtype=np.float32),
             "labels": np.empty(0, dtype=np.int64),
@@ -83,16 +85,25 @@ class Slots:
     @classmethod
     def from_state(cls, state: dict[str, NDArray[Any]], n_classes: int, capacity: int) -> Slots:
         """Slots with what `state` gave, row by row, so that later sums round the same way."""
-        slots = cls(n_classes, capacity, state["keys"].shape[1])
-        for name, array in slots._arrays.items():
-            slots._arrays[name] = state[name].astype(array.dtype)
-        slots._size = len(state["labels"])
-        slots._n_put = int(state["arrivals"].max(initial=-1)) + 1
+        slots, labels = cls(n_classes, capacity, state["keys"].shape[1]), state["labels"]
+        empty = slots._arrays
+        slots._arrays = {name: state[name].copy() for name in empty}
+        wanted = {k: (a.dtype.str[1:], len(labels), *a.shape[1:]) for k, a in empty.items()}
+        check_arrays(slots._arrays, wanted)
+        check_keys(state["keys"])
+        known = (labels >= 0) & (labels < n_classes) & (state["arrivals"] >= 0)
+        check_stored(known.all(), "its labels or arrivals are out of range")
+        slots._size = len(labels)
+        slots._n_put = integer("arrivals", state["arrivals"].max(initial=-1), -1) + 1
         for row in np.argsort(state["slots"], kind="stable"):
-            slots.rows[int(state["labels"][row])].append(int(row))
+            slots.rows[int(labels[row])].append(int(row))
         held = max(len(rows) for rows in slots.rows)
         if held > capacity:
             raise MarcError("the stored memory does not fit", got=held, allowed=capacity)
+        numbered = all(
+            (state["slots"][rows] == range(len(rows))).all() for rows in slots.rows if rows
+        )
+        check_stored(numbered, "its slots are not numbered from 0")
         return slots
 
     def _grow(self) -> None:
@@ -194,6 +205,11 @@ class DynamicMemory:
         """A memory with what `state` gave."""
         memory = cls(state["text"].copy(), capacity, beta=beta)
         memory.slots = Slots.from_state(state, len(memory.text), capacity)
+        (C, D), n, held = memory.text.shape, len(state["inner"][0]), memory.slots.rows
+        wanted = {"text": ("f4", C, D), "inner": ("f8", C, n, n)}
+        check_arrays({name: state[name] for name in wanted}, wanted)
+        fits = memory.slots.dim == D and n > max(len(rows) for rows in held)
+        check_stored(fits, "its arrays do not fit each other")
         memory._inner = state["inner"].astype(np.float64)
         return memory
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_same_shape, number
 from marc.memory import Resumable
-from marc.peers._arrays import first_equal
+from marc.peers._arrays import check_arrays, first_equal
 from marc.peers.view_selection import check_fraction, fraction_of_one, select_views
 from marc.predictor import PromptEmbeddings
 from marc.scores import Float, Int, softmax, unit
@@ -96,7 +96,10 @@ class ETTA(Resumable):
         return self._prompts
 
     def _restored(self, state: dict[str, Any]) -> _Means:
-        return _Means(**{name: array.copy() for name, array in state["arrays"].items()})
+        arrays = state["arrays"]
+        n_classes, dim = arrays["means"].shape
+        check_arrays(arrays, {"sums": ("f8", n_classes), "means": ("f4", n_classes, dim)})
+        return _Means(**{name: array.copy() for name, array in arrays.items()})
 
 
 @dataclass(eq=False)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, integer, number, one_of, switch
-from marc.memory import Resumable
-from marc.peers._arrays import distinct_rows, gather
+from marc.memory import Resumable, check_keys
+from marc.peers._arrays import check_arrays, distinct_rows, gather
 from marc.peers.view_selection import ridged_entropy
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
@@ -127,7 +127,13 @@ class OGA(Resumable):
         return self._memory
 
     def _restored(self, state: dict[str, Any]) -> _ConfidentMemory:
-        return _ConfidentMemory.from_state(state["arrays"], half=self.half_precision)
+        arrays = state["arrays"]
+        n_classes, _, dim = arrays["keys"].shape
+        slots = n_classes, self.capacity
+        shapes = {"entropies": ("f8", *slots), "filled": ("b1", *slots), "items": ("i8", *slots)}
+        check_arrays(arrays, {**shapes, "keys": ("f4", *slots, dim)})
+        check_keys(arrays["keys"].reshape(-1, dim))
+        return _ConfidentMemory.from_state(arrays, half=self.half_precision)
 
 
 class _ConfidentMemory:

@@ -168,8 +168,9 @@ class TDA(Resumable):
                 if self.negative_weight
                 else None,
             )
-        positive = self._memory.positive
-        check_same_shape(shape, (positive.n_classes, positive.dim))
+        for memory in (self._memory.positive, self._memory.negative):
+            if memory is not None:
+                check_same_shape(shape, (memory.n_classes, memory.dim))
         return self._memory
 
 

@@ -1,4 +1,4 @@
-"""Memory snapshots: a method's state in one safetensors file with a versioned header."""
+"""Memory snapshots: a method's state in one safetensors file with a versioned, sealed header."""
 
 from __future__ import annotations
 
@@ -8,67 +8,106 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.files import write_whole
+from marc.files import json_digest, parse_json, refuse_odd_file, write_whole
 from marc.loop import AnyMethod
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
-from marc.stream import digest, end_digest
 
-_FORMAT = "marc-memory"
+_FORMAT, _VERSION = "marc-memory", 2
+_Arrays = Mapping[str, NDArray[Any]]
 
 
 def save_snapshot(method: AnyMethod, path: str | Path) -> None:
     """Write what a method remembers; a killed write leaves the old file as it was."""
+    write_whole(Path(path), _sealed(method.state()))
+
+
+def _sealed(state: Mapping[str, Any]) -> bytes:
+    """The file of a state, refused where it could not be read again."""
     from safetensors.numpy import save
 
-    path = Path(path)
-    state = method.state()
     told = {name: value for name, value in state.items() if name != "arrays"}
-    header = {"format": _FORMAT, "digest": _digest(state["arrays"]), **told}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, save(state["arrays"], metadata={"marc": json.dumps(header)}))
+    header, arrays = {"format": _FORMAT, "version": _VERSION, "state": told}, state["arrays"]
+    try:
+        text = json.dumps({**header, "digest": _digest(header, arrays)})
+        parse_json(text, "its header")  # or MarcError: some text can be written, but not read
+        return bytes(save(arrays, metadata={"marc": text}))
+    except Exception as error:  # a method of another's may hold whatever there is
+        raise MarcError(
+            "the state of this method cannot be written",
+            got=_told(error),
+            allowed="settings of plain data, as JSON has them, and arrays of numbers",
+            hint="marc check --method NAME",
+        ) from error
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    names = sorted(arrays)
-    return end_digest(hashlib.sha256("".join(n + digest(arrays[n]) for n in names).encode()))
+def _digest(header: Mapping[str, Any], arrays: _Arrays) -> str:
+    """Of everything in a file: its header, and each array's name, type, shape and numbers."""
+    seals = {name: [a.dtype.str, a.shape, _sha256(a)] for name, a in arrays.items()}
+    return json_digest({**header, "arrays": seals})
+
+
+def _sha256(array: NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
 def load_snapshot(path: str | Path) -> Any:
     """A method that goes on from a snapshot as if it had never stopped."""
-    from safetensors import SafetensorError, safe_open
-
     path = Path(path)
-    if not path.is_file():
-        raise MarcError("there is no such snapshot", got=path, hint=f"ls {path.parent}")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("marc", "{}"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError) as error:
-        raise MarcError("this file is not a memory snapshot", got=f"{path}: {error}") from error
+    header, arrays = _read(path)
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise MarcError(
             "this file is not a memory snapshot",
             got=f"{path}: header {str(header)[:80]}",
             allowed=f"a header with format {_FORMAT}",
         )
-    if header.get("digest", whole := _digest(arrays)) != whole:  # older ones have none
+    if header.get("version") != _VERSION:
         raise MarcError(
-            "this memory snapshot is damaged: its arrays are not those that were written",
-            got=path,
-            hint="an earlier snapshot, or start again with an empty memory",
+            "this memory snapshot was written by another version of marc",
+            got=f"{path}: version {str(header.get('version'))[:80]} of the format",
+            allowed=f"version {_VERSION}",
+            hint="that version of marc, or start again with an empty memory",
         )
     try:
-        card = _known(header["config"]["method"])
-        return card.factory.from_state({**header, "arrays": arrays})  # type: ignore[attr-defined]
-    except MarcError:
+        seal = header.pop("digest", None)
+        if seal != _digest(header, arrays):
+            raise MarcError(
+                "this memory snapshot is damaged: it is not what was written",
+                got=path,
+                hint="an earlier snapshot, or start again with an empty memory",
+            )
+        state = {**header["state"], "arrays": arrays}
+        return _known(state["config"]["method"]).factory.from_state(state)  # type: ignore[attr-defined]
+    except (MarcError, PermissionError):  # PermissionError: of shots that a method reads
         raise
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise MarcError("this memory snapshot is damaged", got=f"{path}: {error!r}") from error
+    except Exception as error:  # a forged state fails in every way there is
+        raise MarcError("this memory snapshot is damaged", got=f"{path}: {_told(error)}") from error
+
+
+def _read(path: Path) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """The header and the arrays of a plain safetensors file."""
+    from safetensors import safe_open
+
+    refuse_odd_file(path, "snapshot")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = parse_json((file.metadata() or {}).get("marc", "{}"), "its header")
+            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except OSError:
+        raise
+    except Exception as error:  # bad bytes fail in every way there is
+        problem = f"{path}: {_told(error)}"
+        raise MarcError("this file is not a memory snapshot", got=problem) from error
+
+
+def _told(error: Exception) -> str:
+    """What was wrong, in one line."""
+    problem = error.got if isinstance(error, MarcError) else error
+    return f"{type(error).__name__}: {problem}"[:200]
 
 
 def _known(name: str) -> MethodCard:
@@ -76,7 +115,7 @@ def _known(name: str) -> MethodCard:
     if name not in METHODS:
         raise MarcError(
             "this memory snapshot is of a method that is not known here",
-            got=repr(name),
+            got=repr(name)[:80],
             allowed=", ".join(METHODS),
             hint="marc.register_method(...) first, or install the package that brings it",
         )
