@@ -42,7 +42,7 @@ class Counting(Resumable):
         (3, np.array([1j])),
         (3, [1, 2]),
     ],
-    ids=str,
+    ids=["number", "set", "policy", "half", "text", "complex", "list"],
 )
 def test_a_state_that_cannot_be_written_is_refused_before_anything_is(tmp_path, limit, counts):
     method = Counting(limit)

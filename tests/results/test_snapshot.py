@@ -268,7 +268,11 @@ def test_every_bit_of_the_header_counts(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["state", "config", "n_seen"])
-@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5000, '"\\ud800"', "1e999"])
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "9" * 5000, '"\\ud800"', "1e999"],
+    ids=["deep", "long", "half", "infinite"],
+)
 def test_a_header_that_no_reader_takes_is_refused(tmp_path, place, text):
     path = saved(tmp_path / "memory")
     spelled = json.dumps({**header_of(path), place: "@"}).replace('"@"', text)

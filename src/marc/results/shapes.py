@@ -113,7 +113,7 @@ def metrics_shape(config: Mapping[str, Any]) -> Any:
     """What the metrics of a result must look like."""
     if config["kind"] == "sweep":
         return _SweepMetrics
-    return _Labelled if "labels" in config["fingerprint"] else _Unlabelled
+    return _Labelled if config["fingerprint"].get("labels") else _Unlabelled
 
 
 _CLASSES = ("prediction", "base_prediction", "pseudo_label", "label")
