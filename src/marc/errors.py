@@ -61,10 +61,7 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
 
 
 def integer(name: str, value: object, at_least: int, at_most: int = 2**53 - 1) -> int:
-    """`value` as an int, refused if it is not an integer within the bounds.
-
-    Unless told otherwise it may be as large as every reader of JSON keeps it.
-    """
+    """`value` as an int within bounds; by default up to what every reader of JSON keeps exactly."""
     try:
         result = at_least - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -75,16 +72,18 @@ def integer(name: str, value: object, at_least: int, at_most: int = 2**53 - 1) -
     return result
 
 
-def number(name: str, value: object, at_least: float = 0.0, *, hint: str | None = None) -> float:
-    """`value` as a float, refused if it is not finite or is below `at_least`."""
+def number(
+    name: str, value: object, at_least: float = 0, at_most: float = 1e9, *, hint: str | None = None
+) -> float:
+    """`value` as a float within bounds; by default so that products of several stay finite."""
     try:
         is_text = isinstance(value, (bool, str, bytes))
         result = float("nan") if is_text else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         result = float("nan")
-    if not at_least <= result < float("inf"):
-        problem = f"{name} must be a finite number >= {at_least:g}"
-        raise MarcError(problem, got=repr(value)[:80], hint=hint)
+    if not at_least <= result <= at_most:
+        bound = f"<= {at_most:g}" if result > at_most else f">= {at_least:g}"
+        raise MarcError(f"{name} must be a finite number {bound}", got=repr(value)[:80], hint=hint)
     return result
 
 

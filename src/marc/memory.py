@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, number
-from marc.scores import Float, Int, kernel
+from marc.scores import SHARPEST, Float, Int, kernel
 
 _STATE_VERSION = 1
 
@@ -42,7 +42,7 @@ class Memory:
         self.n_classes = integer("n_classes", n_classes, 1)
         self.capacity = integer("capacity", capacity, 0)
         self.dim = integer("dim", dim, 1)
-        self.alpha, self.beta = number("alpha", alpha), number("beta", beta)
+        self.alpha, self.beta = number("alpha", alpha), number("beta", beta, at_most=SHARPEST)
         self._keys = np.empty((0, dim), dtype=np.float32)
         self._items = np.empty(0, dtype=np.int64)
         self._labels = np.empty(0, dtype=np.int64)

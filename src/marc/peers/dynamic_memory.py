@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, number
-from marc.scores import Float, unit
+from marc.scores import SHARPEST, Float, unit
 
 _SMALLEST = 1e-12  # entries that cancel out would have no direction; the largest weight is 1
 
@@ -120,7 +120,7 @@ class DynamicMemory:
 
     def __init__(self, prototypes: Float, capacity: int, *, beta: float = 5.5) -> None:
         self.text = np.asarray(prototypes, dtype=np.float32)
-        self.beta = number("beta", beta)
+        self.beta = number("beta", beta, at_most=SHARPEST)
         self.slots = Slots(len(self.text), capacity, self.text.shape[1])
         squares = (self.text.astype(np.float64) ** 2).sum(axis=1)
         self._inner = squares.reshape(-1, 1, 1)

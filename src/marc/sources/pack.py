@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.files import read_arrays, write_arrays
+from marc.files import as_text, read_arrays, write_arrays
 from marc.stream import Stream
 
 _SPACE = "spaces/"
@@ -38,8 +39,8 @@ def read_pack(path: Path) -> Stream:
         prompt_class=arrays.get("predictor/prompt_class"),
         labels=arrays.get("labels"),
         domains=arrays.get("domain"),
-        class_names=_strings(arrays.get("class_names")),
-        ids=_strings(arrays.get("paths")),
+        class_names=_strings(arrays, "class_names"),
+        ids=_strings(arrays, "paths"),
         name=path.stem,
     )
 
@@ -75,8 +76,8 @@ def _scalar(tau: NDArray[Any] | None) -> float:
     return float(tau.reshape(-1)[0])
 
 
-def _strings(array: NDArray[Any] | None) -> list[str] | None:
-    if array is None:
+def _strings(arrays: Mapping[str, NDArray[Any]], key: str) -> list[str] | None:
+    if key not in arrays:
         return None
-    values = array.reshape(-1).tolist()
-    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+    values = arrays[key].reshape(-1).tolist()
+    return [as_text(value, key) if isinstance(value, bytes) else str(value) for value in values]

@@ -360,7 +360,7 @@ def plan_selection(
         spaces=names,
         n_neighbors=n_neighbors,
         sizes=tuple(calibration.usable_sizes([calibration.error_size, *sizes])),
-        n_replicates=integer("n_replicates", n_replicates, 2),
+        n_replicates=integer("n_replicates", n_replicates, 2, Calibration.MOST_REPLICATES),
         seed=integer("seed", seed, 0),
     )
 

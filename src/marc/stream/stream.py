@@ -255,4 +255,7 @@ def _domains(given: ArrayLike | None, n_images: int) -> NDArray[Any] | None:
             got=f"{array.dtype} {array.shape}",
             allowed=f"text or integers ({n_images},)",
         )
-    return array.astype(str) if array.dtype.kind == "S" else array
+    try:
+        return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError as error:
+        raise MarcError("domains must be text in UTF-8", got=error.object) from None
