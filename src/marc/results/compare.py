@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.files import flatten, write_whole
+from marc.files import csv_bytes, flatten, write_whole
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Stored
@@ -104,16 +102,13 @@ class Comparison:
         Nothing but an earlier list of changed images is written over.
         """
         _refuse_foreign(path)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_HEADER)
+        rows: list[Sequence[object]] = [_HEADER]
         for row, changes in zip(self.runs, self.changes, strict=True):
             for change in changes:
                 order = "as stored" if change.order is None else change.order
-                writer.writerow([row["run"], *({**asdict(change), "order": order}).values()])
+                rows.append([row["run"], *({**asdict(change), "order": order}).values()])
         path.parent.mkdir(parents=True, exist_ok=True)
-        # an id that came from a file name of no encoding is written back as the bytes it was
-        write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
+        write_whole(path, csv_bytes(rows))
         return sum(map(len, self.changes))
 
 
