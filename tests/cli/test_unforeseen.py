@@ -1,5 +1,7 @@
 """What nobody foresaw ends in one line and a log; what is printed obeys nobody but us."""
 
+import os
+import shutil
 import warnings
 from pathlib import Path
 
@@ -137,3 +139,25 @@ def test_the_current_folder_may_be_no_result(sources, tmp_path, monkeypatch):
     outcome = call("sweep", sources["labelled"], "--held-out", ".", "-o", "out")
     assert outcome.status == 2
     assert "there is no finished sweep here" in outcome.err
+
+
+def test_names_of_no_encoding_and_names_that_command_go_through_every_verb(
+    sources, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9\x1b[2J")
+    shutil.copy(sources["labelled"].removeprefix("arrays/"), f"{name}.npz")
+    source, run, sweep = f"arrays/{name}.npz", f"run-{name}", f"sweep-{name}"
+    for words in (
+        ("run", source, *PAPER, "-o", run),
+        ("run", source, *PAPER, "-o", run, "--json"),
+        ("sweep", source, "--space", "classes", "-o", sweep),
+        ("geometry", source, "--replicates", "2", "--details"),
+        ("select", source, "--replicates", "2"),
+        ("compare", run, run, "-o", f"{name}.csv", "--images"),
+        ("judge", run, "--audit", "3", "-o", f"audit-{name}.csv"),
+        ("report", run, sweep, "-o", f"{name}.html"),
+    ):
+        outcome = call(*words)
+        assert outcome.status == 0, outcome.err
+        assert "\x1b[2J" not in outcome.out + outcome.err

@@ -211,7 +211,8 @@ def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) ->
         digest=digest,
         version=version("marc-clip"),
     )
-    return text.replace("@@SIZE@@", f"{len(text.encode()) / 1e6:.2f} MB", 1)
+    content = text.encode("utf-8", "replace")  # names of files may have no encoding
+    return content.decode().replace("@@SIZE@@", f"{len(content) / 1e6:.2f} MB", 1)
 
 
 def _as_script_data(data: Mapping[str, Any]) -> str:

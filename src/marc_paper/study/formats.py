@@ -158,7 +158,7 @@ def files_of(artifact: Artifact, about: Mapping[str, Any]) -> Files:
     """Every file of a table or figure; `about` is recorded with its data."""
     if isinstance(artifact, Table):
         return {
-            f"{place_of(artifact)}.{end}": text.encode()
+            f"{place_of(artifact)}.{end}": text.encode("utf-8", "replace")
             for end, text in (
                 ("json", _as_json(artifact, about)),
                 ("csv", _as_csv(artifact)),
@@ -268,7 +268,7 @@ def _drawn(figure: Figure, about: Mapping[str, Any]) -> Files:
         **about,
     }
     text = json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    files = {f"{place_of(figure)}.json": text.encode()}
+    files = {f"{place_of(figure)}.json": text.encode("utf-8", "replace")}
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with drawing():
         drawn = figure.draw()
