@@ -87,6 +87,14 @@ def number(
     return result
 
 
+def instance(name: str, value: object, *kinds: type, hint: str | None = None) -> None:
+    """Refuse a value that is of none of these kinds."""
+    if not isinstance(value, kinds):
+        allowed = " or ".join(kind.__name__ for kind in kinds)
+        got = f"{type(value).__name__} {value!r:.60}"
+        raise MarcError(f"{name} is of another kind", got=got, allowed=allowed, hint=hint)
+
+
 def switch(name: str, value: object) -> bool:
     """`value` as a bool, refused if it is anything else."""
     if str(value) not in ("True", "False"):  # NumPy has its own kind of bool
@@ -96,7 +104,6 @@ def switch(name: str, value: object) -> bool:
 
 _ROWS = 4096  # images checked at a time, so that the check needs little memory
 _NORMS = (1e-12, 1e12)  # outside, squares lose precision in float32
-_LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
 
 
 def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
@@ -135,6 +142,7 @@ _NO_SPACES = ("predictor", "all", "class marginals")
 def check_spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDArray[np.float32]]:
     """Unit features (N, D_s) by space, refused unless there is one row per image."""
     checked = {}
+    instance("spaces", given, Mapping, hint='spaces={"dinov2-b": features}')
     for name, array in given.items():
         array = np.asarray(array)
         if not isinstance(name, str) or not name or name in _NO_SPACES or "+" in name:
@@ -168,13 +176,7 @@ def check_predictor(
             got=f"views {dim}, prototypes {texts.shape[1]}",
             hint="use the image and the text features of one predictor",
         )
-    scale = number("logit_scale", logit_scale)
-    if not 0 < scale <= _LARGEST_SCALE:
-        raise MarcError(
-            "logit_scale must be above 0",
-            got=logit_scale,
-            allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
-        )
+    scale = number("logit_scale", logit_scale, 1e-9, hint="100 for CLIP")
     return unit(texts), scale
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError
+from marc.errors import MarcError, instance
 from marc.files import as_text, read_arrays, write_arrays
 from marc.stream import Stream
 
@@ -47,6 +47,7 @@ def read_pack(path: Path) -> Stream:
 
 def write_pack(stream: Stream, path: str | Path) -> None:
     """Write a stream's features in the order of the files."""
+    instance("stream", stream, Stream)
     path = Path(path)
     features = stream.features
     arrays: dict[str, Any] = {

@@ -16,6 +16,7 @@ from marc.errors import (
     check_order,
     check_predictor,
     check_spaces,
+    instance,
     integer,
 )
 from marc.predictor import Predictor, PromptEmbeddings
@@ -239,6 +240,7 @@ def _names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> t
     """`count` names; numbered ones if none are given."""
     if given is None:
         return tuple(f"{prefix}{number}" for number in range(count))
+    instance(what, given, Sequence, np.ndarray)
     if len(given) != count:
         raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
     return tuple(str(name) for name in given)
