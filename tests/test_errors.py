@@ -68,7 +68,6 @@ def test_number_gives_a_plain_float(value):
     [
         -1e-9,
         float("nan"),
-        float("inf"),
         float("-inf"),
         None,
         "ten",
@@ -86,3 +85,12 @@ def test_number_has_a_lower_bound_that_is_allowed_itself():
     assert number("weight", 1.5, at_least=1.5) == 1.5
     with pytest.raises(MarcError, match=r"weight must be a finite number >= 1\.5\.\n  got:  1\.25"):
         number("weight", 1.25, at_least=1.5)
+
+
+@pytest.mark.parametrize("value", [1.1e9, 1e308, float("inf")])
+def test_number_has_an_upper_bound(value):
+    with pytest.raises(MarcError, match=r"weight must be a finite number <= 1e\+09"):
+        number("weight", value)
+    assert number("weight", 50.0, at_most=50) == 50.0
+    with pytest.raises(MarcError, match=r"<= 50\.\n"):
+        number("weight", 50.1, at_most=50)

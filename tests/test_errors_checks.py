@@ -1,6 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
+import marc
 from marc.errors import MarcError, check_features, check_labels, check_spaces
 from marc.stream.stream import _names
 
@@ -168,3 +171,41 @@ def test_names_are_numbered_unless_given():
 def test_a_wrong_number_of_names_is_refused(given):
     message = refusal(_names, "class_names", given, 2, "class ")
     assert message == f"class_names has the wrong length.\n  got:  {len(given)}\n  allowed:  2"
+
+
+STREAM = marc.synthetic_stream(n_images=20, n_classes=3, n_views=1)
+METHOD = marc.MARC("classes")
+ODD = [None, 3, b"x", {}, object(), math.nan]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda odd: marc.run(odd, STREAM),
+        lambda odd: marc.run(METHOD, odd),
+        lambda odd: marc.run(METHOD, "arrays/a.npz"),
+        lambda odd: marc.replay(METHOD, odd),
+        lambda odd: marc.sweep(odd),
+        lambda odd: marc.select(odd),
+        lambda odd: marc.geometry_of(odd),
+        lambda odd: marc.compare(odd, odd),
+        lambda odd: marc.compare([odd], [odd]),
+        lambda odd: marc.judge(odd),
+        lambda odd: marc.report(odd),
+        lambda odd: marc.report("run", output=odd),
+        lambda odd: marc.embed(odd),
+        lambda odd: marc.load_stream(odd),
+        lambda odd: marc.write_pack(odd, "a.npz"),
+        lambda odd: marc.create_method(odd),
+        lambda odd: marc.Stream.from_arrays(odd, np.eye(3)),
+        lambda odd: marc.Stream.from_arrays(np.eye(3), odd),
+        lambda odd: marc.Stream.from_arrays(np.eye(3), np.eye(3), odd or 3),
+        lambda odd: marc.Stream.from_arrays(np.eye(3), np.eye(3), ids=odd or 3),
+    ],
+)
+def test_a_verb_refuses_what_is_of_another_kind(tmp_path, monkeypatch, verb, odd):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MarcError):
+        verb(odd)
+    assert not [*tmp_path.iterdir()]

@@ -61,10 +61,7 @@ def one_of(name: str, value: str, allowed: Iterable[str], hint: str | None = Non
 
 
 def integer(name: str, value: object, at_least: int, at_most: int = 2**53 - 1) -> int:
-    """`value` as an int, refused if it is not an integer within the bounds.
-
-    Unless told otherwise it may be as large as every reader of JSON keeps it.
-    """
+    """`value` as an int within bounds; by default up to what every reader of JSON keeps exactly."""
     try:
         result = at_least - 1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -75,17 +72,27 @@ def integer(name: str, value: object, at_least: int, at_most: int = 2**53 - 1) -
     return result
 
 
-def number(name: str, value: object, at_least: float = 0.0, *, hint: str | None = None) -> float:
-    """`value` as a float, refused if it is not finite or is below `at_least`."""
+def number(
+    name: str, value: object, at_least: float = 0, at_most: float = 1e9, *, hint: str | None = None
+) -> float:
+    """`value` as a float within bounds; by default so that products of several stay finite."""
     try:
         is_text = isinstance(value, (bool, str, bytes))
         result = float("nan") if is_text else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         result = float("nan")
-    if not at_least <= result < float("inf"):
-        problem = f"{name} must be a finite number >= {at_least:g}"
-        raise MarcError(problem, got=repr(value)[:80], hint=hint)
+    if not at_least <= result <= at_most:
+        bound = f"<= {at_most:g}" if result > at_most else f">= {at_least:g}"
+        raise MarcError(f"{name} must be a finite number {bound}", got=repr(value)[:80], hint=hint)
     return result
+
+
+def instance(name: str, value: object, *kinds: type, hint: str | None = None) -> None:
+    """Refuse a value that is of none of these kinds."""
+    if not isinstance(value, kinds):
+        allowed = " or ".join(kind.__name__ for kind in kinds)
+        got = f"{type(value).__name__} {value!r:.60}"
+        raise MarcError(f"{name} is of another kind", got=got, allowed=allowed, hint=hint)
 
 
 def switch(name: str, value: object) -> bool:
@@ -97,7 +104,6 @@ def switch(name: str, value: object) -> bool:
 
 _ROWS = 4096  # images checked at a time, so that the check needs little memory
 _NORMS = (1e-12, 1e12)  # outside, squares lose precision in float32
-_LARGEST_SCALE = 1e9  # logits must stay far from the end of float32
 
 
 def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
@@ -136,6 +142,7 @@ _NO_SPACES = ("predictor", "all", "class marginals")
 def check_spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDArray[np.float32]]:
     """Unit features (N, D_s) by space, refused unless there is one row per image."""
     checked = {}
+    instance("spaces", given, Mapping, hint='spaces={"dinov2-b": features}')
     for name, array in given.items():
         array = np.asarray(array)
         if not isinstance(name, str) or not name or name in _NO_SPACES or "+" in name:
@@ -169,13 +176,7 @@ def check_predictor(
             got=f"views {dim}, prototypes {texts.shape[1]}",
             hint="use the image and the text features of one predictor",
         )
-    scale = number("logit_scale", logit_scale)
-    if not 0 < scale <= _LARGEST_SCALE:
-        raise MarcError(
-            "logit_scale must be above 0",
-            got=logit_scale,
-            allowed=f"up to {_LARGEST_SCALE:g}; 100 for CLIP",
-        )
+    scale = number("logit_scale", logit_scale, 1e-9, hint="100 for CLIP")
     return unit(texts), scale
 
 

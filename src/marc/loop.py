@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError
+from marc.errors import MarcError, instance
 from marc.scores import Certainty, Float, Int
 from marc.stream import Stream
 from marc.types import Query, Run, Step, Trajectory
@@ -38,6 +38,7 @@ class _Named(Protocol):
         """Settings and memories as plain data and arrays; `from_state` of its class goes on."""
 
 
+@runtime_checkable
 class Method(_Named, Protocol):
     """One verb: `step`. Such a method sees queries one at a time."""
 
@@ -150,6 +151,8 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
     `on_step` is called after each step, for progress. The matched baseline is part of the result:
     the same images, views, prompts and order without memory.
     """
+    instance("method", method, Method, BatchMethod, hint='marc.create_method("class-means")')
+    instance("stream", stream, Stream, hint='marc.load_stream("arrays/FILE.npz")')
     if isinstance(method, Checking):
         method.check(stream)
     method.reset()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, number
-from marc.scores import Float, Int, kernel
+from marc.scores import SHARPEST, Float, Int, kernel
 
 _STATE_VERSION = 1
 _MISFIT = "its arrays do not fit each other"
@@ -47,7 +47,7 @@ class Memory:
         self.n_classes = integer("n_classes", n_classes, 1, MOST_CLASSES)
         self.capacity = integer("capacity", capacity, 0)
         self.dim = integer("dim", dim, 1, MOST_DIMS)
-        self.alpha, self.beta = number("alpha", alpha), number("beta", beta)
+        self.alpha, self.beta = number("alpha", alpha), number("beta", beta, at_most=SHARPEST)
         self._keys = np.empty((0, dim), dtype=np.float32)
         self._items = np.empty(0, dtype=np.int64)
         self._labels = np.empty(0, dtype=np.int64)

@@ -30,7 +30,7 @@ from marc.errors import (
     switch,
 )
 from marc.memory import Memory, NegativeMemory, Resumable
-from marc.scores import VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
+from marc.scores import SHARPEST, VIEW_ENTROPIES, BaseScores, Float, fuse, kept_posterior
 from marc.types import Query, Step
 
 
@@ -79,8 +79,9 @@ class MARC(Resumable):
         self.capacity = integer("capacity", self.capacity, 0)
         self.admission_capacity = integer("admission_capacity", self.admission_capacity, 0)
         self.seed = integer("seed", self.seed, 0)
-        for name in ("alpha", "beta", "negative_weight", "gamma", "clip_weight"):
+        for name in ("alpha", "negative_weight", "gamma", "clip_weight"):
             setattr(self, name, number(name, getattr(self, name)))
+        self.beta = number("beta", self.beta, at_most=SHARPEST)
         if self.weight != "auto":
             self.weight = number("weight", self.weight, hint="a number, or 'auto'")
         self.refine_labels = switch("refine_labels", self.refine_labels)

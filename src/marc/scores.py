@@ -120,6 +120,10 @@ def kept_posterior(view_logits: Float) -> NDArray[np.float64]:
     return np.take_along_axis(softmax(view_logits), kept, axis=-2).mean(axis=-2)
 
 
+SHARPEST = 1e6
+"""The largest beta: of a cosine that rounding puts above 1 the kernel is still a number."""
+
+
 def kernel(similarity: Float, beta: float) -> Float:
     """phi_beta(u) = exp(-beta (1 - u)) of equation 3, in the dtype that comes."""
     weights = similarity - similarity.dtype.type(1)

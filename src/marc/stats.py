@@ -279,7 +279,7 @@ def envelope_bootstrap(
             allowed="one or more images; answers 0 or 1",
         )
     grid = None if weights is None else check_weights(weights)
-    n_replicates = integer("n_replicates", n_replicates, 1)
+    n_replicates = integer("n_replicates", n_replicates, 1, _MOST_REPLICATES)
     draws = np.random.default_rng(integer("seed", seed, 0))
     estimate, gains = _replicate_gains(*ends, base, grid, n_replicates, draws)
     low, high = np.quantile(gains, (0.025, 0.975))
@@ -331,6 +331,7 @@ def _family(p_values: ArrayLike) -> NDArray[np.float64]:
 _OnGrid = tuple[int, Int, Int]
 """The length of the grid, and for each image its first weight inside and the first one after."""
 
+_MOST_REPLICATES = 1_000_000
 _BLOCK = 2**18  # images drawn at a time: a block fits the cache of a processor
 
 

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from helpers.commands import PAPER, arrays_in, call, call_json, reseal, tree
 
+from marc.files import unquoted
+
 HEADER = ["run", "order", "id", "label", "reference_answer", "answer", "change"]
 
 
@@ -103,7 +105,9 @@ def test_names_with_commas_quotes_and_lines_come_back(runs):
         np.savez(path, **{**arrays_in(path), "class_names": np.array(names)})
         reseal(runs / name)
     call("compare", "a", "c", "-o", "changed.csv")
-    assert read_csv(runs / "changed.csv")[1:] == expected_rows(runs, "a", ["c"])
+    found = [[*map(unquoted, row)] for row in read_csv(runs / "changed.csv")[1:]]
+    assert found == expected_rows(runs, "a", ["c"])
+    assert "'=1+1" in (runs / "changed.csv").read_text()  # no formula in a spreadsheet
 
 
 def test_runs_without_a_change_leave_a_file_with_its_header_alone(runs):
@@ -133,7 +137,7 @@ def test_a_failed_write_leaves_the_old_list(runs, monkeypatch):
     def fail(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr("marc.results.compare.csv.writer", fail)
+    monkeypatch.setattr("marc.files.writing.csv.writer", fail)
     assert call("compare", "a", "c", "-o", "changed.csv").status == 1
     assert (runs / "changed.csv").read_bytes() == before
 

@@ -1,11 +1,14 @@
 """What nobody foresaw ends in one line and a log; what is printed obeys nobody but us."""
 
+import os
+import shutil
 import warnings
 from pathlib import Path
 
 import pytest
-from helpers.commands import call
+from helpers.commands import PAPER, call
 
+import marc
 from marc.cli import app, console
 
 
@@ -24,7 +27,7 @@ def broken(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("seeds"), RecursionError("too deep"), MemoryError(), TypeError("x" * 5000)]
+    "error", [KeyError("seeds"), RecursionError("too deep"), TypeError("x" * 5000)]
 )
 def test_an_unforeseen_error_is_told_in_short_with_the_place_of_a_log(broken, tmp_path, error):
     broken(error)
@@ -56,6 +59,20 @@ def test_a_refusal_of_the_system_is_no_bug(broken):
     assert "the system refused: [Errno 28] No space left on device" in outcome.err
 
 
+@pytest.mark.parametrize("error", [MemoryError(), MemoryError("Unable to allocate 2.00 TiB")])
+def test_too_little_memory_is_no_bug(broken, error):
+    broken(error)
+    outcome = call("run", "lab/sketch-12")
+    assert outcome.status == 1
+    assert outcome.err == f"error: the system refused: {error or 'MemoryError'}.\n"
+
+
+def test_an_argument_with_a_null_character_is_refused():
+    outcome = call("run", "lab/sketch-12", "-o", "a\0b")
+    assert outcome.status == 2
+    assert "null character" in outcome.err
+
+
 def test_a_warning_is_a_note(broken, monkeypatch):
     monkeypatch.setattr(app, "_app", lambda *_, **__: warnings.warn("mind this", stacklevel=1))
     with warnings.catch_warnings():
@@ -84,3 +101,63 @@ def test_an_error_about_a_hostile_path_is_spelled_out():
     outcome = call("run", f"arrays/{HOSTILE}.npz")
     assert outcome.status == 2
     assert f"{SPELLED}.npz" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("run", *PAPER, "--seed", "0", 10**24), "seed"),
+        (("sweep", "--seed", "0", 2**63), "seed"),
+        (("geometry", "--replicates", 2**31), "n_replicates"),
+        (("select", "--replicates", 2**63), "n_replicates"),
+        (("run", *PAPER, "--weight", "1e308"), "weight"),
+        (("run", *PAPER, "--views", 2**63), "views"),
+        (("run", "--method", "oga", "--capacity", 2**31), "capacity"),
+        (("run", "--method", "shot-pl", "--set", f"rounds={2**31}"), "rounds"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused_before_the_work(sources, tmp_path, words, name):
+    command, *rest = words
+    out = [] if command in ("geometry", "select") else ["-o", tmp_path / "out"]
+    outcome = call(command, sources["labelled"], *rest, *out)
+    assert outcome.status == 2, outcome
+    assert name in outcome.err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_capacity_beyond_the_stream_is_as_good_as_one_of_its_size(sources, tmp_path):
+    for capacity in (200, 2**31):
+        out = tmp_path / str(capacity)
+        words = ("--capacity", capacity, "--seed", "0", "-o", out)
+        assert call("run", sources["labelled"], *PAPER, *words).status == 0
+    few, many = (marc.load_run(tmp_path / str(size))[0] for size in (200, 2**31))
+    assert few.predictions.tolist() == many.predictions.tolist()
+
+
+def test_the_current_folder_may_be_no_result(sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = call("sweep", sources["labelled"], "--held-out", ".", "-o", "out")
+    assert outcome.status == 2
+    assert "there is no finished sweep here" in outcome.err
+
+
+def test_names_of_no_encoding_and_names_that_command_go_through_every_verb(
+    sources, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9\x1b[2J")
+    shutil.copy(sources["labelled"].removeprefix("arrays/"), f"{name}.npz")
+    source, run, sweep = f"arrays/{name}.npz", f"run-{name}", f"sweep-{name}"
+    for words in (
+        ("run", source, *PAPER, "-o", run),
+        ("run", source, *PAPER, "-o", run, "--json"),
+        ("sweep", source, "--space", "classes", "-o", sweep),
+        ("geometry", source, "--replicates", "2", "--details"),
+        ("select", source, "--replicates", "2"),
+        ("compare", run, run, "-o", f"{name}.csv", "--images"),
+        ("judge", run, "--audit", "3", "-o", f"audit-{name}.csv"),
+        ("report", run, sweep, "-o", f"{name}.html"),
+    ):
+        outcome = call(*words)
+        assert outcome.status == 0, outcome.err
+        assert "\x1b[2J" not in outcome.out + outcome.err

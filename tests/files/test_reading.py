@@ -23,6 +23,7 @@ from marc.files import (
     read_toml,
     refuse_odd_file,
     write_arrays,
+    write_json,
 )
 
 OBJECTS = {"objects": np.array([{}, []], dtype=object)}
@@ -236,3 +237,8 @@ def test_a_damaged_file_is_named_with_what_it_may_be(tmp_path, content):
         read_arrays(tmp_path / "a.npz", "a pack", "arrays")
     assert "a.npz" in str(refused.value)
     assert "allowed:  arrays" in str(refused.value)
+
+
+def test_the_name_of_a_file_of_no_encoding_is_json(tmp_path):
+    write_json(tmp_path / "a.json", {"source": "arrays/caf\udce9.npz"})
+    assert read_json(tmp_path / "a.json") == {"source": "arrays/caf\udce9.npz"}

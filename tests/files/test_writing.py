@@ -12,7 +12,16 @@ import pytest
 from helpers.failing_disk import Cut, Disk
 
 from marc.errors import MarcError
-from marc.files import PARTIAL, locked, whole_file, write_json, write_whole
+from marc.files import (
+    PARTIAL,
+    csv_bytes,
+    locked,
+    quoted,
+    unquoted,
+    whole_file,
+    write_json,
+    write_whole,
+)
 from marc.files import writing as module
 
 OLD, NEW = b"old", b"new and longer " * 1000
@@ -170,3 +179,32 @@ def test_a_second_holder_of_a_lock_is_told(tmp_path):
         pass
     with locked(tmp_path, "free again"):
         pass
+
+
+ODD = [
+    "=1+1",
+    "+x",
+    "-x",
+    "@x",
+    "\tx",
+    "\rx",
+    "'=x",
+    "''-",
+    "'",
+    "'x",
+    "",
+    "x=1",
+    " =1",
+    "caf\udce9",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_no_text_is_a_formula_and_each_comes_back(text):
+    assert not quoted(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert unquoted(quoted(text)) == text
+
+
+def test_numbers_in_a_table_stay_numbers():
+    assert csv_bytes([("a", -1, -0.5, None, "-1")]) == b"a,-1,-0.5,,'-1\n"
+    assert csv_bytes([("caf\udce9", "a,b")]) == b'caf\xe9,"a,b"\n'

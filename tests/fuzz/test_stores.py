@@ -42,7 +42,7 @@ def content(path, n_views):
 def test_changed_stores(store, tmp_path, record_property, n_views):
     whole = content(store, n_views)
     tries = Tries(f"stores, {n_views or 'all'} views", record_property)
-    for draw in tries(200):
+    for draw in tries(120):
         path = tmp_path / "store"
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(store, path)

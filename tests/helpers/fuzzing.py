@@ -61,5 +61,9 @@ def _memory():
     return pages * resource.getpagesize()
 
 
+class _TooSlow(BaseException):
+    """No `Exception`: nothing that is tried may take it for trouble of its own."""
+
+
 def _too_slow(*_):
-    raise TimeoutError(f"no end within {_SECONDS} s")
+    raise _TooSlow(f"no end within {_SECONDS} s")

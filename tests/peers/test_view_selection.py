@@ -106,3 +106,8 @@ def test_a_fraction_is_a_number_from_0_to_1():
             check_fraction(bad, "gamma")
     with pytest.raises(MarcError, match="fraction"):
         check_fraction(2)
+
+
+def test_a_share_too_small_for_any_number_of_views_is_told_so():
+    with pytest.raises(MarcError, match=r"a fraction above 9\.99989e-321"):
+        select_views(draw_logits(0, 3), 1e-320, method="x")

@@ -1,6 +1,7 @@
 """Labels that come in, and audits that go out."""
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -155,3 +156,29 @@ def test_an_audit_replaces_only_one_without_labels(folder, tmp_path):
     with pytest.raises(MarcError, match="seed must be"):
         fresh.write_audit(tmp_path / "more.csv", 5, seed=-1)
     assert tree(tmp_path) == before
+
+
+def test_ids_and_classes_that_look_like_formulas_go_out_quoted_and_come_back(tmp_path):
+    odd = ["=1+1", "'=1+1", "-x", "@y", "plain"]
+    ids = [f"{odd[row % 5]}{row}" for row in range(len(STREAM))]
+    features = dataclasses.replace(STREAM.features, ids=tuple(ids), class_names=tuple(odd))
+    stream = dataclasses.replace(STREAM, features=features)
+    runs = [marc.run(marc.MARC("classes", weight=w), stream.shuffled(0)) for w in (0, 10)]
+    folders = [marc.save_run(run, tmp_path / str(i), stream) for i, run in enumerate(runs)]
+    marc.compare(*folders).write_changes(tmp_path / "changed.csv")
+    path = tmp_path / "audit.csv"
+    drawn = marc.judge(folders[1]).write_audit(path, 500)
+    for file in (path, tmp_path / "changed.csv"):
+        with file.open(newline="") as opened:
+            cells = [cell for row in csv.reader(opened) for cell in row]
+        assert "'=1+1" in {cell[:5] for cell in cells}
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+    with path.open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    with path.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "label": row["one_answer"]} for row in rows)
+    labels = {each.id: each.blind[0] for each in drawn}
+    assert len(labels) > 10
+    assert marc.judge(folders[1], path).tally == marc.judge(folders[1], labels).tally

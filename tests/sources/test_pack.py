@@ -278,3 +278,20 @@ def test_an_encrypted_archive_is_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(MarcError, match="not a feature pack"):
         read_pack(path)
+
+
+@pytest.mark.parametrize("key", ["class_names", "paths", "domain"])
+def test_names_of_bytes_are_text_in_utf_8(tmp_path, key):
+    stream = make_stream()
+    size = stream.n_classes if key == "class_names" else len(stream)
+    write_pack(stream, tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    names = [f"é{number}" for number in range(size)]
+    np.savez(tmp_path / "b.npz", **{**arrays, key: np.array([name.encode() for name in names])})
+    read = read_pack(tmp_path / "b.npz")
+    found = {"class_names": read.features.class_names, "paths": read.features.ids}
+    assert list(found.get(key, () if read.row_domains is None else read.row_domains)) == names
+    np.savez(tmp_path / "c.npz", **{**arrays, key: np.array([b"\xff%d" % i for i in range(size)])})
+    with pytest.raises(MarcError, match="UTF-8"):
+        read_pack(tmp_path / "c.npz")

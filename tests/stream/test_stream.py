@@ -70,10 +70,10 @@ VIEWS, PROTOTYPES = arrays()["views"], arrays()["prototypes"]
         ({"class_names": ["cat"]}, "class_names has the wrong length", "1"),
         ({"ids": ["a"] * 8}, "ids has the wrong length", "8"),
         ({"ids": ["a", "b", "a", *"cdefgh"]}, "ids must be distinct", "8 of 9"),
-        ({"logit_scale": -1.0}, "logit_scale must be a finite number >= 0", "-1.0"),
-        ({"logit_scale": np.nan}, "logit_scale must be a finite number >= 0", "nan"),
-        ({"logit_scale": "high"}, "logit_scale must be a finite number >= 0", "'high'"),
-        ({"logit_scale": None}, "logit_scale must be a finite number >= 0", "None"),
+        ({"logit_scale": -1.0}, "logit_scale must be a finite number >= 1e-09", "-1.0"),
+        ({"logit_scale": np.nan}, "logit_scale must be a finite number >= 1e-09", "nan"),
+        ({"logit_scale": "high"}, "logit_scale must be a finite number >= 1e-09", "'high'"),
+        ({"logit_scale": None}, "logit_scale must be a finite number >= 1e-09", "None"),
     ],
 )
 def test_bad_arrays_are_refused_with_what_was_wrong_and_what_came(changes, problem, got):

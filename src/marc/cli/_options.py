@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from marc.cli import console
-from marc.errors import MarcError
+from marc.errors import MarcError, integer
 from marc.sources import load_stream, resolve_source
 from marc.stream import Stream
 from marc.stream.orders import Ordering
@@ -32,8 +32,10 @@ def choose_orders(
         )
     if in_order or asked.kind == "stored":
         return stream, [None]
-    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise MarcError("seeds must be distinct integers >= 0", got=seeds, hint="--seed 0 1 2")
+    for seed in seeds:  # all of them before the first order is run
+        integer("seed", seed, 0)
+    if len(set(seeds)) < len(seeds):
+        raise MarcError("seeds must be distinct", got=seeds, hint="--seed 0 1 2")
     return stream if asked == stream.ordering else stream.ordered(asked.name), [*seeds]
 
 

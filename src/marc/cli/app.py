@@ -103,8 +103,8 @@ def main() -> None:
             resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "embed", "run", "study", "sweep")
             console.say("stopped" + (kept if resumes else ""), err=True)
         raise
-    except OSError as error:
-        console.complain(MarcError(f"the system refused: {error}"))
+    except (OSError, MemoryError) as error:
+        console.complain(MarcError(f"the system refused: {error or type(error).__name__}"))
         sys.exit(1)
     except Exception as error:  # what nobody foresaw: one line, and the rest where it can be sent
         console.complain(

@@ -61,6 +61,8 @@ def spread(arguments: Sequence[str]) -> list[str]:
     >>> spread(["sweep", "arrays/a.npz", "--seed", "0", "1", "--json"])
     ['sweep', 'arrays/a.npz', '--seed', '0', '--seed', '1', '--json']
     """
+    if any("\0" in argument for argument in arguments):
+        raise MarcError("an argument has a null character, which no name of a file can have")
     several = _SEVERAL.get(arguments[0] if arguments else "", ())
     spread_out: list[str] = []
     flag, fresh = "", False

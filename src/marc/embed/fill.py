@@ -7,8 +7,6 @@ kill: last bits of an encoder's output depend on its batch.
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +20,7 @@ from marc.embed.plan import EmbeddingPlan, Job, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Prepared, Workers
 from marc.errors import MarcError
-from marc.files import write_whole
+from marc.files import csv_bytes, write_whole
 from marc.pictures.decoding import Unreadable
 from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
@@ -206,7 +204,5 @@ def _finish(store: FeatureStore, jobs: Jobs) -> tuple[tuple[str, str], ...]:
         (str(ids[row]), reasons.get(int(status[row]), f"code {status[row]}"))
         for row in np.flatnonzero(status)
     ]
-    text = io.StringIO()
-    csv.writer(text).writerows([("id", "reason"), *rows])
-    write_whole(store.path / store.QUARANTINE, text.getvalue().encode())
+    write_whole(store.path / store.QUARANTINE, csv_bytes([("id", "reason"), *rows]))
     return tuple(rows)

@@ -17,7 +17,7 @@ from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import Encoder, TextEncoder, check_encoder
 from marc.encoders.cards import LARGEST_BATCH, Loading
-from marc.errors import MarcError, integer
+from marc.errors import MarcError, instance, integer
 from marc.pictures import open_images, with_class_names
 from marc.pictures.views import MOST_VIEWS, read_recipe
 from marc.replay.evidence import n_threads
@@ -99,7 +99,9 @@ def embed_pictures(
         dry_run: estimate what would be done, and stop.
         on_progress: called with how far the work has come.
     """
+    instance("source", source, str, os.PathLike, hint='marc.embed("folder/photos")')
     encoders = [encoders] if isinstance(encoders, str) else encoders
+    instance("encoders", encoders, Sequence, hint='["dinov2-b"]')
     _check_numbers(views=views, view_seed=view_seed, batch=batch, workers=workers, chunk=chunk)
     if not ray:  # also for encoders that run on the CPU whatever is asked for
         _check_device(device)

@@ -23,8 +23,11 @@ from marc.files.writing import PARTIAL as PARTIAL
 from marc.files.writing import Arrays as Arrays
 from marc.files.writing import add_to_log as add_to_log
 from marc.files.writing import cache_folder as cache_folder
+from marc.files.writing import csv_bytes as csv_bytes
 from marc.files.writing import locked as locked
+from marc.files.writing import quoted as quoted
 from marc.files.writing import sync_folder as sync_folder
+from marc.files.writing import unquoted as unquoted
 from marc.files.writing import whole_file as whole_file
 from marc.files.writing import write_arrays as write_arrays
 from marc.files.writing import write_json as write_json

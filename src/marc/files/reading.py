@@ -86,7 +86,8 @@ def parse_json(content: str | bytes, where: object, *, allowed: str | None = Non
 def _from_json(text: str) -> Any:
     value = json.loads(text)
     if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # or UnicodeEncodeError, a ValueError
+        # or UnicodeEncodeError, a ValueError; bytes of file names of no encoding are written so
+        json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
     return value
 
 

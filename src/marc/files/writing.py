@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,11 +28,37 @@ PARTIAL = ".new"
 LOCK = ".lock"
 """A file that stays in a locked folder."""
 Arrays = Mapping[str, NDArray[Any]]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON object in one piece."""
     write_whole(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def csv_bytes(rows: Iterable[Iterable[object]]) -> bytes:
+    """Comma-separated values; text that a spreadsheet would compute is quoted, numbers are not.
+
+    What came from a file name of no encoding is written back as the bytes it was.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([quoted(v) if isinstance(v, str) else v for v in row] for row in rows)
+    return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def quoted(text: str) -> str:
+    """A text with an apostrophe before it if a spreadsheet would take it for a formula.
+
+    >>> quoted("=1+1"), quoted("'=1+1"), quoted("'t is")
+    ("'=1+1", "''=1+1", "'t is")
+    """
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def unquoted(text: str) -> str:
+    """The text of which `quoted` made this."""
+    return text.removeprefix("'") if text.lstrip("'").startswith(_FORMULA) else text
 
 
 def write_whole(path: Path, content: bytes) -> None:

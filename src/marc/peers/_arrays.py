@@ -14,6 +14,9 @@ from marc.predictor import Predictor
 from marc.scores import Float, Int
 from marc.types import Query
 
+MOST_SLOTS = 100_000
+"""Items of a class, where memory for all of them is taken at once."""
+
 
 @dataclass(frozen=True)
 class _Batch:

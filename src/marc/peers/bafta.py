@@ -38,6 +38,7 @@ _WEIGHTINGS = ("exponential", "inverse")
 _UPDATES = ("hard", "soft")
 _MANY_CLASSES, _MOST_DIRECTIONS = 500, 250
 _NOTHING = 1e-12
+_LARGEST_ORDER = 50  # the power of a probability that is 1 in a million is still a number
 
 
 @dataclass(eq=False)
@@ -66,7 +67,8 @@ class BaFTA(Resumable):
     _memory: _Centroids | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.order, self.prior = number("order", self.order), number("prior", self.prior)
+        self.order = number("order", self.order, at_most=_LARGEST_ORDER)
+        self.prior = number("prior", self.prior)
         if self.order == 1:
             raise MarcError("order 1 has no Renyi entropy of this form", got=1, hint="order=0.5")
         if self.prior == 0:

@@ -36,7 +36,7 @@ from marc.peers._arrays import check_arrays, first_equal
 from marc.peers.cliques import Cliques
 from marc.peers.dynamic_memory import Attention, DynamicMemory, Slots
 from marc.peers.view_selection import check_fraction
-from marc.scores import Float, Int, kernel, softmax, softmax_entropy
+from marc.scores import SHARPEST, Float, Int, kernel, softmax, softmax_entropy
 from marc.types import Query, Step
 
 
@@ -80,10 +80,11 @@ class COSMIC(Resumable):
         for name in ("capacity", "rebuild_every"):
             setattr(self, name, integer(name, getattr(self, name), 1))
         for name in (
-            *("alpha", "beta", "attention_beta", "clique_share", "degree", "clip_degree_ratio"),
-            *("clip_weight", "dino_weight"),
+            *("alpha", "clique_share", "degree", "clip_degree_ratio", "clip_weight", "dino_weight"),
         ):
             setattr(self, name, number(name, getattr(self, name)))
+        for name in ("beta", "attention_beta"):
+            setattr(self, name, number(name, getattr(self, name), at_most=SHARPEST))
         if self.clique_share > 1:
             raise MarcError("clique_share is a fraction", got=self.clique_share, allowed="0 to 1")
         self.fraction = check_fraction(self.fraction)

@@ -19,7 +19,7 @@ from marc.errors import check_same_text, integer, number
 from marc.memory import Resumable
 from marc.peers.dynamic_memory import DynamicMemory
 from marc.peers.view_selection import check_fraction, ridged_entropy, select_views
-from marc.scores import Int, share, softmax
+from marc.scores import SHARPEST, Int, share, softmax
 from marc.types import Query, Step
 
 _VIEW_RIDGE = 1e-6
@@ -81,7 +81,8 @@ class DMN(Resumable):
 
     def __post_init__(self) -> None:
         self.capacity = integer("capacity", self.capacity, 1)
-        self.beta, self.weight = number("beta", self.beta), number("weight", self.weight)
+        self.beta = number("beta", self.beta, at_most=SHARPEST)
+        self.weight = number("weight", self.weight)
         self.fraction = check_fraction(self.fraction)
 
     def step(self, query: Query) -> Step:

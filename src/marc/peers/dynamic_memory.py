@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, integer, number
 from marc.memory import MOST_CLASSES, MOST_DIMS, check_keys, check_stored
 from marc.peers._arrays import check_arrays
-from marc.scores import Float, unit
+from marc.scores import SHARPEST, Float, unit
 
 _SMALLEST = 1e-12  # entries that cancel out would have no direction; the largest weight is 1
 
@@ -131,7 +131,7 @@ class DynamicMemory:
 
     def __init__(self, prototypes: Float, capacity: int, *, beta: float = 5.5) -> None:
         self.text = np.asarray(prototypes, dtype=np.float32)
-        self.beta = number("beta", beta)
+        self.beta = number("beta", beta, at_most=SHARPEST)
         self.slots = Slots(len(self.text), capacity, self.text.shape[1])
         squares = (self.text.astype(np.float64) ** 2).sum(axis=1)
         self._inner = squares.reshape(-1, 1, 1)

@@ -24,6 +24,7 @@ from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
 
 _AFFINITIES = ("knn", "linear", "rbf")
+_MOST_STEPS = 100_000
 _SELF_RULES = ("first_hit", "itself")
 
 
@@ -58,7 +59,7 @@ class LAME(Resumable):
         one_of("self rule", self.self_rule, _SELF_RULES)
         self.n_neighbors = integer("n_neighbors", self.n_neighbors, 1)
         self.batch_size = integer("batch_size", self.batch_size, 1)
-        self.max_steps = integer("max_steps", self.max_steps, 1)
+        self.max_steps = integer("max_steps", self.max_steps, 1, _MOST_STEPS)
         self.symmetric = switch("symmetric", self.symmetric)
         if self.affinity == "rbf" and self.n_neighbors == 1:
             raise MarcError(

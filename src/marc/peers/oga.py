@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, integer, number, one_of, switch
 from marc.memory import Resumable, check_keys
-from marc.peers._arrays import check_arrays, distinct_rows, gather
+from marc.peers._arrays import MOST_SLOTS, check_arrays, distinct_rows, gather
 from marc.peers.view_selection import ridged_entropy
 from marc.scores import Float, Int, softmax
 from marc.types import Query, Step
@@ -62,7 +62,7 @@ class OGA(Resumable):
 
     def __post_init__(self) -> None:
         self.batch_size = integer("batch_size", self.batch_size, 1)
-        self.capacity = integer("capacity", self.capacity, 1)
+        self.capacity = integer("capacity", self.capacity, 1, MOST_SLOTS)
         self.means_from = integer("means_from", self.means_from, 1)
         self.weight = number("weight", self.weight)
         one_of("shrinkage", self.shrinkage, _SHRINKAGES)

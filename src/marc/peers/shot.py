@@ -21,6 +21,7 @@ from marc.scores import Float, softmax
 from marc.types import Query, Step
 
 _NO_CENTROID = -2.0
+_MOST_ROUNDS = 1000  # labels stand still, or go in a circle, long before
 """The score of a class that is left out: below every cosine."""
 
 
@@ -44,7 +45,7 @@ class ShotLabels(Resumable):
     def __post_init__(self) -> None:
         self.space = check_space_name(self.space)
         self.threshold = integer("threshold", self.threshold, 0)
-        self.rounds = integer("rounds", self.rounds, 1)
+        self.rounds = integer("rounds", self.rounds, 1, _MOST_ROUNDS)
 
     def step_batch(self, queries: Sequence[Query]) -> list[Step]:
         """Answer all queries together; the answer is the class of the highest cosine."""

@@ -23,11 +23,12 @@ from marc.memory import (
     NegativeRule,
     Resumable,
 )
+from marc.peers._arrays import MOST_SLOTS
 from marc.peers.view_selection import check_fraction, select_views
 from marc.predictor import Predictor
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
-from marc.scores import Certainty, Int, entropy, kernel, softmax, unit
+from marc.scores import SHARPEST, Certainty, Int, entropy, kernel, softmax, unit
 from marc.stream import Stream
 from marc.types import Query, Run, Step, Trajectory
 
@@ -84,9 +85,11 @@ class Seen:
 def check_settings(method: Any) -> None:
     """Check the settings that TDA shares with what was built on it."""
     for name in ("capacity", "negative_capacity"):
-        setattr(method, name, integer(name, getattr(method, name), 0))
-    for name in ("alpha", "beta", "negative_weight", "negative_beta"):
+        setattr(method, name, integer(name, getattr(method, name), 0, MOST_SLOTS))
+    for name in ("alpha", "negative_weight"):
         setattr(method, name, number(name, getattr(method, name)))
+    for name in ("beta", "negative_beta"):
+        setattr(method, name, number(name, getattr(method, name), at_most=SHARPEST))
     for low, high in (("band_low", "band_high"), ("mask_low", "mask_high")):
         for name in (low, high):
             setattr(method, name, number(name, getattr(method, name)))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_features, check_labels, number
 from marc.memory import Resumable
-from marc.scores import Int, kernel, unit
+from marc.scores import SHARPEST, Int, kernel, unit
 from marc.sources.pack import read_pack
 from marc.stream import Stream, Views, digest, end_digest
 from marc.types import Query, Step
@@ -109,7 +109,7 @@ class TipAdapter(Resumable):
             raise MarcError("shots must be a path", got=repr(self.shots), hint='shots="train.npz"')
         self.shots = os.fspath(self.shots)
         self.shots_weight = number("shots_weight", self.shots_weight)
-        self.beta = number("beta", self.beta)
+        self.beta = number("beta", self.beta, at_most=SHARPEST)
         self._shots = _read_shots(_path_of(self.shots))
         if self.digest and self.digest != self._shots.digest:
             raise MarcError(

@@ -58,8 +58,8 @@ def check_fraction(fraction: float, name: str = "fraction") -> float:
 
 def _enough_views(fraction: float) -> str:
     """How many views make the fraction one view or more."""
-    if not fraction:
-        return "1 view, or a fraction above 0"
+    if fraction < 1e-9:  # of no number of views that there is
+        return f"1 view, or a fraction above {fraction:g}"
     return f"1 view, or at least {math.ceil(1 / fraction)}"
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marc.admission import Arrivals
 from marc.auto_weight import AutoWeight
-from marc.errors import MarcError
+from marc.errors import MarcError, instance
 from marc.loop import AnyMethod, Replayable
 from marc.memory import NegativeRule
 from marc.method import MARC
@@ -114,6 +114,7 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
 
     `weight="auto"` follows the stream, so the evidence of all images (T, C) is held for it.
     """
+    instance("stream", stream, Stream)
     if isinstance(method, Replayable):
         return method.replay(stream)
     if not isinstance(method, MARC):

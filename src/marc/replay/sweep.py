@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.admission import Policy
-from marc.errors import MarcError, integer, one_of
+from marc.errors import MarcError, instance, integer, one_of
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, check_capacities
@@ -391,6 +391,7 @@ def sweep(
         settings: further settings of `MARC` that decide what is stored or how it is read:
             those named in `SweepJob.SETTINGS`.
     """
+    instance("stream", stream, Stream)
     spaces = [spaces] if isinstance(spaces, str) else spaces
     spaces = stream.spaces if spaces is None else tuple(spaces)
     if not spaces or len(set(spaces)) < len(spaces):

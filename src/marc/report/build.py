@@ -9,6 +9,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from marc.errors import MarcError, integer
+from marc.errors import MarcError, instance, integer
 from marc.files import whole_file, write_whole
 from marc.replay.sweep import Sweep
 from marc.report.answered import Answered
@@ -82,6 +83,8 @@ def report(
         progress: called with what is being done.
     """
     integer("queries", n_queries, 1)
+    for path in (*folders, output):
+        instance("a path", path, str, os.PathLike)
     output = Path(output)
     progress("opening the stream again")
     inputs = Inputs.read([Path(folder) for folder in folders])
@@ -210,7 +213,8 @@ def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) ->
         digest=digest,
         version=version("marc-clip"),
     )
-    return text.replace("@@SIZE@@", f"{len(text.encode()) / 1e6:.2f} MB", 1)
+    encoded = text.encode("utf-8", "replace")  # names of files may have no encoding
+    return encoded.decode().replace("@@SIZE@@", f"{len(encoded) / 1e6:.2f} MB", 1)
 
 
 def _as_script_data(data: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marc.errors import MarcError, integer
-from marc.files import write_whole
+from marc.files import csv_bytes, unquoted, write_whole
 
 Labels = Mapping[Any, Any] | str | Path | Sequence[str | Path]
 """Classes by image id, or .csv files with the columns `id` and `label`."""
@@ -79,7 +79,7 @@ def _pairs(labels: Labels) -> Iterator[tuple[str, str, Any]]:
     for path in [labels] if isinstance(labels, str | Path) else labels:
         for number, row in enumerate(_read_table(Path(path)), start=2):
             if text := (row["label"] or "").strip():
-                yield f"{path}, row {number}", row["id"], text
+                yield f"{path}, row {number}", unquoted(row["id"]), unquoted(text)
 
 
 def _read_table(path: Path) -> list[dict[str, str]]:
@@ -128,10 +128,8 @@ def write_audit(
     drawn = unlabelled[: integer("audit", n, 1)]
     if not drawn:
         raise MarcError("no disagreement is left to label", got=f"{len(disagreements)} in all")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([_HEADER, *([each.id, *each.blind, ""] for each in drawn)])
-    write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
+    rows = ([each.id, *each.blind, ""] for each in drawn)
+    write_whole(path, csv_bytes([_HEADER, *rows]))
     return drawn
 
 

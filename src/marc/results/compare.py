@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.files import flatten, write_whole
+from marc.files import csv_bytes, flatten, write_whole
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Stored
@@ -112,15 +110,12 @@ class Comparison:
         Nothing but an earlier list of changed images is written over.
         """
         _refuse_foreign(path)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_HEADER)
+        rows: list[Sequence[object]] = [_HEADER]
         for row, changes in zip(self.runs, self.changes, strict=True):
             for change in changes:
                 order = "as stored" if change.order is None else change.order
-                writer.writerow([row["run"], *({**asdict(change), "order": order}).values()])
-        # an id that came from a file name of no encoding is written back as the bytes it was
-        write_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
+                rows.append([row["run"], *({**asdict(change), "order": order}).values()])
+        write_whole(path, csv_bytes(rows))
         return sum(map(len, self.changes))
 
 

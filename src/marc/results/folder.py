@@ -227,7 +227,7 @@ class Folder:
 
 def _beside(path: Path) -> tuple[Path, Path]:
     """Where a folder is made, and where the one before it goes."""
-    return path.with_name(path.name + ".partial"), path.with_name(path.name + ".old")
+    return path.parent / f"{path.name}.partial", path.parent / f"{path.name}.old"
 
 
 def _holds(path: Path, config: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.embed.store import FeatureStore
-from marc.errors import MarcError, Registry, is_reference
+from marc.errors import MarcError, Registry, instance, is_reference
 from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
 from marc.sources.pack import read_pack
 from marc.stream import Stream
@@ -95,6 +95,7 @@ def load_stream(
         n_views: M, the first views. By default all that are stored, and of the lab the plain
             picture alone; the lab draws as many as are asked for.
     """
+    instance("source", source, str, os.PathLike, hint='marc.load_stream("arrays/FILE.npz")')
     text = os.fspath(source)
     stream = replace(_open(text, on_progress, n_views), source=text)
     return stream if n_views is None else stream.with_views(n_views)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError
-from marc.files import read_arrays, write_arrays
+from marc.errors import MarcError, instance
+from marc.files import as_text, read_arrays, write_arrays
 from marc.stream import Stream
 
 _SPACE = "spaces/"
@@ -38,14 +39,15 @@ def read_pack(path: Path) -> Stream:
         prompt_class=arrays.get("predictor/prompt_class"),
         labels=arrays.get("labels"),
         domains=arrays.get("domain"),
-        class_names=_strings(arrays.get("class_names")),
-        ids=_strings(arrays.get("paths")),
+        class_names=_strings(arrays, "class_names"),
+        ids=_strings(arrays, "paths"),
         name=path.stem,
     )
 
 
 def write_pack(stream: Stream, path: str | Path) -> None:
     """Write a stream's features in the order of the files."""
+    instance("stream", stream, Stream)
     path = Path(path)
     features = stream.features
     arrays: dict[str, Any] = {
@@ -74,8 +76,8 @@ def _scalar(tau: NDArray[Any] | None) -> float:
     return float(tau.reshape(-1)[0])
 
 
-def _strings(array: NDArray[Any] | None) -> list[str] | None:
-    if array is None:
+def _strings(arrays: Mapping[str, NDArray[Any]], key: str) -> list[str] | None:
+    if key not in arrays:
         return None
-    values = array.reshape(-1).tolist()
-    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+    values = arrays[key].reshape(-1).tolist()
+    return [as_text(value, key) if isinstance(value, bytes) else str(value) for value in values]

@@ -45,6 +45,7 @@ class Calibration:
     """The paper's calibration sizes."""
     REPLICATES: ClassVar[int] = 300
     """The paper's number of batches of each size."""
+    MOST_REPLICATES: ClassVar[int] = 100_000
 
     n_images: int
     n_neighbors: int
@@ -79,7 +80,7 @@ class Calibration:
     @staticmethod
     def check_replicates(n_replicates: int) -> int:
         """A number of batches: none, or so many that they have a spread."""
-        if integer("n_replicates", n_replicates, 0) == 1:
+        if integer("n_replicates", n_replicates, 0, Calibration.MOST_REPLICATES) == 1:
             raise MarcError(
                 "one of the replicates has no spread", got=1, allowed="0, or 2 and more"
             )
@@ -107,7 +108,7 @@ class Calibration:
             on_progress: called with how many are done.
         """
         n_images, n_neighbors = self.n_images, self.n_neighbors
-        integer("n_replicates", n_replicates, 2)
+        integer("n_replicates", n_replicates, 2, Calibration.MOST_REPLICATES)
         integer("seed", seed, 0)
         for size in sizes:
             if not n_neighbors < size < n_images:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marc.errors import MarcError, check_integers, integer
+from marc.errors import MarcError, check_integers, instance, integer
 from marc.scores import Float, Int, unit
 from marc.spaces.calibration import Calibration
 from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
@@ -235,6 +235,7 @@ def geometry_of(
     >>> [name for name in spaces if spaces[name].measures[10].pseudo_purity.estimate > 0.1]
     ['classes', 'both']
     """
+    instance("stream", stream, Stream)
     plain = stream.with_views(1)  # pseudo-labels are of plain images, and are computed once
     spaces = [spaces] if isinstance(spaces, str) else spaces
     return {

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, integer, one_of
+from marc.errors import MarcError, instance, integer, one_of
 from marc.scores import Int
 from marc.spaces.calibration import Calibration, central
 from marc.spaces.geometry import agreement, antihub_fraction, chance, pseudo_labels
@@ -339,6 +339,7 @@ def plan_selection(
     seed: int = 0,
 ) -> SelectionJob:
     """Check all settings of a selection; nothing is computed yet."""
+    instance("stream", stream, Stream)
     spaces = [spaces] if isinstance(spaces, str) else spaces
     names = stream.spaces if spaces is None else tuple(spaces)
     if not names or len(set(names)) < len(names):
@@ -360,7 +361,7 @@ def plan_selection(
         spaces=names,
         n_neighbors=n_neighbors,
         sizes=tuple(calibration.usable_sizes([calibration.error_size, *sizes])),
-        n_replicates=integer("n_replicates", n_replicates, 2),
+        n_replicates=integer("n_replicates", n_replicates, 2, Calibration.MOST_REPLICATES),
         seed=integer("seed", seed, 0),
     )
 

@@ -16,6 +16,7 @@ from marc.errors import (
     check_order,
     check_predictor,
     check_spaces,
+    instance,
     integer,
 )
 from marc.predictor import Predictor, PromptEmbeddings
@@ -239,6 +240,7 @@ def _names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> t
     """`count` names; numbered ones if none are given."""
     if given is None:
         return tuple(f"{prefix}{number}" for number in range(count))
+    instance(what, given, Sequence, np.ndarray)
     if len(given) != count:
         raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
     return tuple(str(name) for name in given)
@@ -255,4 +257,7 @@ def _domains(given: ArrayLike | None, n_images: int) -> NDArray[Any] | None:
             got=f"{array.dtype} {array.shape}",
             allowed=f"text or integers ({n_images},)",
         )
-    return array.astype(str) if array.dtype.kind == "S" else array
+    try:
+        return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError as error:
+        raise MarcError("domains must be text in UTF-8", got=error.object) from None

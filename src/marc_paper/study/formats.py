@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from marc.files import quoted
 from marc.report.style import drawing
 from marc.report.text import p_value, percent, points
 from marc_paper.study.artifacts import Artifact, Cell, Column, Estimate, Figure, Table, Unit, plain
@@ -124,11 +125,11 @@ def _plain_headings(column: Column) -> list[str]:
 def _plain_values(cell: Cell, unit: Unit) -> list[str]:
     """A cell as plain values in the printed unit: the number, its deviation, its interval."""
     if unit == "text":
-        return ["" if cell is None else str(cell)]
+        return [quoted(cell) if isinstance(cell, str) else "" if cell is None else str(cell)]
     if _is_empty(cell):
         return [""] * 4
     if isinstance(cell, str):
-        return [cell, "", "", ""]
+        return [quoted(cell), "", "", ""]
     parts = (
         (cell.value, cell.sd, cell.low, cell.high)
         if isinstance(cell, Estimate)
@@ -157,7 +158,7 @@ def files_of(artifact: Artifact, about: Mapping[str, Any]) -> Files:
     """Every file of a table or figure; `about` is recorded with its data."""
     if isinstance(artifact, Table):
         return {
-            f"{place_of(artifact)}.{end}": text.encode()
+            f"{place_of(artifact)}.{end}": text.encode("utf-8", "replace")
             for end, text in (
                 ("json", _as_json(artifact, about)),
                 ("csv", _as_csv(artifact)),
@@ -186,7 +187,7 @@ def _as_json(table: Table, about: Mapping[str, Any]) -> str:
 def _as_csv(table: Table) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    heads = [name for column in table.columns for name in _plain_headings(column)]
+    heads = [quoted(name) for column in table.columns for name in _plain_headings(column)]
     rows = [
         [v for cell, c in zip(row, table.columns, strict=True) for v in _plain_values(cell, c.unit)]
         for row in table.rows
@@ -267,7 +268,7 @@ def _drawn(figure: Figure, about: Mapping[str, Any]) -> Files:
         **about,
     }
     text = json.dumps(plain(data), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    files = {f"{place_of(figure)}.json": text.encode()}
+    files = {f"{place_of(figure)}.json": text.encode("utf-8", "replace")}
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with drawing():
         drawn = figure.draw()

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_csv_has_one_plain_number_a_cell_in_printed_units():
     assert float(rows[0]["gain (fixed), points: sd"]) == pytest.approx(0.38)
     assert rows[1]["gain (fixed), points"] == ""
     assert "images: sd" not in rows[0]  # no row has one
+
+
+def test_text_in_csv_is_no_formula_and_a_number_is_no_text():
+    table = replace(
+        TABLE,
+        columns=(Column("=space"), *TABLE.columns[1:]),
+        rows=(("=1+1", "@most", Estimate(-0.05), -97.4), (-3, None, None, None)),
+    )
+    head, first, second = csv.reader(io.StringIO(_as_csv(table)))
+    assert head[0] == "'=space"
+    assert first[:3] == ["'=1+1", "'@most", "-5"]
+    assert second[0] == "-3"
 
 
 def test_html_escapes_and_marks_numbers():
