@@ -175,10 +175,10 @@ def test_a_wrong_number_of_names_is_refused(given):
 
 STREAM = marc.synthetic_stream(n_images=20, n_classes=3, n_views=1)
 METHOD = marc.MARC("classes")
-ODD = [None, 3, b"x", {}, object(), math.nan]
+ODD = {"none": None, "int": 3, "bytes": b"x", "dict": {}, "object": object(), "nan": math.nan}
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize(
     "verb",
     [
@@ -196,6 +196,8 @@ ODD = [None, 3, b"x", {}, object(), math.nan]
         lambda odd: marc.report("run", output=odd),
         lambda odd: marc.embed(odd),
         lambda odd: marc.load_stream(odd),
+        lambda odd: marc.load_run(odd),
+        lambda odd: marc.load_sweep(odd),
         lambda odd: marc.write_pack(odd, "a.npz"),
         lambda odd: marc.create_method(odd),
         lambda odd: marc.Stream.from_arrays(odd, np.eye(3)),

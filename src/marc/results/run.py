@@ -279,6 +279,7 @@ def load_run(path: str | Path) -> list[Run]:
     A folder holds no logits and no memories, and of a method that is not known here not what its
     trajectory varies with; seconds are not a number where no time was taken.
     """
+    instance("a run folder", path, str, Path)
     stored = Stored.read(Path(path), "run")
     arrays, seeds = stored.arrays, stored.config["seeds"]
     settings = {name: v for name, v in stored.config["method"].items() if name != "method"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from marc.errors import MarcError
+from marc.errors import MarcError, instance
 from marc.peers.registry import create_method
 from marc.replay.lifetimes import check_capacities
 from marc.replay.sweep import Sweep, SweepJob
@@ -55,6 +55,7 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
 
 def load_sweep(folder: str | Path | Stored) -> Sweep:
     """The sweep of a finished folder."""
+    instance("a sweep folder", folder, str, Path, Stored)
     stored = folder if isinstance(folder, Stored) else Stored.read(Path(folder), "sweep")
     config, arrays = stored.config, stored.arrays
     create_method("marc", **{**config["settings"], "space": "predictor"})  # or they are none
