@@ -1,10 +1,12 @@
 """Foreign files: whatever is in them, a value or an error that names the file."""
 
+import io
 import json
 import os
 import struct
 import time
 import zipfile
+from pathlib import Path
 from typing import Annotated, TypedDict
 
 import msgspec
@@ -22,6 +24,7 @@ from marc.files import (
     read_text,
     read_toml,
     refuse_odd_file,
+    user_path,
     write_arrays,
     write_json,
 )
@@ -242,3 +245,31 @@ def test_a_damaged_file_is_named_with_what_it_may_be(tmp_path, content):
 def test_the_name_of_a_file_of_no_encoding_is_json(tmp_path):
     write_json(tmp_path / "a.json", {"source": "arrays/caf\udce9.npz"})
     assert read_json(tmp_path / "a.json") == {"source": "arrays/caf\udce9.npz"}
+
+
+def test_a_file_of_the_system_that_waits_for_more_is_empty():
+    waiting = Path("/proc/kmsg")
+    if not os.access(waiting, os.R_OK):
+        pytest.skip("only for the system's administrator")
+    assert isinstance(read_bytes(waiting, at_most=2**20), bytes)
+
+
+def test_a_file_that_is_longer_than_the_system_says_is_not_read_to_its_end():
+    with pytest.raises(MarcError, match="too long"):
+        read_bytes(Path("/proc/self/maps"), at_most=100)
+
+
+def test_nobody_has_a_home_by_that_name():
+    assert user_path("~nobody-at-all/a.npz") == Path("~nobody-at-all/a.npz")
+    assert user_path("~/a.npz") == Path.home() / "a.npz"
+
+
+@pytest.mark.parametrize("dtype", ["<U0", "|S0"])
+def test_texts_of_no_bytes_are_refused_however_many_they_are(tmp_path, dtype):
+    header = io.BytesIO()
+    facts = {"descr": dtype, "fortran_order": False, "shape": (300_000_000,)}
+    np.lib.format.write_array_header_1_0(header, facts)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("names.npy", header.getvalue())
+    with pytest.raises(MarcError, match="not numbers or text"):
+        read_arrays(tmp_path / "a.npz", "a pack")

@@ -326,6 +326,18 @@ def test_a_damaged_part_is_computed_again(tmp_path):
     assert_whole(tmp_path / "a")
 
 
+def test_a_part_of_another_result_or_name_is_no_part(tmp_path):
+    folder = begun(tmp_path / "a", CONFIG)
+    folder.keep_part("first", {"x": np.zeros(3)})
+    whole = (folder.work / "first.part.npz").read_bytes()
+    (folder.work / "second.part.npz").write_bytes(whole)
+    assert folder.part("second") is None
+    other = begun(tmp_path / "b", OTHER)
+    (other.work / "first.part.npz").write_bytes(whole)
+    assert other.part("first") is None
+    assert folder.part("first") is not None
+
+
 def test_parts_computed_by_other_libraries_are_computed_again(tmp_path, monkeypatch):
     begun(tmp_path / "a", CONFIG).keep_part("first", {"x": np.zeros(50)})
     monkeypatch.setattr(folder, "versions", lambda: {"numpy": "9.9"})

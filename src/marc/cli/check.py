@@ -31,7 +31,7 @@ from marc.encoders import create_encoder, encoder_card, list_encoders
 from marc.encoders.cards import Encoder
 from marc.encoders.golden import check_golden
 from marc.errors import MarcError
-from marc.files import cache_folder, versions
+from marc.files import cache_folder, user_path, versions
 from marc.peers.contract import CHECKS, maker, run_checks
 from marc.peers.registry import METHODS
 from marc.pictures import NAMED_SETS, ImageSet, open_images
@@ -240,7 +240,7 @@ def _check_data(source: str, data: ImageSet | Stream) -> Iterator[_Finding]:
             yield from _check_pictures(data, bar.report)
         return
     if source.startswith("store/"):
-        yield from _store(Path(source.removeprefix("store/")).expanduser())
+        yield from _store(user_path(source.removeprefix("store/")))
     yield from _check_features(data)
 
 

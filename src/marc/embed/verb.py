@@ -18,6 +18,7 @@ from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import Encoder, TextEncoder, check_encoder
 from marc.encoders.cards import LARGEST_BATCH, Loading
 from marc.errors import MarcError, instance, integer
+from marc.files import user_path
 from marc.pictures import open_images, with_class_names
 from marc.pictures.views import MOST_VIEWS, read_recipe
 from marc.replay.evidence import n_threads
@@ -106,10 +107,10 @@ def embed_pictures(
     if not ray:  # also for encoders that run on the CPU whatever is asked for
         _check_device(device)
     source, report = os.fspath(source), on_progress or (lambda what, done, total: None)
-    images = open_images(source, Path(root).expanduser() if root else None)
+    images = open_images(source, user_path(root) if root else None)
     if class_names:
-        images = with_class_names(images, Path(class_names).expanduser())
-    store = Path(output).expanduser() if output else FeatureStore.default_path(source)
+        images = with_class_names(images, user_path(class_names))
+    store = user_path(output) if output else FeatureStore.default_path(source)
     for_predictor = [views > 1, recipe != ViewPlan.RECIPE, view_seed, prompts, class_names]
     encoders = [each if isinstance(each, str) else check_encoder(each) for each in encoders]
     chosen = _choose_predictor(_opened(store, force=force), predictor, needed=any(for_predictor))

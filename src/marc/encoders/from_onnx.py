@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
 from marc.errors import MarcError, integer, number
-from marc.files import read_bytes, read_json, refuse_odd_file
+from marc.files import read_bytes, read_json, refuse_odd_file, user_path
 from marc.pictures.crops import Crop
 from marc.scores import unit
 
@@ -93,7 +93,7 @@ def _load_onnx(card: EncoderCard, loading: Loading) -> OnnxEncoder:
 
 
 def _onnx_card(file: str) -> EncoderCard:
-    path = Path(file).expanduser()
+    path = user_path(file)
     refuse_odd_file(path, "ONNX file")
     beside = (path.with_name(path.name + ".json"), path.with_suffix(".json"))
     card = next((each for each in beside if each.exists()), None)

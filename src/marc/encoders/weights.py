@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from marc.encoders.cards import EncoderCard, Loading, reason
 from marc.encoders.script_archives import read_script
 from marc.errors import MarcError
-from marc.files import refuse_odd_file
+from marc.files import refuse_odd_file, user_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -234,7 +234,7 @@ def _find_weights(card: EncoderCard, path: Path) -> Path:
     In a folder it is the file that has the encoder's name, then one of the names that the hubs
     use, then the only file that can hold weights.
     """
-    path = path.expanduser()
+    path = user_path(path)
     if path.is_file():
         return path
     if not path.is_dir():

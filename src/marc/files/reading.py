@@ -31,6 +31,11 @@ _KINDS = "biufUS"  # numbers and text: what is stored here never has another typ
 _T = TypeVar("_T")
 
 
+def user_path(name: str | os.PathLike[str]) -> Path:
+    """A path as a person types it: `~` is their home, if the system knows one."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (pathlib's raises where there is none)
+
+
 def refuse_odd_file(path: Path, what: str = "file") -> os.stat_result:
     """Facts of a plain file; folders, pipes, devices and files that are not there are refused."""
     try:
@@ -46,9 +51,18 @@ def refuse_odd_file(path: Path, what: str = "file") -> os.stat_result:
 
 def read_bytes(path: Path, what: str = "file", *, at_most: int = _MOST_TEXT) -> bytes:
     """The content of a plain file that is not too long."""
-    if (size := refuse_odd_file(path, what).st_size) > at_most:
+    size, content = refuse_odd_file(path, what).st_size, b""
+    if size <= at_most:
+        with open(path, "rb", opener=_open_at_once) as file:
+            content = file.read(at_most + 1) or b""  # what grows may never end
+    if max(size, len(content)) > at_most:
         raise MarcError(f"this {what} is too long", got=f"{path}: {size:,} bytes", allowed=at_most)
-    return path.read_bytes()
+    return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Some files of the system pass for plain ones, and make a reader wait for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def file_digest(path: Path) -> str:
@@ -215,7 +229,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[A
         )
         shape, _, dtype = header(file)
         rest = member.file_size - file.tell()
-    if dtype.kind not in _KINDS:
+    if dtype.kind not in _KINDS or not dtype.itemsize:  # of no bytes there may be any number
         raise MarcError("damaged", got=f"{name} has the type {dtype}, not numbers or text")
     if dtype.itemsize * int(np.prod(shape, dtype=object)) != rest or min(shape, default=0) < 0:
         raise MarcError("damaged", got=f"{name} tells of {shape} {dtype}, and has {rest} bytes")

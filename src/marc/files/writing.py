@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
+from marc.files.reading import user_path
 
 try:
     import fcntl
@@ -182,4 +183,4 @@ def cache_folder() -> Path:
     import platformdirs
 
     chosen = os.environ.get("MARC_CACHE")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("marc")
+    return user_path(chosen) if chosen else platformdirs.user_cache_path("marc")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_features, check_labels, number
+from marc.files import user_path
 from marc.memory import Resumable
 from marc.scores import SHARPEST, Int, kernel, unit
 from marc.sources.pack import read_pack
@@ -54,7 +55,7 @@ def _path_of(shots: str) -> Path:
     """The path of a pack or store, which may be written as a source."""
     kind, _, rest = shots.partition("/")
     path = Path(rest if kind in ("arrays", "store") and not Path(shots).exists() else shots)
-    return path.expanduser()
+    return user_path(path)
 
 
 def _read_shots(path: Path) -> _Shots:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from marc.errors import MarcError
+from marc.files import user_path
 from marc.pictures.coop import CROSS_DOMAIN_SETS, open_coop
 from marc.pictures.folder import open_folder
 from marc.pictures.hf import open_hf
@@ -81,7 +82,7 @@ def _open(source: str, root: Path | None) -> ImageSet:
         raise _unknown(source, kind)
     if root is not None and not root.is_dir():
         raise MarcError("there is no such root folder", got=root, hint=f"ls {root.parent}")
-    path, part = _part(name) if kind in ("coop", "hf") else (Path(name).expanduser(), None)
+    path, part = _part(name) if kind in ("coop", "hf") else (user_path(name), None)
     if kind == "csv":
         return open_csv(path, source, root)
     if kind == "coop":
@@ -97,11 +98,11 @@ def _open(source: str, root: Path | None) -> ImageSet:
 
 def _part(name: str) -> tuple[Path, str | None]:
     """`DIR#val` is the part `val` of DIR, unless there is something called so."""
-    whole = Path(name).expanduser()
+    whole = user_path(name)
     before, sign, part = name.rpartition("#")
     if not sign or whole.exists():
         return whole, None
-    return Path(before).expanduser(), part
+    return user_path(before), part
 
 
 def _open_named(name: str, root: Path | None) -> ImageSet:
@@ -129,7 +130,7 @@ def _spelling(source: str, kind: str) -> str:
     """What was probably meant."""
     if kind in IMAGE_KINDS:
         return IMAGE_KINDS[kind][0]
-    path = Path(source).expanduser()
+    path = user_path(source)
     if source and path.is_dir():
         return f"folder/{source}"
     if path.is_file():

@@ -26,6 +26,7 @@ from marc.files import (
     add_to_log,
     arrays_digest,
     file_digest,
+    json_digest,
     locked,
     read_arrays,
     read_json,
@@ -114,13 +115,18 @@ class Folder:
         except (MarcError, OSError):
             return None
         known = arrays.pop(_SEAL, None)
-        return arrays if known is not None and str(known) == arrays_digest(arrays) else None
+        return arrays if known is not None and str(known) == self._seal(name, arrays) else None
 
     def keep_part(self, name: str, arrays: Arrays) -> None:
         """Keep a finished part, so that it is never computed again."""
-        seal = np.array(arrays_digest(arrays))
+        seal = np.array(self._seal(name, arrays))
         write_arrays(self.work / f"{name}{_PART}", {**arrays, _SEAL: seal})
         self.log("part", name=name)
+
+    def _seal(self, name: str, arrays: Arrays) -> str:
+        """A digest of a part and of what it is a part of: none passes for another."""
+        identity = {k: v for k, v in self.config.items() if k not in self.NOT_IDENTITY}
+        return json_digest(identity, name, arrays_digest(arrays))
 
     def log(self, event: str, **details: Any) -> None:
         """Add a line to the log."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, Registry, instance, is_reference
+from marc.files import user_path
 from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
 from marc.sources.pack import read_pack
 from marc.stream import Stream
@@ -51,12 +52,8 @@ SOURCES = Registry(
     "marc.sources",
     {
         # both have the views that were stored, and nothing to wait for
-        "arrays": SourceKind(
-            "arrays/FILE.npz", lambda name, *_: read_pack(Path(name).expanduser())
-        ),
-        "store": SourceKind(
-            "store/DIR", lambda name, *_: FeatureStore(Path(name).expanduser()).stream()
-        ),
+        "arrays": SourceKind("arrays/FILE.npz", lambda name, *_: read_pack(user_path(name))),
+        "store": SourceKind("store/DIR", lambda name, *_: FeatureStore(user_path(name)).stream()),
     },
     _kind,
 )

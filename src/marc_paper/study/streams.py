@@ -15,6 +15,7 @@ from typing import Any, final
 from marc.embed.store import FeatureStore
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
+from marc.files import user_path
 from marc.scores import Int
 from marc.sources import is_pictures, load_stream
 from marc.stream import Stream
@@ -167,7 +168,7 @@ def store_of(source: str) -> Path | None:
     """The folder of the store behind a source, if it is one of those."""
     kind, _, path = source.partition("/")
     if kind == "store":
-        return Path(path).expanduser()
+        return user_path(path)
     return FeatureStore.default_path(source) if is_pictures(source) else None
 
 

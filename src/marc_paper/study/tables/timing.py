@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 from marc.embed.store import FeatureStore
 from marc.encoders import Encoder, create_encoder
 from marc.errors import MarcError
+from marc.files import user_path
 from marc.pictures import open_images
 from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.views import make_views
@@ -125,7 +126,7 @@ def _drawing(stream: Stream, source: str) -> _Drawing:
         return _of_store(stream, FeatureStore.default_path(source))
     kind, _, name = source.partition("/")
     if kind == "store":
-        return _of_store(stream, Path(name).expanduser())
+        return _of_store(stream, user_path(name))
     if kind == "lab":
         return _of_lab(stream, name)
     raise MarcError("this source does not say which encoders made its features")
@@ -151,7 +152,7 @@ def _of_store(stream: Stream, path: Path) -> _Drawing:
 
     def pictures(rows: Sequence[int]) -> list[Image]:
         kind, slash, rest = about["source"].partition("/")
-        source = f"{kind}/{Path(about['folder'], Path(rest).expanduser())}" if slash else kind
+        source = f"{kind}/{Path(about['folder'], user_path(rest))}" if slash else kind
         root = Path(about["folder"], about["root"]) if about["root"] else None
         images = open_images(source, root)
         places = dict(zip(images.ids, images.locations, strict=True))
