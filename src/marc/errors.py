@@ -135,6 +135,7 @@ def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
             )
 
 
+_SPACE = re.compile(r"[^+\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 _NO_SPACES = ("predictor", "all", "class marginals")
 """Names that mean something else beside spaces: the own one, every one, a part of an answer."""
 
@@ -145,12 +146,9 @@ def check_spaces(given: Mapping[str, ArrayLike], n_images: int) -> dict[str, NDA
     instance("spaces", given, Mapping, hint='spaces={"dinov2-b": features}')
     for name, array in given.items():
         array = np.asarray(array)
-        if not isinstance(name, str) or not name or name in _NO_SPACES or "+" in name:
-            raise MarcError(
-                "not a name for a space",
-                got=repr(name),
-                allowed=f"any without '+' but {', '.join(map(repr, _NO_SPACES))}",
-            )
+        if not isinstance(name, str) or not _SPACE.fullmatch(name) or name in _NO_SPACES:
+            allowed = f"any without '+' but {', '.join(map(repr, _NO_SPACES))}"
+            raise MarcError("not a name for a space", got=repr(name), allowed=allowed)
         check_features(f"space {name!r}", array, ndim=2)
         if len(array) != n_images:
             raise MarcError(

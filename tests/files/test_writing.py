@@ -208,3 +208,26 @@ def test_no_text_is_a_formula_and_each_comes_back(text):
 def test_numbers_in_a_table_stay_numbers():
     assert csv_bytes([("a", -1, -0.5, None, "-1")]) == b"a,-1,-0.5,,'-1\n"
     assert csv_bytes([("caf\udce9", "a,b")]) == b'caf\xe9,"a,b"\n'
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link to a pipe"])
+def test_what_is_no_plain_file_is_not_replaced(tmp_path, kind):
+    path = tmp_path / "a"
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    if kind == "link to a pipe":
+        path = tmp_path / "b"
+        path.symlink_to(tmp_path / "a")
+    before = path.stat()
+    with pytest.raises(MarcError, match="no plain file, so it is not replaced"):
+        write_whole(path, NEW)
+    assert path.stat() == before
+    assert {each.name for each in tmp_path.iterdir()} == {"a", path.name}
+
+
+def test_a_file_is_written_where_a_link_leads(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "a").symlink_to(tmp_path / "disk" / "a")
+    for content in (OLD, NEW):
+        write_whole(tmp_path / "a", content)
+        assert (tmp_path / "disk" / "a").read_bytes() == content
+    assert (tmp_path / "a").is_symlink()

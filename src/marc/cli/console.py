@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import warnings
 from collections import Counter
@@ -33,14 +32,11 @@ from marc.report.text import points as points
 from marc.report.text import score as score
 from marc.report.text import score_change as score_change
 from marc.report.text import worst as worst
+from marc.types import visible
 
 _out = Console(highlight=False, emoji=False)
 _err = Console(stderr=True, highlight=False, emoji=False)
 
-_COMMANDS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all that a terminal obeys but tabs and new lines
-    "\u202a-\u202e\u2066-\u2069\ud800-\udfff]"  # other directions of writing; halves of characters
-)
 _SEVERAL = {
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
@@ -114,12 +110,8 @@ def complain(error: MarcError) -> None:
 
 
 def _visible(text: str) -> str:
-    r"""A text that only writes: what would move, colour or hide on the screen is spelled out.
-
-    >>> _visible("a\x1b[31m.png")
-    'a\\x1b[31m.png'
-    """
-    return _COMMANDS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    """A text that only writes; halves of characters, which no terminal takes, are spelled out."""
+    return visible(text).encode("utf-8", "backslashreplace").decode()
 
 
 def as_json(value: Mapping[str, Any]) -> None:

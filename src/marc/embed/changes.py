@@ -183,7 +183,7 @@ def _create_store(path: Path, images: ImageSet, *, chunk: int) -> FeatureStore:
     store = FeatureStore(path, begin=_about(images, chunk))
     for left in path.iterdir():
         if left.name in FeatureStore.PARTS - {LOCK, DOCUMENT}:
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
     store.put(store.IDS, np.array(images.ids, dtype=object), {})
     if images.labels is not None:
         store.put(store.LABELS, np.array(images.labels, dtype=np.int64), {})

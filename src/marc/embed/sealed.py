@@ -103,7 +103,7 @@ class SealedArray:
         table = _layout(digests, (1, *digests[1:]), "uint8", {})
         write_json(self.store / DIGESTS / self.name / DOCUMENT, table)
         for folder in (f"{DIGESTS}/{self.name}", self.name):
-            shutil.rmtree(self.store / folder / "c", ignore_errors=True)
+            _remove(self.store / folder / "c")
 
     def finish(self, features: str, after: str) -> None:
         """Seal the table of digests too; `after` is a seal of the arrays that it goes with."""
@@ -121,7 +121,7 @@ class SealedArray:
     def remove(store: Path, name: str) -> None:
         """Take an array away; a kill leaves one without chunks."""
         for folder in (f"{DIGESTS}/{name}", f"{name}/c", name):
-            shutil.rmtree(store / folder, ignore_errors=True)
+            _remove(store / folder)
 
     @property
     def is_finished(self) -> bool:
@@ -297,3 +297,11 @@ def _read(path: Path, n_bytes: int) -> bytes:
     if len(content) != n_bytes:
         raise MarcError("a file is too short", got=f"{path}: {len(content):,} bytes")
     return content
+
+
+def _remove(folder: Path) -> None:
+    """Take a folder of ours away; of a link only the link."""
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)

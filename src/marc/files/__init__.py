@@ -11,11 +11,12 @@ from marc.files.reading import read_text as read_text
 from marc.files.reading import read_toml as read_toml
 from marc.files.reading import refuse_odd_file as refuse_odd_file
 from marc.files.reading import user_path as user_path
-from marc.files.records import arrays_digest as arrays_digest
 from marc.files.records import changed as changed
 from marc.files.records import differences as differences
 from marc.files.records import flatten as flatten
 from marc.files.records import json_digest as json_digest
+from marc.files.records import keep_arrays as keep_arrays
+from marc.files.records import kept_arrays as kept_arrays
 from marc.files.records import sealed as sealed
 from marc.files.records import unsealed as unsealed
 from marc.files.records import versions as versions
@@ -25,6 +26,7 @@ from marc.files.writing import Arrays as Arrays
 from marc.files.writing import add_to_log as add_to_log
 from marc.files.writing import cache_folder as cache_folder
 from marc.files.writing import csv_bytes as csv_bytes
+from marc.files.writing import follow as follow
 from marc.files.writing import locked as locked
 from marc.files.writing import quoted as quoted
 from marc.files.writing import sync_folder as sync_folder

@@ -91,18 +91,28 @@ def as_text(content: bytes, where: object) -> str:
         ) from None
 
 
-def parse_json(content: str | bytes, where: object, *, allowed: str | None = None) -> Any:
-    """A value from JSON; half of a pair of characters, as no text may have it, is refused."""
+def parse_json(
+    content: str | bytes, where: object, *, allowed: str | None = None, infinite: bool = False
+) -> Any:
+    """A value from JSON; half of a pair of characters, as no text may have it, is refused.
+
+    So is what Python writes for numbers that JSON does not have, unless they may be `infinite`.
+    """
     text = as_text(content, where) if isinstance(content, bytes) else content
-    return _parse("JSON", _from_json, text, where, allowed)
+    constant = None if infinite else _refuse_constant
+    return _parse("JSON", lambda text: _from_json(text, constant), text, where, allowed)
 
 
-def _from_json(text: str) -> Any:
-    value = json.loads(text)
+def _from_json(text: str, constant: Callable[[str], Any] | None) -> Any:
+    value = json.loads(text, parse_constant=constant)
     if "\\u" in text:
         # or UnicodeEncodeError, a ValueError; bytes of file names of no encoding are written so
         json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
     return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_toml(path: Path, what: str = "file") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records: what computed a result, and in what two of them differ."""
+"""Records: what computed a result, in what two of them differ, and work that is kept."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ import json
 import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.errors import MarcError
+from marc.files.reading import read_arrays
+from marc.files.writing import write_arrays
+
+_SEAL = "seal"  # the digest of a piece of work, among its arrays
 _ENCODING = ("pillow", "onnxruntime", "torch", "timm", "open_clip_torch")
 
 
@@ -97,6 +103,23 @@ def arrays_digest(arrays: Mapping[str, NDArray[Any]]) -> str:
         known.update(f"{name!r} {array.dtype.str} {arrays[name].shape} ".encode())
         known.update(array.tobytes())
     return known.hexdigest()[:32]
+
+
+def keep_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *of: Any) -> None:
+    """Write a piece of work with a digest of it and of what it is a piece `of`."""
+    seal = np.array(json_digest(*of, arrays_digest(arrays)))
+    write_arrays(path, {**arrays, _SEAL: seal})
+
+
+def kept_arrays(path: Path, *of: Any) -> dict[str, NDArray[Any]] | None:
+    """A piece of work; None if there is none, it is damaged, or it is a piece of another."""
+    try:
+        arrays = read_arrays(path, "a piece of work")
+    except (MarcError, OSError):
+        return None
+    seal = arrays.pop(_SEAL, None)
+    whole = seal is not None and str(seal) == json_digest(*of, arrays_digest(arrays))
+    return arrays if whole else None
 
 
 def _short(value: object) -> str:

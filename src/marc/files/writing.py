@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,6 +84,9 @@ def whole_file(path: Path, *, clear: bool = True) -> Iterator[BinaryIO]:
     new file, in folders that are made for it. What killed writers of this file left is removed if
     it is to be `clear`ed.
     """
+    path = follow(path)
+    if path.exists() and not path.is_file():  # the name of a device would be taken from the system
+        raise MarcError("this is no plain file, so it is not replaced", got=path, hint="-o FILE")
     new = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     if clear:
@@ -103,6 +107,11 @@ def whole_file(path: Path, *, clear: bool = True) -> Iterator[BinaryIO]:
         sync_folder(name.parent)
 
 
+def follow(path: Path) -> Path:
+    """What a link leads to: that is replaced, not the link."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def _begin(path: Path) -> tuple[Path, BinaryIO]:
     """A new file beside `path`, locked as long as it is open: who can lock it finds it left."""
     while True:
@@ -116,9 +125,12 @@ def _begin(path: Path) -> tuple[Path, BinaryIO]:
 def _remove_left(path: Path) -> None:
     for left in path.parent.iterdir() if fcntl else ():
         if left.name.startswith(f"{path.name}.") and left.name.endswith(PARTIAL):
-            with contextlib.suppress(OSError), left.open("rb") as file:
-                if _lock(file, unsupported=False):
-                    left.unlink()
+            with contextlib.suppress(OSError):
+                if not stat.S_ISREG(left.lstat().st_mode):  # a pipe would make a reader wait
+                    continue
+                with left.open("rb") as file:
+                    if _lock(file, unsupported=False):
+                        left.unlink()
 
 
 def _lock(file: BinaryIO, *, unsupported: bool = True) -> bool:
@@ -174,8 +186,14 @@ def locked(folder: Path, busy: str, beside: Path | None = None) -> Iterator[None
 def add_to_log(path: Path, event: str, **details: Any) -> None:
     """Add a line to a log: when it was, what happened, and more about it."""
     line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "event": event, **details}
-    with path.open("a") as file:
+    with open(path, "a", opener=_open_plain) as file:
         file.write(json.dumps(line) + "\n")
+
+
+def _open_plain(path: str, flags: int) -> int:
+    """A link would lead elsewhere, and a pipe make a writer wait."""
+    odd = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
+    return os.open(path, flags | sum(odd), 0o666)
 
 
 def cache_folder() -> Path:

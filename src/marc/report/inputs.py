@@ -139,7 +139,8 @@ def _read_folder(path: Path) -> Stored:
 
 def _at_one_weight(run: Stored) -> bool:
     method = run.config["method"]
-    return bool(method["method"] == "marc" and method["capacity"] and method["weight"] != "auto")
+    fixed = method.get("capacity") and method.get("weight", "auto") != "auto"
+    return bool(method["method"] == "marc" and fixed)
 
 
 def _check_pair(run: Stored, sweep: Stored) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
@@ -24,9 +23,10 @@ from marc.files import (
     PARTIAL,
     Arrays,
     add_to_log,
-    arrays_digest,
     file_digest,
-    json_digest,
+    follow,
+    keep_arrays,
+    kept_arrays,
     locked,
     read_arrays,
     read_json,
@@ -43,7 +43,8 @@ from marc.stream import Stream
 _METRICS, _TIMING, _DIGESTS = "metrics.json", "timing.json", "digests.json"
 _ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
-_SEAL = "seal"  # the digest of a part, among its arrays
+_OWN = {"config.json", "log.jsonl", _METRICS, _TIMING, _DIGESTS, *_ARRAYS.values()}
+"""Files of a result, beside parts and files that are being written."""
 _KINDS = ("run", "sweep", "study")
 
 
@@ -66,9 +67,11 @@ class Folder:
     @classmethod
     def open(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> Folder:
         """Look at a path, and refuse it where it holds something else; nothing is written."""
+        path = follow(path)
         Folder.refuse_foreign(path)
         for beside in _beside(path):
             Folder.refuse_foreign(beside)
+            _refuse_strangers(beside)
         if force:
             _refuse_strangers(path)
         data = json.loads(json.dumps(config))
@@ -110,23 +113,16 @@ class Folder:
 
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
         """A part that an earlier call finished; None if there is none, or it is damaged."""
-        try:
-            arrays = read_arrays(self.work / f"{name}{_PART}", "a finished part")
-        except (MarcError, OSError):
-            return None
-        known = arrays.pop(_SEAL, None)
-        return arrays if known is not None and str(known) == self._seal(name, arrays) else None
+        return kept_arrays(self.work / f"{name}{_PART}", self._identity, name)
 
     def keep_part(self, name: str, arrays: Arrays) -> None:
         """Keep a finished part, so that it is never computed again."""
-        seal = np.array(self._seal(name, arrays))
-        write_arrays(self.work / f"{name}{_PART}", {**arrays, _SEAL: seal})
+        keep_arrays(self.work / f"{name}{_PART}", arrays, self._identity, name)
         self.log("part", name=name)
 
-    def _seal(self, name: str, arrays: Arrays) -> str:
-        """A digest of a part and of what it is a part of: none passes for another."""
-        identity = {k: v for k, v in self.config.items() if k not in self.NOT_IDENTITY}
-        return json_digest(identity, name, arrays_digest(arrays))
+    @property
+    def _identity(self) -> dict[str, Any]:
+        return {k: v for k, v in self.config.items() if k not in self.NOT_IDENTITY}
 
     def log(self, event: str, **details: Any) -> None:
         """Add a line to the log."""
@@ -218,6 +214,8 @@ class Folder:
                 return
             if (Folder.damaged_is_none(path / Folder.CONFIG) or {}).get("kind") in kinds:
                 return
+            if mark == Folder.CONFIG and Folder.LOG in names and not _strangers(path):
+                return  # it lost its configuration
         raise MarcError(
             f"this path is not a {noun} of marc, so it is left alone", got=path, hint="-o FOLDER"
         )
@@ -233,12 +231,12 @@ class Folder:
 
 def _beside(path: Path) -> tuple[Path, Path]:
     """Where a folder is made, and where the one before it goes."""
-    return path.parent / f"{path.name}.partial", path.parent / f"{path.name}.old"
+    return path.parent / f"{path.name}.partial", path.parent / f".{path.name}.old"
 
 
 def _holds(path: Path, config: Mapping[str, Any]) -> bool:
     """Whether a folder is the result of this configuration; that of another is refused."""
-    if not (path / Folder.CONFIG).exists():
+    if not any((path / name).exists() for name in (Folder.CONFIG, Folder.LOG)):
         return False
     stored, _ = Stored.numbers(path, config["kind"])
     if names := Folder.differing(stored, config):
@@ -252,15 +250,26 @@ def _holds(path: Path, config: Mapping[str, Any]) -> bool:
 
 def _refuse_strangers(path: Path) -> None:
     """Never replace a folder into which somebody has put files of their own."""
-    files = sorted(path.iterdir()) if path.is_dir() else []
-    written = (".json", ".jsonl", ".npz", PARTIAL)
-    others = [file.name for file in files if file.is_dir() or file.suffix not in written]
-    if others:
+    if others := _strangers(path):
         raise MarcError(
             "this folder also holds files that marc did not write, so it is not replaced",
             got=f"{path}: {', '.join(others[:5])}",
             hint="move them elsewhere, or another -o FOLDER",
         )
+
+
+def _strangers(path: Path) -> list[str]:
+    """Names of what is in a folder and no file of a result; a link leads elsewhere."""
+    if path.is_symlink():
+        return ["it is a link"]
+    files = sorted(path.iterdir()) if path.is_dir() else []
+    return [
+        file.name
+        for file in files
+        if not (file.name in _OWN or file.name.endswith((_PART, PARTIAL)))
+        or file.is_symlink()
+        or not file.is_file()
+    ]
 
 
 def _remove(path: Path) -> None:
@@ -316,7 +325,7 @@ def _numbers(
 def _as_written(path: Path, kind: str) -> Iterator[dict[str, str]]:
     """The digests of a finished result's files; what is wrong inside is a damaged result."""
     partial = path.name.endswith(".partial")
-    if partial or not (path / Folder.CONFIG).is_file():
+    if partial or not any((path / name).exists() for name in (Folder.CONFIG, Folder.LOG)):
         begun = partial or _beside(path)[0].exists()
         again, anywhere = f"call marc {kind} again to finish it", f"marc {kind} ... -o {path}"
         hint = again if begun else anywhere

@@ -34,7 +34,7 @@ def _sealed(state: Mapping[str, Any]) -> bytes:
     header, arrays = {"format": _FORMAT, "version": _VERSION, "state": told}, state["arrays"]
     try:
         text = json.dumps({**header, "digest": _digest(header, arrays)})
-        parse_json(text, "its header")  # or MarcError: some text can be written, but not read
+        _header(text)  # or MarcError: some text can be written, but not read
         return bytes(save(arrays, metadata={"marc": text}))
     except Exception as error:  # a method of another's may hold whatever there is
         raise MarcError(
@@ -95,13 +95,17 @@ def _read(path: Path) -> tuple[Any, dict[str, NDArray[Any]]]:
     refuse_odd_file(path, "snapshot")
     try:
         with safe_open(path, framework="numpy") as file:
-            header = parse_json((file.metadata() or {}).get("marc", "{}"), "its header")
+            header = _header((file.metadata() or {}).get("marc", "{}"))
             return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except OSError:
         raise
     except Exception as error:  # bad bytes fail in every way there is
         problem = f"{path}: {_told(error)}"
         raise MarcError("this file is not a memory snapshot", got=problem) from error
+
+
+def _header(text: str) -> Any:
+    return parse_json(text, "its header", infinite=True)  # a setting may be
 
 
 def _told(error: Exception) -> str:

@@ -23,7 +23,7 @@ from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import Int, unit
 from marc.stream.features import Features, digest
 from marc.stream.orders import Ordering
-from marc.types import Query, Shown, order_name
+from marc.types import Query, Shown, order_name, visible
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,7 +243,7 @@ def _names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> t
     instance(what, given, Sequence, np.ndarray)
     if len(given) != count:
         raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
-    return tuple(str(name) for name in given)
+    return tuple(visible(str(name)) for name in given)
 
 
 def _domains(given: ArrayLike | None, n_images: int) -> NDArray[Any] | None:

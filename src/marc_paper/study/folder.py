@@ -25,14 +25,14 @@ from marc.files import (
     Arrays,
     add_to_log,
     flatten,
+    keep_arrays,
+    kept_arrays,
     locked,
-    read_arrays,
     read_bytes,
     read_json,
     sealed,
     unsealed,
     versions,
-    write_arrays,
     write_json,
     write_whole,
 )
@@ -144,15 +144,11 @@ class StudyFolder:
 
     def get(self, name: str) -> Mapping[str, Any] | None:
         """The arrays of a finished piece of work; a damaged file is as none."""
-        path = self._piece(name)
-        try:
-            return read_arrays(path, "a piece of work") if path.is_file() else None
-        except MarcError:
-            return None
+        return kept_arrays(self._piece(name), name)
 
     def put(self, name: str, arrays: Arrays) -> None:
         """Keep a finished piece of work."""
-        write_arrays(self._piece(name), arrays)
+        keep_arrays(self._piece(name), arrays, name)
         self.log("piece", name=name)
 
     def record(self, experiment: str) -> dict[str, Any] | None:
