@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections import Counter
@@ -57,8 +58,14 @@ def spread(arguments: Sequence[str]) -> list[str]:
     >>> spread(["sweep", "arrays/a.npz", "--seed", "0", "1", "--json"])
     ['sweep', 'arrays/a.npz', '--seed', '0', '--seed', '1', '--json']
     """
-    if any("\0" in argument for argument in arguments):
-        raise MarcError("an argument has a null character, which no name of a file can have")
+    for argument in arguments:
+        try:
+            odd = b"\0" in os.fsencode(argument)
+        except UnicodeEncodeError:
+            odd = True
+        if odd:
+            problem = "an argument has characters that no name of a file can have"
+            raise MarcError(problem, got=ascii(argument)[:80])
     several = _SEVERAL.get(arguments[0] if arguments else "", ())
     spread_out: list[str] = []
     flag, fresh = "", False

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,7 +145,7 @@ class FeatureStore:
         """
         name = safe_name(source)
         if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
-            name += "-" + hashlib.sha256(source.encode()).hexdigest()[:6]
+            name += "-" + hashlib.sha256(os.fsencode(source)).hexdigest()[:6]
         return _STORES / name
 
     def mark(self) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import Encoder, EncoderCard, Library, Loading, TextEncoder
 from marc.encoders.published import PUBLISHED, WITH_TEXT
-from marc.errors import MarcError, Registry, imported, is_reference
+from marc.errors import MarcError, Registry, imported, instance, is_reference
 
 __all__ = [
     "Encoder",
@@ -71,6 +71,7 @@ def encoder_card(name: str) -> EncoderCard:
     >>> encoder_card("dinov2-b").pooling
     'CLS'
     """
+    instance("encoder", name, str)
     if name in PUBLISHED:
         return PUBLISHED[name]
     kind, _, rest = name.partition(":")
@@ -178,7 +179,13 @@ def _imported(name: str) -> Encoder:
             raise _unknown(name) from error  # a prefix that was mistyped, rather than a module
         raise
     made = not isinstance(thing, type) and hasattr(thing, "card")
-    return check_encoder(thing if made else thing())
+    try:
+        return check_encoder(thing if made else thing())
+    except MarcError:
+        raise
+    except Exception as error:  # of another's code: whatever it is, say whose
+        got, hint = f"{type(error).__name__}: {error}", "a class that needs no arguments"
+        raise MarcError(f"{name} makes no encoder", got=got, hint=hint) from error
 
 
 def broken_libraries() -> dict[str, MarcError]:

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from marc.errors import MarcError
+from marc.errors import MarcError, instance
 from marc.stream import Stream, digest
 from marc.types import Run, order_name
 
 
 def of_one_method(runs: Run | Sequence[Run]) -> list[Run]:
     """Runs of one method over distinct orders of one kind; others are refused."""
+    instance("runs", runs, Run, Sequence, hint="the folder of a run, a run, or a list of runs")
     runs = [runs] if isinstance(runs, Run) else list(runs)
+    for run in runs:
+        instance("a run", run, Run)
     alike = [({**run.method, "seed": None}, run.ordering) for run in runs]
     orders = {run.seed for run in runs}
     if not runs or len(orders) < len(runs) or alike.count(alike[0]) < len(runs):
@@ -29,6 +32,7 @@ def of_one_method(runs: Run | Sequence[Run]) -> list[Run]:
 def same_orders(runs: Run | Sequence[Run], stream: Stream) -> tuple[list[Run], Stream]:
     """Runs, and their stream with orders of their kind; runs of other orders are refused."""
     runs = of_one_method(runs)
+    instance("stream", stream, Stream)
     if stream.ordering.name != runs[0].ordering:
         stream = stream.ordered(runs[0].ordering)
     for run in runs:

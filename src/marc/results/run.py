@@ -318,8 +318,6 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
     """A run folder, or runs as such a folder would hold them, less what only a stream knows."""
     if isinstance(run, str | Path):
         return Stored.read(Path(run), "run")
-    for each in run if isinstance(run, list | tuple) else [run]:
-        instance("a run", each, Run, hint="the folder of a run, a run, or a list of runs")
     runs = of_one_method(run)
     answers, chosen = runs[0].by_image(), tuple(runs[0].chosen)
     rows = np.arange(len(answers.order))

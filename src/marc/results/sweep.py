@@ -32,6 +32,8 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
         stream: what was swept.
         force: replace another sweep that is there.
     """
+    instance("sweep", sweep, Sweep)
+    instance("stream", stream, Stream)
     if stream.ordering.name != sweep.ordering:
         stream = stream.ordered(sweep.ordering).in_order(None)
     same = np.array_equal(sweep.base_correct, stream.features.base.label == stream.row_labels)
