@@ -72,7 +72,7 @@ def test_floats_are_taken_as_bytes_are(graph):
         ({"size": "64"}, "size on tower.onnx.json"),
         ({"mean": [0, 0]}, "three numbers"),
         ({"std": [1, 0, 1]}, "above 0"),
-        ({"std": [1, float("nan"), 1]}, "finite"),
+        ({"std": [1, float("nan"), 1]}, "NaN is no number of JSON"),
         ({"resize": "long"}, "short, squash"),
         ({"resized": 32}, "resized >= size"),
         ({"pooling": 3}, "must be a text"),

@@ -30,7 +30,8 @@ PARTIAL = ".new"
 LOCK = ".lock"
 """A file that stays in a locked folder."""
 Arrays = Mapping[str, NDArray[Any]]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+_BEFORE = "' \ufeff\u00a0\u3000"  # may stand before a formula, or hide it
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -52,15 +53,15 @@ def csv_bytes(rows: Iterable[Iterable[object]]) -> bytes:
 def quoted(text: str) -> str:
     """A text with an apostrophe before it if a spreadsheet would take it for a formula.
 
-    >>> quoted("=1+1"), quoted("'=1+1"), quoted("'t is")
-    ("'=1+1", "''=1+1", "'t is")
+    >>> quoted("=1+1"), quoted("'=1+1"), quoted("'t is"), quoted(" =1")
+    ("'=1+1", "''=1+1", "'t is", "' =1")
     """
-    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip(_BEFORE).startswith(_FORMULA) else text
 
 
 def unquoted(text: str) -> str:
     """The text of which `quoted` made this."""
-    return text.removeprefix("'") if text.lstrip("'").startswith(_FORMULA) else text
+    return text.removeprefix("'") if text.lstrip(_BEFORE).startswith(_FORMULA) else text
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, instance
+from marc.errors import MarcError
 from marc.files import json_digest, parse_json, refuse_odd_file, write_whole
-from marc.loop import AnyMethod, BatchMethod, Method
+from marc.loop import AnyMethod
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 
@@ -23,7 +23,8 @@ _Arrays = Mapping[str, NDArray[Any]]
 
 def save_snapshot(method: AnyMethod, path: str | Path) -> None:
     """Write what a method remembers; a killed write leaves the old file as it was."""
-    instance("method", method, Method, BatchMethod)
+    if not callable(getattr(method, "state", None)):
+        raise MarcError("a method remembers, and this does not", got=type(method).__name__)
     write_whole(Path(path), _sealed(method.state()))
 
 
