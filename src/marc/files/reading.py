@@ -24,6 +24,7 @@ from marc.errors import MarcError
 
 _MOST_TEXT = 2**30
 """Bytes of a list, a table or a record; a longer one is refused unread."""
+_PIECE = 2**20
 _EXPANSION = 2**30, 100
 """Arrays of more bytes than this that are so many times as large as their file are refused."""
 _KINDS = "biufUS"  # numbers and text: what is stored here never has another type
@@ -54,7 +55,9 @@ def read_bytes(path: Path, what: str = "file", *, at_most: int = _MOST_TEXT) -> 
     size, content = refuse_odd_file(path, what).st_size, b""
     if size <= at_most:
         with open(path, "rb", opener=_open_at_once) as file:
-            content = file.read(at_most + 1) or b""  # what grows may never end
+            content = file.read(size) or b""
+            while len(content) <= at_most and (more := file.read(_PIECE)):
+                content += more  # it grows, or the system does not say how long it is
     if max(size, len(content)) > at_most:
         raise MarcError(f"this {what} is too long", got=f"{path}: {size:,} bytes", allowed=at_most)
     return content
