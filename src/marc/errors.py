@@ -135,7 +135,7 @@ def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
             )
 
 
-_SPACE = re.compile(r"[^+\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+_SPACE = re.compile(r"[^+\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 _NO_SPACES = ("predictor", "all", "class marginals")
 """Names that mean something else beside spaces: the own one, every one, a part of an answer."""
 

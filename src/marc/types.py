@@ -22,7 +22,7 @@ WEIGHTS = (0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0,
 """The paper's weights."""
 CAPACITIES = (1, 2, 3, 4, 8, 16, 32, 64)
 """The paper's capacities."""
-_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What a screen obeys, but tabs and new lines; and other directions of writing."""
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""

@@ -273,3 +273,9 @@ def test_texts_of_no_bytes_are_refused_however_many_they_are(tmp_path, dtype):
         archive.writestr("names.npy", header.getvalue())
     with pytest.raises(MarcError, match="not numbers or text"):
         read_arrays(tmp_path / "a.npz", "a pack")
+
+
+def test_names_of_many_parts_end_at_once(tmp_path):
+    (tmp_path / "a.toml").write_text(".".join("a" * 50_000) + " = 1")
+    with pytest.raises(MarcError, match="nested too deeply"):
+        read_toml(tmp_path / "a.toml")

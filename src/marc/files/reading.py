@@ -24,6 +24,7 @@ from marc.errors import MarcError
 
 _MOST_TEXT = 2**30
 """Bytes of a list, a table or a record; a longer one is refused unread."""
+_MOST_DOTS = 5000  # of a name in TOML, whose reader takes the square of their number
 _PIECE = 2**20
 _EXPANSION = 2**30, 100
 """Arrays of more bytes than this that are so many times as large as their file are refused."""
@@ -120,7 +121,10 @@ def _refuse_constant(name: str) -> Any:
 
 def read_toml(path: Path, what: str = "file") -> dict[str, Any]:
     """The tables of a TOML file."""
-    return _parse("TOML", tomllib.loads, read_text(path, what), path)
+    text = read_text(path, what)
+    if max(line.count(".") for line in text.split("\n")) > _MOST_DOTS:
+        raise MarcError("this file is not TOML", got=f"{path}: nested too deeply")
+    return _parse("TOML", tomllib.loads, text, path)
 
 
 def _parse(

@@ -54,7 +54,9 @@ def read_labels(
             got, hint = f"{image!r} in {where}", f"ids such as {ids[0]!r}"
             raise MarcError("the run has no image of this id", got=got, hint=hint)
         if isinstance(given, str):
-            number = numbers.get(given, int(given) if given.isdecimal() else limit)
+            number = numbers.get(
+                given, int(given) if given.isdecimal() and len(given) < 19 else limit
+            )
         else:
             number = integer("the number of a class", given, 0)
         if number >= limit:
