@@ -209,3 +209,10 @@ def test_means_of_equal_counts_are_equal():
     thirds, same = np.mean([69 / 90, 70 / 90, 68 / 90]), np.mean([69 / 90] * 3)
     assert thirds != same
     assert _exact(thirds) == _exact(same)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), -1.0, "", None])
+def test_a_score_at_what_is_no_weight_is_refused(weight):
+    swept = sweep(make_stream(), ["good"], seeds=(0,))
+    with pytest.raises(MarcError, match="weight must be a finite number"):
+        swept.fixed("good", 4, weight)

@@ -104,7 +104,7 @@ def main() -> None:
             console.say("stopped" + (kept if resumes else ""), err=True)
         raise
     except (OSError, MemoryError) as error:
-        console.complain(MarcError(f"the system refused: {error or type(error).__name__}"))
+        console.complain(MarcError(f"the system refused: {str(error) or type(error).__name__}"))
         sys.exit(1)
     except Exception as error:  # what nobody foresaw: one line, and the rest where it can be sent
         console.complain(

@@ -205,7 +205,7 @@ def _read_arrays(
             chosen = {name: m for name, m in members.items() if only is None or name in only}
             return {name: _read_member(archive, member) for name, member in chosen.items()}
     except Exception as error:  # archives and headers of bad bytes fail in every way there is
-        problem = error.got if isinstance(error, MarcError) else error or type(error).__name__
+        problem = error.got if isinstance(error, MarcError) else str(error) or type(error).__name__
         raise MarcError(
             f"this file is not {what}", got=f"{path}: {problem}", allowed=allowed
         ) from error

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.admission import Policy
-from marc.errors import MarcError, instance, integer, one_of
+from marc.errors import MarcError, instance, integer, number, one_of
 from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, check_capacities
@@ -152,7 +152,7 @@ class Sweep(Shown):
     ) -> NDArray[np.bool_]:
         """Whether each image is right at one setting, by stored row (N,)."""
         lower, upper = self._ends(space, capacity, seed)
-        return (lower <= weight) & (weight <= upper)
+        return (lower <= number("weight", weight, at_most=np.inf)) & (weight <= upper)
 
     def fixed(self, space: str, capacity: int, weight: float) -> Score:
         """The score of settings that were fixed in advance."""

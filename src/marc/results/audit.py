@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marc.errors import MarcError, integer
-from marc.files import csv_bytes, unquoted, write_whole
+from marc.files import csv_bytes, read_bytes, unquoted, write_whole
 
 Labels = Mapping[Any, Any] | str | Path | Sequence[str | Path]
 """Classes by image id, or .csv files with the columns `id` and `label`."""
@@ -88,7 +88,7 @@ def _read_table(path: Path) -> list[dict[str, str]]:
     """The rows of a .csv file of labels."""
     if not path.is_file():
         raise MarcError("there is no such file of labels", got=path, hint="--labels audit.csv")
-    text = path.read_bytes().decode("utf-8-sig", "surrogateescape")  # spreadsheets begin with a BOM
+    text = read_bytes(path).decode("utf-8-sig", "surrogateescape")  # spreadsheets begin with a BOM
     try:
         table = csv.DictReader(io.StringIO(text, newline=""))
         rows = list(table)
@@ -140,7 +140,7 @@ def _refuse_filled(path: Path) -> None:
         raise MarcError("an audit is a .csv file", got=path, hint="-o audit.csv")
     if not path.exists():
         return
-    if path.is_file() and path.read_bytes().startswith(",".join(_HEADER).encode()):
+    if path.is_file() and read_bytes(path).startswith(",".join(_HEADER).encode()):
         filled = list(_pairs(path))
         if not filled:
             return

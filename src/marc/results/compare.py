@@ -313,7 +313,7 @@ def _refuse_foreign(path: Path) -> None:
     ours = not path.exists()
     if path.is_file():
         with path.open("rb") as file:
-            ours = file.readline().rstrip() == ",".join(_HEADER).encode()
+            ours = file.readline(1000).rstrip() == ",".join(_HEADER).encode()
     if not ours:
         problem = "this path is not a list of changed images, so it is left alone"
         raise MarcError(problem, got=path, hint="-o FILE.csv")

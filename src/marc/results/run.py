@@ -208,6 +208,7 @@ def save_run(
         force: replace another run that is there.
     """
     runs, stream = same_orders(runs, stream)
+    instance("published", published, str, type(None))
     seeds, chosen = [run.seed for run in runs], tuple(runs[0].chosen)
     config = _config(stream, seeds, runs[0].method, published, oracle=bool(chosen))
     folder = Folder.open(Path(path), config, force=force)
