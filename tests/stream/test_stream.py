@@ -306,3 +306,16 @@ def test_the_stored_order_can_be_taken_up_again():
     assert np.array_equal(again.order, np.arange(len(stream)))
     assert again.seed is None
     assert np.array_equal(stream.in_order(3).order, stream.shuffled(3).order)
+
+
+def test_what_a_screen_would_obey_in_a_name_is_spelled_out():
+    eye, names = np.eye(3), ["\x1b[31mred", "two\nlines", "\u202eback"]
+    stream = Stream.from_arrays(eye, eye, {}, class_names=names, ids=["a\0", "b\x9b", "\u2028"])
+    assert stream.features.class_names == ("\\x1b[31mred", "two\nlines", "\\u202eback")
+    assert stream.features.ids == ("a\\x00", "b\\x9b", "\\u2028")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\x1b[31m", "\ud800", "\u202e", "a\nb"])
+def test_a_space_has_a_name_that_can_be_shown(name):
+    with pytest.raises(MarcError, match="not a name for a space"):
+        Stream.from_arrays(np.eye(3), np.eye(3), {name: np.eye(3)})

@@ -13,7 +13,7 @@ from helpers.study_folders import BOTH, entries, make, plan_over, results, write
 from marc.errors import MarcError
 from marc.sources.pack import write_pack
 from marc_paper.study.artifacts import Column, Table
-from marc_paper.study.folder import StoredStudy
+from marc_paper.study.folder import StoredStudy, StudyFolder
 from marc_paper.study.work import Experiment, Piece
 
 
@@ -235,3 +235,14 @@ def test_a_table_may_have_no_rows(tmp_path):
     table = Table("empty", "Empty", "", (Column("a"),), (), ())
     nothing = Experiment("empty", "Empty", (), lambda work: [table], lambda plan: [])
     assert make(tiny_plan(), tmp_path / "study", (nothing,)) == ["made"]
+
+
+def test_a_piece_of_work_under_the_name_of_another_is_none(plan, tmp_path):
+    folder = StudyFolder.open(tmp_path / "study", plan.as_data())
+    (folder.path / "work").mkdir(parents=True)
+    for name in ("first", "second"):
+        folder.put(name, {"x": np.array([len(name)])})
+    works = folder.path / "work"
+    shutil.copy(works / "first.npz", works / "second.npz")
+    assert folder.get("second") is None
+    assert folder.get("first") is not None
