@@ -64,7 +64,7 @@ def test_too_little_memory_is_no_bug(broken, error):
     broken(error)
     outcome = call("run", "lab/sketch-12")
     assert outcome.status == 1
-    assert outcome.err == f"error: the system refused: {error or 'MemoryError'}.\n"
+    assert outcome.err == f"error: the system refused: {str(error) or 'MemoryError'}.\n"
 
 
 def test_an_argument_with_a_null_character_is_refused():

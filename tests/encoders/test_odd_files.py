@@ -1,30 +1,19 @@
-"""Cards, graphs, weights and prompt sets that are damaged, too large or no plain files."""
+"""Cards, graphs and prompt sets that are damaged, too large or no plain files."""
 
 import json
 import os
-import zipfile
 
 import numpy as np
 import pytest
-from safetensors.torch import save_file
-
-# isort: split
-import torch
 
 from marc.encoders import create_encoder, encoder_card, golden
 from marc.encoders.cards import Loading
 from marc.encoders.from_onnx import _external_files
 from marc.encoders.prompts import PromptSet
-from marc.encoders.weights import WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
 CARD = {"name": "t", "dim": 128, "size": 64, "mean": [0, 0, 0], "std": [1, 1, 1]}
-WEIGHTS = {"a.weight": torch.zeros(3, 4)}
-
-
-def state(path):
-    return WeightsFile(encoder_card("dinov2-b"), path).state()
 
 
 @pytest.mark.parametrize("batch", [-1, 2**16 + 1, 2**63, 1.5, True])
@@ -52,16 +41,13 @@ def test_a_crop_has_bounds():
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
 def test_pipes_are_refused_and_nobody_waits(tmp_path):
-    for name in ("p.txt", "w.pt", "w.safetensors", "t.onnx.json"):
+    for name in ("p.txt", "t.onnx.json"):
         os.mkfifo(tmp_path / name)
     (tmp_path / "t.onnx").write_bytes(b"")
     with pytest.raises(MarcError, match="plain file"):
         PromptSet.read(str(tmp_path / "p.txt"))
     with pytest.raises(MarcError, match="plain file"):
         encoder_card(f"onnx:{tmp_path}/t.onnx")
-    for name in ("w.pt", "w.safetensors"):
-        with pytest.raises(MarcError, match="plain file"):
-            state(tmp_path / name)
 
 
 def test_a_name_that_no_file_can_have_is_no_graph():
@@ -86,50 +72,6 @@ def test_prompts_of_every_kind_are_refused(content, tmp_path):
     (tmp_path / "p.json").write_text(content)
     with pytest.raises(MarcError):
         PromptSet.read(str(tmp_path / "p.json"))
-
-
-@pytest.mark.parametrize("ending", ["pt", "safetensors"])
-def test_weights_that_are_cut_are_refused(ending, tmp_path):
-    path = tmp_path / f"w.{ending}"
-    torch.save(WEIGHTS, path) if ending == "pt" else save_file(WEIGHTS, path)
-    assert list(state(path)) == ["a.weight"]
-    data = path.read_bytes()
-    for length in (0, 8, len(data) // 2, len(data) - 1):
-        path.write_bytes(data[:length])
-        with pytest.raises(MarcError, match="cannot be read"):
-            state(path)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        torch.zeros(1).expand(2**40),  # terabytes of one stored number
-        torch.zeros(3).to_sparse(),
-        torch.empty(2**40, device="meta"),
-    ],
-)
-def test_tensors_that_are_not_stored_are_refused(value, tmp_path):
-    torch.save({"a": value}, tmp_path / "w.pt")
-    with pytest.raises(MarcError, match=r"'a' (has more|is no plain)"):
-        state(tmp_path / "w.pt")
-
-
-def test_a_packed_archive_is_refused(tmp_path):
-    torch.save({"a": torch.zeros(2**20)}, tmp_path / "plain.pt")
-    with (
-        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
-        zipfile.ZipFile(tmp_path / "w.pt", "w", zipfile.ZIP_DEFLATED) as packed,
-    ):
-        for name in plain.namelist():
-            packed.writestr(name, plain.read(name))
-    with pytest.raises(MarcError, match="would become"):
-        state(tmp_path / "w.pt")
-
-
-def test_a_name_that_cannot_be_written_is_no_weight(tmp_path):
-    torch.save({"a\ud800": torch.zeros(1)}, tmp_path / "w.pt")
-    with pytest.raises(MarcError, match=r"no name|cannot be read"):
-        state(tmp_path / "w.pt")
 
 
 @pytest.mark.parametrize(
