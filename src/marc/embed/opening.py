@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from marc.embed.sealed import SealedArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_labels, check_predictor
 from marc.predictor import Predictor, PromptEmbeddings
+from marc.replay.evidence import n_threads
 from marc.scores import unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream
 
@@ -111,8 +113,12 @@ def _rows(
 
 def check_lengths(rows: NDArray[Any]) -> None:
     """Refuse features that are not finite and of length one."""
-    for start in range(0, len(rows), _BLOCK):
+
+    def are_units(start: int) -> bool:
         part = rows[start : start + _BLOCK].astype(np.float32)
         squares = np.einsum("...d,...d->...", part, part)
-        if not (np.abs(squares - 1) < _OFF).all():
+        return bool((np.abs(squares - 1) < _OFF).all())
+
+    with ThreadPoolExecutor(n_threads()) as threads:  # float16 is slow to convert
+        if not all(threads.map(are_units, range(0, len(rows), _BLOCK))):
             raise MarcError("not all features are finite and of length one")

@@ -11,6 +11,7 @@ from marc.files.reading import read_text as read_text
 from marc.files.reading import read_toml as read_toml
 from marc.files.reading import refuse_odd_file as refuse_odd_file
 from marc.files.reading import user_path as user_path
+from marc.files.records import arrays_digest as arrays_digest
 from marc.files.records import changed as changed
 from marc.files.records import differences as differences
 from marc.files.records import flatten as flatten

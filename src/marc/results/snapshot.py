@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.files import json_digest, parse_json, refuse_odd_file, write_whole
+from marc.files import arrays_digest, json_digest, parse_json, refuse_odd_file, write_whole
 from marc.loop import AnyMethod
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
@@ -48,13 +46,8 @@ def _sealed(state: Mapping[str, Any]) -> bytes:
 
 
 def _digest(header: Mapping[str, Any], arrays: _Arrays) -> str:
-    """Of everything in a file: its header, and each array's name, type, shape and numbers."""
-    seals = {name: [a.dtype.str, a.shape, _sha256(a)] for name, a in arrays.items()}
-    return json_digest({**header, "arrays": seals})
-
-
-def _sha256(array: NDArray[Any]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+    """Of everything in a file."""
+    return json_digest(header, arrays_digest(arrays))
 
 
 def load_snapshot(path: str | Path) -> Any:
