@@ -13,15 +13,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from marc.memory import Memory, check_stored
-from marc.scores import BaseScores, Float
-
-CAPACITY = 16
-"""Pictures of each class."""
-
-
-def surest(base: BaseScores) -> float:
-    """What a picture is ranked by: the predictor's certainty, as minus the entropy."""
-    return -float(base.entropy_as("posterior"))
+from marc.results.remembered import CAPACITY
+from marc.scores import Float
 
 
 class Neighbor(NamedTuple):
