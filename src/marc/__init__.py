@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
+    from marc.session.adapt import adapt as adapt
     from marc.session.session import Session as Session
     from marc.sources import load_stream as load_stream
     from marc.sources import register_source as register_source
@@ -76,6 +77,7 @@ _WHERE = {
     "Sweep": "replay.sweep",
     "Trajectory": "types",
     "WEIGHTS": "types",
+    "adapt": "session.adapt",
     "compare": "results.compare",
     "create_encoder": "encoders",
     "create_method": "peers.registry",

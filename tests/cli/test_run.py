@@ -5,6 +5,7 @@ import pytest
 from helpers.commands import PAPER, arrays_in, call, call_json, call_outside, events, json_in, tree
 
 import marc
+from marc.results.answers import answers_of
 from marc.stats import mcnemar_exact, paired_difference
 
 CONFIG = {
@@ -281,6 +282,18 @@ def test_without_labels_the_stored_order_is_run_unless_seeds_are_given(sources, 
     assert call_json(*words, tmp_path / "two", *seeds)["config"]["seeds"] == [0, 1]
     labelled = call_json("run", sources["labelled"], *PAPER, "-o", tmp_path / "three")
     assert labelled["config"]["seeds"] == [0, 1, 2]
+
+
+def test_a_run_of_one_order_has_a_table_of_its_answers(sources, tmp_path):
+    call_json("run", sources["unlabelled"], *PAPER, "-o", tmp_path / "out")
+    [run] = marc.load_run(tmp_path / "out")
+    stream = marc.load_stream(sources["unlabelled"])
+    expected = answers_of(run, stream).csv()
+    assert (tmp_path / "out/answers.csv").read_bytes() == expected
+    header = expected.decode().splitlines()[0]
+    assert header == "file,base_answer,answer,base_confidence,confidence,changed"
+    call_json("run", sources["labelled"], *PAPER, "-o", tmp_path / "three")
+    assert not (tmp_path / "three/answers.csv").exists()
 
 
 def test_an_unlabelled_pack_reports_the_share_of_changed_answers(sources, tmp_path):

@@ -18,6 +18,7 @@ import platformdirs
 import typer
 
 from marc.cli import console
+from marc.cli.adapt import adapt
 from marc.cli.check import check
 from marc.cli.compare import compare
 from marc.cli.embed import embed_pictures
@@ -41,10 +42,11 @@ _app = typer.Typer(
     epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
 )
 _ORDER = (
-    *("demo", "embed", "geometry", "select", "run"),
+    *("demo", "adapt", "embed", "geometry", "select", "run"),
     *("sweep", "compare", "judge", "study", "verify"),
 )
 _OWN: dict[str, Callable[..., None] | str] = {
+    "adapt": adapt,
     "embed": embed_pictures,
     "geometry": geometry,
     "select": select,
@@ -100,7 +102,14 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             kept = "; what is finished is kept: the same command goes on from it"
-            resumes = sys.argv[1:2] and sys.argv[1] in ("demo", "embed", "run", "study", "sweep")
+            resumes = sys.argv[1:2] and sys.argv[1] in (
+                "adapt",
+                "demo",
+                "embed",
+                "run",
+                "study",
+                "sweep",
+            )
             console.say("stopped" + (kept if resumes else ""), err=True)
         raise
     except (OSError, MemoryError) as error:

@@ -39,6 +39,7 @@ _out = Console(highlight=False, emoji=False)
 _err = Console(stderr=True, highlight=False, emoji=False)
 
 _SEVERAL = {
+    "adapt": ("--encoder", "--prompts", "--weights"),
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
     "geometry": ("--space", "--neighbors"),

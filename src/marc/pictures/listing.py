@@ -142,7 +142,7 @@ def _check(number: int | None, place: str, source: object) -> int:
     return number
 
 
-def with_class_names(images: ImageSet, path: Path) -> ImageSet:
+def with_class_names(images: ImageSet, path: Path | Sequence[str]) -> ImageSet:
     """The same pictures with class names from a file.
 
     Args:
@@ -151,7 +151,10 @@ def with_class_names(images: ImageSet, path: Path) -> ImageSet:
             JSON object that maps names as they are now (or folder names) to new ones. An object
             may leave classes out: these keep their names.
     """
-    given = _read_json_names(path) if path.suffix.lower() == ".json" else read_names(path)
+    if not isinstance(path, Path):
+        given, path = list(path), Path("classes")
+    else:
+        given = _read_json_names(path) if path.suffix.lower() == ".json" else read_names(path)
     if isinstance(given, dict):
         return replace(images, class_names=_renamed(images.class_names, given, path))
     names = tuple(_name(name, f"name {index + 1}", path) for index, name in enumerate(given))

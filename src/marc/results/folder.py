@@ -43,7 +43,8 @@ from marc.stream import Stream
 _METRICS, _TIMING, _DIGESTS = "metrics.json", "timing.json", "digests.json"
 _ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
-_OWN = {"config.json", "log.jsonl", _METRICS, _TIMING, _DIGESTS, *_ARRAYS.values()}
+_ANSWERS = "answers.csv"
+_OWN = {"config.json", "log.jsonl", _ANSWERS, _METRICS, _TIMING, _DIGESTS, *_ARRAYS.values()}
 """Files of a result, beside parts and files that are being written."""
 _KINDS = ("run", "sweep", "study")
 
@@ -54,6 +55,8 @@ class Folder:
 
     CONFIG: ClassVar = "config.json"
     LOG: ClassVar = "log.jsonl"
+    ANSWERS: ClassVar = _ANSWERS
+    """The answers of a run over one order, for people; nothing of ours reads it."""
     NOT_IDENTITY: ClassVar = ("versions", "source", "title")
     """Settings that do not decide a result: a pack is known by its digests, not by its path."""
 

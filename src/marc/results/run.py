@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, instance
-from marc.files import Arrays
+from marc.files import Arrays, write_whole
 from marc.loop import AnyMethod, Checking, Replayable, iter_steps
 from marc.loop import run as run_online
 from marc.method import MARC
 from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
+from marc.results.answers import answers_of
 from marc.results.folder import Folder, Stored
 from marc.results.metrics import (
     AS_STORED,
@@ -271,7 +272,11 @@ def _write(
         }
         if stream.row_labels is not None:
             arrays["label"] = stream.row_labels
-        folder.finish(metrics_of(arrays, chosen), arrays, timing)
+        metrics = metrics_of(arrays, chosen)
+        if len(parts) == 1:  # one answer per image: a table that anybody can open
+            [run] = _runs(Stored(folder.work, folder.config, metrics, arrays, timing))
+            write_whole(folder.work / Folder.ANSWERS, answers_of(run, stream).csv())
+        folder.finish(metrics, arrays, timing)
 
 
 def load_run(path: str | Path) -> list[Run]:
@@ -281,7 +286,11 @@ def load_run(path: str | Path) -> list[Run]:
     trajectory varies with; seconds are not a number where no time was taken.
     """
     instance("a run folder", path, str, Path)
-    stored = Stored.read(Path(path), "run")
+    return _runs(Stored.read(Path(path), "run"))
+
+
+def _runs(stored: Stored) -> list[Run]:
+    """The runs of a folder's numbers and arrays."""
     arrays, seeds = stored.arrays, stored.config["seeds"]
     settings = {name: v for name, v in stored.config["method"].items() if name != "method"}
     card, varies_with = None, frozenset[str]()
