@@ -20,7 +20,6 @@ from marc.report.explorer import (
     _disagreement,
     _hub_ratio,
     _look,
-    _nearest_entries,
     _queries,
     _read_queries,
     _weight_stops,
@@ -191,20 +190,6 @@ def test_contenders_hold_every_winner_even_where_lines_meet(lines, weights):
     for weight in [*map(float, weights), *differences, 0.0, 1e6]:
         everyone = fuse(base, evidence, weight)
         assert listed[int(everyone[listed].argmax())] == everyone.argmax()
-
-
-def test_nearest_entries_of_equal_similarity_are_those_of_the_lower_rows():
-    keys = np.tile(np.eye(2, dtype=np.float32), (20, 1))
-    order = np.random.default_rng(0).permutation(40)
-    trajectory = marc.Trajectory(order, np.zeros(40, dtype=np.int64), np.arange(40.0))
-    stream = marc.Stream.from_arrays(keys, np.eye(2), {"same": keys}).reordered(order)
-    from marc.replay.lifetimes import History
-
-    nearest = _nearest_entries(keys, History.trace(trajectory, (25,), stream.n_classes), 6)
-    for time, item in enumerate(order):
-        held = [row for rows in trajectory.retained(time, 25).values() for row in rows]
-        expected = sorted(held, key=lambda row: (-float(keys[row] @ keys[item]), row))[:6]
-        assert [row for row in nearest[item] if row >= 0] == expected
 
 
 def test_disagreement_compares_bags_of_labels():

@@ -70,13 +70,19 @@ def test_disagreement_is_the_weight_that_speaks_for_another_class(told):
         assert queries[row]["disagreement"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_pictures_are_the_nearest_earlier_images(told):
-    subject, queries, _ = told
-    stream, time = subject.stream, subject.time
+def test_the_pictures_are_the_nearest_of_what_is_remembered(told):
+    subject, queries, steps = told
+    stream, time, base = subject.stream, subject.time, subject.stream.features.base
+    entropy = base.entropy_as("posterior")
+    offered = [(base.label[row], -entropy[row]) for row in stream.order]
+    if subject.name == "marc":  # what its own memory held
+        offered = [(steps[row].label, steps[row].priority) for row in stream.order]
+    trajectory = marc.Trajectory(stream.order, *map(np.array, zip(*offered, strict=True)))
     for voice, space in subject.spaces.items():
         keys = stream.features.keys(space)
         for row in (3, 77, int(stream.order[0]), int(stream.order[2])):
-            earlier = [other for other in range(160) if time[other] < time[row]]
+            held = trajectory.retained(time[row], 16).values()
+            earlier = [other for rows in held for other in rows]
             expected = sorted(earlier, key=lambda other: (-float(keys[other] @ keys[row]), other))
             shown = queries[row]["entries"][subject.voices.index(voice)]
             found = [entry["similarity"] for entry in shown]

@@ -34,6 +34,8 @@ from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 _ASSETS = Path(__file__).with_name("assets")
+_SCRIPTS = ("page.js",)  # one element of the page holds all of them, in this order
+_STYLES = ("page.css",)
 _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
 _HEAD = 4096  # characters in which a page says what it is
@@ -157,6 +159,7 @@ def _describe(
         "ids": {row: features.ids[row] for row in explored.rows},
         "pictures": images,
         "queries": explored.queries,
+        "map": None,
     }
     samples = [
         {
@@ -177,6 +180,7 @@ def _describe(
         "kinds_explained": explored.explanation,
         "stops": explored.data.get("stops"),
         "weight": f"{subject.weight:.4g}" if isinstance(subject, Subject) else None,
+        "map": data["map"],
         "made": subject.inputs.record(),
     }
     return content, data
@@ -202,11 +206,11 @@ def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) ->
     environment = Environment(
         loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    script = (_ASSETS / "page.js").read_text("utf-8")
+    script, css = (_joined(names) for names in (_SCRIPTS, _STYLES))
     figures = [{**figure, "svg": Markup(figure["svg"])} for figure in content["figures"]]
     text = environment.get_template("page.html").render(
         **{**content, "figures": figures},
-        css=Markup((_ASSETS / "page.css").read_text("utf-8")),
+        css=Markup(css),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         data=Markup(_as_script_data(data)),
@@ -215,6 +219,10 @@ def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) ->
     )
     encoded = text.encode("utf-8", "replace")  # names of files may have no encoding
     return encoded.decode().replace("@@SIZE@@", f"{len(encoded) / 1e6:.2f} MB", 1)
+
+
+def _joined(names: Sequence[str]) -> str:
+    return "\n".join((_ASSETS / name).read_text("utf-8") for name in names)
 
 
 def _as_script_data(data: Mapping[str, Any]) -> str:

@@ -25,17 +25,16 @@ from marc.report.queries import (
     Sorted,
     explored,
     low_margin,
-    nearest_items,
     outcomes,
 )
 from marc.report.setting import Subject
+from marc.results.remembered import Remembered, readable
 from marc.scores import Float, Int, kernel
 from marc.stream import Stream
 from marc.types import WEIGHTS
 
 _NEAREST = 8
 """Stored entries that are shown beside a query, and by which neighbours are compared."""
-_WINDOW = 1024  # queries of one block of similarities
 _HUB = 3.0
 """An entry is called a hub when it is read this many times as often as equal chances would give."""
 _HUB_READS = 10
@@ -89,8 +88,10 @@ class _Views(Sorted):
 
 def _look(subject: Subject) -> _Views:
     """Sort every image by what its neighbours say and by what the memory did to its answer."""
-    keys, spaces = subject.inputs.stream.features.keys, subject.shown_spaces
-    nearest = {space: _nearest_entries(keys(space), subject.history) for space in spaces}
+    spaces = subject.shown_spaces
+    memory, nearest = Remembered(subject.stream, subject.history), {}
+    for space in spaces:
+        nearest[space] = memory.nearest(space, subject.history.time, _NEAREST)[0]
     hubs = {}
     for space, rows in nearest.items():
         reads = np.bincount(rows[rows >= 0], minlength=len(rows))
@@ -183,30 +184,6 @@ def _entries(
     return entries
 
 
-def _nearest_entries(keys: NDArray[np.float32], history: History, n: int = _NEAREST) -> Int:
-    """Rows of the `n` nearest readable entries of every query, (N, n) by stored row.
-
-    Nearest first; equal similarities keep the lower row, as `Memory.neighbors` does. -1 where the
-    memory held fewer.
-    """
-    nearest = np.full((len(keys), n), -1)
-    by_time = np.argsort(history.time)
-    for start in range(0, len(by_time), _WINDOW):
-        alive = history.between(start, start + _WINDOW)
-        queries = by_time[start : start + _WINDOW]
-        if len(alive.items):
-            similarity = keys[queries] @ keys[alive.items].T
-            similarity[~_readable(alive, queries)] = -np.inf
-            nearest[queries] = nearest_items(similarity, alive.items, n)
-    return nearest
-
-
-def _readable(history: History, queries: Int) -> NDArray[np.bool_]:
-    """Which listed items each query can read, (queries, items), at the largest capacity."""
-    times = history.time[queries][:, np.newaxis]
-    return (history.arrivals < times) & (times <= history.last[-1])
-
-
 def _disagreement(first: Int, second: Int, label: Int) -> NDArray[np.float64]:
     """Share of nearest entries whose pseudo-labels the two spaces do not share, (N,) in [0, 1].
 
@@ -260,7 +237,7 @@ def _read_queries(
 ) -> _Read:
     """The evidence of some queries and where it came from, as `Memory.read` sums it."""
     keys = stream.features.keys(space)
-    held = _readable(history, queries)
+    held = readable(history, history.time[queries])
     similarity = keys[queries] @ keys[history.items].T
     vote = np.where(held, method.alpha * kernel(similarity, method.beta).astype(np.float64), 0.0)
     labels = np.repeat(np.arange(stream.n_classes), np.diff(history.starts))

@@ -152,17 +152,3 @@ def _sample_images(subject: Answered) -> dict[str, Int]:
 def low_margin(margin: Float) -> NDArray[np.bool_]:
     """Images whose best two sums are among the closest of the stream."""
     return np.asarray(margin <= np.quantile(margin, LOW_MARGIN))
-
-
-def nearest_items(similarity: Float, items: Int, n: int) -> Int:
-    """Items of the n largest finite values of each row, ties to the lower item; -1 for none."""
-    top = np.full((len(similarity), n), -1)
-    last = min(n, similarity.shape[1]) - 1
-    bound = -np.partition(-similarity, last, axis=1)[:, last]
-    rows, columns = np.nonzero((similarity >= bound[:, np.newaxis]) & np.isfinite(similarity))
-    order = np.lexsort((items[columns], -similarity[rows, columns], rows))
-    rows, columns = rows[order], columns[order]
-    place = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    kept = place < n
-    top[rows[kept], place[kept]] = items[columns[kept]]
-    return top

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.loop import iter_steps
+from marc.method import MARC
 from marc.peers.weight_search import weighed_by
+from marc.replay.lifetimes import History
 from marc.report.answered import Answered
 from marc.report.inputs import Inputs
+from marc.results.remembered import Remembered
 from marc.results.run import RunPlan
 from marc.scores import Int
 from marc.types import Step
@@ -92,6 +96,18 @@ class Stepped(Answered):
     def time(self) -> Int:
         """When each image of the first order arrived."""
         return np.argsort(self.stream.order)
+
+    @cached_property
+    def remembered(self) -> Remembered:
+        """What the first order had shown before each image; of MARC, what its memory held."""
+        assert self.inputs.run is not None
+        capacity = self.inputs.run.config["method"].get("capacity")
+        trajectory = self.inputs.run_trajectory()
+        if self.name != MARC.name or not capacity or trajectory is None:
+            return Remembered.of(self.stream)
+        return Remembered(
+            self.stream, History.trace(trajectory, (capacity,), self.stream.n_classes)
+        )
 
     def weights(self, voice: str) -> NDArray[np.float64]:
         """The weight of a voice along the first order, (T,)."""

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from marc.class_means import ClassMeans
+from marc.method import MARC
 from marc.report.queries import (
     LOW_MARGIN,
     Explored,
     Sorted,
     explored,
     low_margin,
-    nearest_items,
     outcomes,
 )
 from marc.report.stepped import Stepped
@@ -30,9 +30,11 @@ _EXPLANATION = (
     "class, which changes no answer; ✓ marks the true class, where it is known."
 )
 _EARLIER = (
-    "The pictures are the nearest earlier images of the stream in that space, each under the "
-    "predictor’s answer to it: {}."
+    "The pictures are the nearest earlier images of the stream in that space, among {}, each under "
+    "the predictor’s answer to it."
 )
+_RECORD = "the most confident 16 of each class that the predictor answered{}"
+_OWN_RECORD = "those that the memory held at that moment"
 
 
 def explore_voices(subject: Stepped, limit: int) -> Explored:
@@ -44,10 +46,9 @@ def explore_voices(subject: Stepped, limit: int) -> Explored:
     kinds = {**outcomes(subject), "low margin": low_margin(margin)}
     changed = subject.prediction != subject.base_prediction
     images = Sorted(disagreement, kinds, changed, subject.time)
-    remembered = "whether they are remembered, the page does not say"
-    if subject.name == ClassMeans.name:
-        remembered = "class means remember no single images"
-    earlier = f" {_EARLIER.format(remembered)}" if subject.spaces else ""
+    apart = "; class means remember no single images" if subject.name == ClassMeans.name else ""
+    among = _OWN_RECORD if subject.name == MARC.name else _RECORD.format(apart)
+    earlier = f" {_EARLIER.format(among)}" if subject.spaces else ""
     looks = Look.of(subject.voices, 0)
     return explored(
         subject,
@@ -107,12 +108,13 @@ def _queries(subject: Stepped, images: Sorted, rows: Int) -> list[dict[str, Any]
 
 
 def _nearest_earlier(subject: Stepped, space: str, rows: Int) -> list[list[dict[str, Any]]]:
-    """The nearest images that arrived before each of some queries, nearest first."""
-    keys, time = subject.stream.features.keys(space), subject.time
-    similarity = keys[rows] @ keys.T
-    similarity[time >= time[rows][:, np.newaxis]] = -np.inf
-    nearest = nearest_items(similarity, np.arange(len(keys)), _NEAREST)
+    """The nearest remembered images of each of some queries, nearest first."""
+    found = subject.remembered.nearest(space, subject.time[rows], _NEAREST)
     return [
-        [{"row": item, "similarity": round(float(row[item]), 3)} for item in items if item >= 0]
-        for row, items in zip(similarity, nearest.tolist(), strict=True)
+        [
+            {"row": item, "similarity": round(cosine, 3)}
+            for item, cosine in zip(items, cosines, strict=True)
+            if item >= 0
+        ]
+        for items, cosines in zip(*map(np.ndarray.tolist, found), strict=True)
     ]

@@ -1,75 +1,84 @@
-"""The pictures a stream remembers at each moment, to show beside an answer.
+"""The nearest pictures that a stream had shown before: what an answer can be compared with.
 
-What a method holds may be sums that nobody can look at. This is a record of pictures: of each class
-that the predictor answers, the 16 earlier ones that it was surest of. It is the memory of the
-paper's admission by the predictor's entropy, so lifetimes tell who is in it when.
+A bounded record of single pictures, of any method, also of one that keeps none: of each class that
+the predictor answered, the most confident so far. What a query finds follows from the lifetimes of
+the entries (`replay/lifetimes.py`), so nothing is run, and no query sees what came after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from marc.errors import integer
 from marc.replay.lifetimes import History
-from marc.scores import BaseScores, Int
+from marc.scores import Float, Int
 from marc.stream import Stream
 from marc.types import Trajectory
 
-CAPACITY = 16
-"""Pictures of each class."""
-_BLOCK = 256  # queries whose similarities are held together
-
-
-def certainty_rank(base: BaseScores) -> NDArray[np.float64]:
-    """What decides who stays, (...): minus the entropy of the predictor's answer."""
-    return -base.entropy_as("posterior")
+_WINDOW = 512  # queries of one block of similarities
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """Who is remembered when, along one order of a stream."""
+    """Pictures of a stream in its order, and until when each of them is remembered."""
 
     stream: Stream
     history: History
 
     @classmethod
-    def of(cls, stream: Stream) -> Remembered:
-        """Along the order that the stream has."""
-        base = stream.features.base.at(stream.order)
-        trajectory = Trajectory(stream.order, base.label, certainty_rank(base))
-        return cls(stream, History.trace(trajectory, [CAPACITY], stream.n_classes))
+    def of(cls, stream: Stream, n: int = 16) -> Remembered:
+        """Remember the `n` most confident pictures of each class that the predictor answered."""
+        base, order = stream.features.base, stream.order
+        confident = -base.entropy_as("posterior")[order]
+        trajectory = Trajectory(order, base.label[order], confident)
+        return cls(stream, History.trace(trajectory, (integer("n", n, 1),), stream.n_classes))
 
-    def nearest(self, space: str, positions: Int, count: int) -> tuple[Int, NDArray[np.float32]]:
-        """Rows of the `count` nearest earlier pictures (n, count) and their similarities.
+    def nearest(
+        self, space: str, positions: ArrayLike | None = None, count: int = 3
+    ) -> tuple[Int, NDArray[np.float32]]:
+        """The remembered pictures that are nearest to the queries at some positions, or at all.
 
-        Nearest first; equal similarities keep the lower row, and -1 stands where there are fewer.
+        Returns:
+            Their stored rows and cosines, (queries, count), the nearest first and of equals the
+            lower row; -1 and -inf where fewer are remembered.
         """
-        keys = self.stream.features.keys(space)
-        rows = np.full((len(positions), count), -1, dtype=np.int64)
-        similarity = np.full((len(positions), count), np.nan, dtype=np.float32)
-        for block in self._blocks(positions):
-            at = positions[block]
-            alive = self.history.between(int(at.min()), int(at.max()) + 1)
-            order = np.argsort(alive.items)  # the lower row first, among equals
-            items = alive.items[order]
-            found = keys[self.stream.order[at]] @ keys[items].T
-            late = at[:, np.newaxis] <= alive.arrivals[order]
-            gone = at[:, np.newaxis] > alive.last[0][order]
-            found[late | gone] = -np.inf
-            best = np.argsort(-found, axis=1, kind="stable")[:, :count]
-            values = np.take_along_axis(found, best, axis=1)
-            there = np.isfinite(values)
-            width = slice(best.shape[1])
-            rows[block, width] = np.where(there, items[best], -1)
-            similarity[block, width] = np.where(there, values, np.nan)
-        return rows, similarity
+        keys, stream = self.stream.features.keys(space), self.stream
+        asked = np.arange(len(stream)) if positions is None else np.asarray(positions, np.int64)
+        rows = np.full((len(asked), integer("count", count, 1)), -1)
+        cosines = np.full(rows.shape, -np.inf, dtype=np.float32)
+        by_time = np.argsort(asked, kind="stable")
+        for start in range(0, len(asked), _WINDOW):
+            places = by_time[start : start + _WINDOW]
+            times = asked[places]
+            alive = self.history.between(int(times[0]), int(times[-1]) + 1)
+            if len(alive.items):
+                similarity = keys[stream.order[times]] @ keys[alive.items].T
+                similarity[~readable(alive, times)] = -np.inf
+                rows[places], cosines[places] = _largest(similarity, alive.items, count)
+        return rows, cosines
 
-    @staticmethod
-    def _blocks(positions: Int) -> Iterator[Int]:
-        """Places in `positions` of queries that come together."""
-        in_time = np.argsort(positions, kind="stable")
-        for start in range(0, len(in_time), _BLOCK):
-            yield in_time[start : start + _BLOCK]
+
+def readable(history: History, times: Int) -> NDArray[np.bool_]:
+    """Which listed items each query can read, (queries, items), at the largest capacity."""
+    times = times[:, np.newaxis]
+    return (history.arrivals < times) & (times <= history.last[-1])
+
+
+def _largest(similarity: Float, items: Int, n: int) -> tuple[Int, NDArray[np.float32]]:
+    """Items of the n largest finite values of each row, and these; ties to the lower item."""
+    top = np.full((len(similarity), n), -1)
+    values = np.full(top.shape, -np.inf, dtype=np.float32)
+    last = similarity.shape[1] - min(n, similarity.shape[1])
+    bound = np.partition(similarity, last, axis=1)[:, last]
+    rows, columns = np.nonzero((similarity >= bound[:, np.newaxis]) & np.isfinite(similarity))
+    order = np.lexsort((items[columns], -similarity[rows, columns], rows))
+    rows, columns = rows[order], columns[order]
+    place = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    kept = place < n
+    found = rows[kept], place[kept]
+    top[found] = items[columns[kept]]
+    values[found] = similarity[rows[kept], columns[kept]]
+    return top, values
