@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from marc.embed.changes import Estimate
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
@@ -207,8 +205,7 @@ def _write_answers(out: Path, run: Run, stream: Stream, trusted: Mapping[str, fl
     more = {}
     if trusted:
         space, ids = max(trusted, key=trusted.__getitem__), stream.features.ids
-        every = np.arange(len(stream))
-        near, _ = Remembered.of(stream).nearest(space, every, _NEAREST)
+        near, _ = Remembered.of(stream).nearest(space, count=_NEAREST)
         more["nearest"] = ["; ".join(ids[row] for row in rows if row >= 0) for rows in near]
     table = answers_of(run, stream, more)
     write_whole(out / "answers.csv", table.csv())

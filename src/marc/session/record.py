@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from marc.memory import Memory, check_stored
-from marc.results.remembered import CAPACITY
 from marc.scores import Float
+
+_CAPACITY = 16  # pictures of each class, as `Remembered` has it
 
 
 class Neighbor(NamedTuple):
@@ -40,11 +41,11 @@ class Record:
         """Keep a picture if it is among the surest of its class."""
         for space, key in keys.items():
             if space not in self._memories:
-                self._memories[space] = Memory(len(self._classes), CAPACITY, len(key))
+                self._memories[space] = Memory(len(self._classes), _CAPACITY, len(key))
             if self._memories[space].write(key, label, priority, item):
                 self._names[item] = name
         held = len(next(iter(self._memories.values()))) if self._memories else 0
-        if len(self._names) > 2 * held + CAPACITY:  # names of pictures that were pushed out
+        if len(self._names) > 2 * held + _CAPACITY:  # names of pictures that were pushed out
             self._names = {item: self._names[item] for item in self._held()}
 
     def nearest(self, keys: Mapping[str, Float], count: int) -> dict[str, tuple[Neighbor, ...]]:
@@ -78,7 +79,7 @@ class Record:
         for number, space in enumerate(told["spaces"]):
             part = f"record-{number}/"
             own = {n.removeprefix(part): a for n, a in arrays.items() if n.startswith(part)}
-            record._memories[space] = Memory.from_state(own, len(classes), CAPACITY)
+            record._memories[space] = Memory.from_state(own, len(classes), _CAPACITY)
         record._names = {int(item): str(name) for item, name in told["names"]}
         check_stored({*record._held()} <= {*record._names}, "a picture has no name")
         return record

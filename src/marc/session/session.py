@@ -25,7 +25,6 @@ from marc.peers.registry import create_method
 from marc.pictures.decoding import Unreadable, decode, read_bytes
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.predictor import Predictor, PromptEmbeddings
-from marc.results.remembered import certainty_rank
 from marc.results.snapshot import damaged, method_of, read_state, write_state
 from marc.session.record import Neighbor, Record
 from marc.types import Query, Step
@@ -139,7 +138,7 @@ class Session:
         step = (self.method if learn else copy.deepcopy(self.method)).step(query)
         near = self._record.nearest(keys, n_near) if n_near else {}
         if learn:
-            rank = float(certainty_rank(query.base))
+            rank = -float(query.base.entropy_as("posterior"))
             self._record.write(keys, int(query.base.label), rank, query.item, name)
             self._n_seen += 1
         sure = [math.nan, math.nan]
