@@ -1,5 +1,7 @@
 """Bad use: status 2, an error with what came and what is allowed, and nothing left behind."""
 
+import json
+
 import pytest
 from helpers.commands import call, call_outside, tree
 
@@ -149,7 +151,10 @@ def test_a_file_that_is_no_pack_is_refused_with_the_keys_of_one(place):
 def test_bad_use_in_a_process_of_its_own_has_status_2_and_a_clean_output(sources, place):
     outcome = call_outside("run", sources["labelled"], "--space", "none", "--json", cwd=place)
     assert outcome.status == 2
-    assert outcome.out == ""
+    told = json.loads(outcome.out)
+    assert (told["schema"], told["kind"]) == (1, "error")
+    assert set(told["error"]) == {"problem", "got", "allowed", "hint"}
+    assert told["error"]["problem"] in outcome.err
     assert outcome.err.startswith("error: ")
     assert "\x1b" not in outcome.err
 
@@ -173,3 +178,21 @@ def test_a_dry_run_says_where_it_would_write_and_writes_nothing(sources, place, 
     assert outcome.status == 0
     assert "out" in outcome.out
     assert tree(place) == before
+
+
+def test_bad_use_of_an_option_is_an_object_too(place):
+    outcome = call("run", "x", "--nonsense", "--json")
+    assert outcome.status == 2
+    assert "--nonsense" in json.loads(outcome.out)["error"]["problem"]
+    assert "--nonsense" in outcome.err
+
+
+def test_quietly_only_the_place_of_a_result_is_said(sources, place):
+    words = ["run", sources["labelled"], "--space", "classes", "-o", "out"]
+    assert call(*words, "--quiet")[:2] == call("-q", *words)[:2] == (0, "out\n")
+
+
+def test_verbosely_times_are_said(sources, place):
+    words = ["sweep", sources["labelled"], "--space", "classes", "-o", "out"]
+    assert "time: " in call(*words, "-v").err
+    assert "time: " not in call(*words, "--force").err

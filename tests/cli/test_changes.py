@@ -151,4 +151,4 @@ def test_nothing_is_written_where_the_runs_cannot_be_compared(runs, sources):
 def test_json_stays_one_object_with_a_file_and_images(runs):
     outcome = call("compare", "a", "b", "c", "--images", "-o", "changed.csv", "--json")
     assert outcome.err == ""
-    assert set(json.loads(outcome.out)) == {"reference", "runs", "family"}
+    assert set(json.loads(outcome.out)) == {"schema", "kind", "reference", "runs", "family"}

@@ -191,7 +191,7 @@ def test_json_is_one_object_and_nothing_else(run):
     run("second", "--space", "both")
     outcome = call("compare", "first", "second", "--json")
     assert outcome.err == ""
-    assert set(json.loads(outcome.out)) == {"reference", "runs"}
+    assert set(json.loads(outcome.out)) == {"schema", "kind", "reference", "runs"}
 
 
 def test_comparing_changes_nothing(run, tmp_path):

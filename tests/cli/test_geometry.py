@@ -14,7 +14,6 @@ def test_geometry_prints_what_the_python_api_gives(sources):
         "geometry", sources["labelled"], "--space", "both", "noise", "--neighbors", 3, 8
     )
     stream = marc.load_stream(sources["labelled"])
-    assert data["kind"] == "geometry"
     assert data["n_replicates"] == 300
     assert data["chance"]["purity"] == geometry.chance(stream.row_labels)
     assert data["chance"]["pseudo_purity"] == geometry.chance(geometry.pseudo_labels(stream))

@@ -125,7 +125,7 @@ def test_json_is_one_object_and_nothing_else(run, tmp_path):
     outcome = run("--space", "classes", "-o", "out", "--json")
     assert outcome.err == ""
     printed = json.loads(outcome.out)
-    assert set(printed) == {"folder", "config", "metrics", "timing"}
+    assert set(printed) == {"schema", "kind", "folder", "config", "metrics", "timing"}
     assert printed["folder"] == "out"
     assert printed["metrics"] == json_in(tmp_path / "out/metrics.json")
     assert printed["config"].items() <= json_in(tmp_path / "out/config.json").items()

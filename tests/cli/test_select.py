@@ -54,7 +54,7 @@ def test_select_chooses_or_says_that_it_is_too_close(sources, tmp_path):
     marc.write_pack(stream, tmp_path / "close.npz")
     source = f"arrays/{tmp_path / 'close.npz'}"
     lines = call("select", source, "--test", "radii").out.splitlines()
-    assert lines[-3] == "too close to call: a, b"
+    assert lines[-4] == "too close to call: a, b"
     assert lines[-2].endswith("--test paired chooses it")
     assert lines[-1] == f"next: marc run {source}"
     lines = call("select", source, "--test", "paired").out.splitlines()

@@ -125,7 +125,8 @@ def test_json_is_one_object_and_nothing_else(sweep):
     for seeds in (["0"], ["0", "1"]):  # one order has no spread, which JSON must survive
         outcome = sweep("--seed", *seeds, "-o", f"out{len(seeds)}", "--json")
         assert outcome.err == ""
-        assert set(json.loads(outcome.out)) == {"folder", "config", "metrics", "scores"}
+        parts = {"folder", "config", "metrics", "scores"}
+        assert set(json.loads(outcome.out)) == {"schema", "kind", *parts}
 
 
 def test_a_second_call_says_that_it_is_there_and_does_not_recompute(sweep, tmp_path):

@@ -43,7 +43,10 @@ def call_json(*words):
     """What `marc WORDS --json` prints, as data."""
     outcome = call(*words, "--json")
     assert outcome.status == 0, outcome.err
-    return json.loads(outcome.out)
+    data = json.loads(outcome.out)
+    assert data.pop("schema") == 1
+    assert isinstance(data.pop("kind"), str)
+    return data
 
 
 def call_outside(*words, **options):

@@ -37,7 +37,6 @@ _INTERRUPTED = 130  # the parser's exit status for Ctrl-C
 _app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     help="MARC: a memory for zero-shot CLIP, and the instrument to study it.",
     epilog="Example:  marc sweep arrays/photos.npz --space dinov2-b clip-b16",
 )
@@ -85,13 +84,21 @@ def _options(
     show_version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
+    quiet: bool = typer.Option(
+        False, "-q", "--quiet", help="Print errors and where the result is, and nothing else."
+    ),
+    verbose: bool = typer.Option(
+        False, "-v", "--verbose", help="Say what took how long; whole tracebacks of bugs."
+    ),
 ) -> None:
     del show_version
+    console.speak(quiet=quiet or None, verbose=verbose or None)
 
 
 def main() -> None:
     """Entry point: 0 done, 1 failed, 2 bad use."""
     warnings.showwarning = console.note  # type: ignore[assignment]
+    console.speak(quiet=False, verbose=False, json="--json" in sys.argv)
     for error in _broken.values():  # the commands of others must not stop ours
         console.complain(error)
     try:
@@ -111,11 +118,17 @@ def main() -> None:
                 "sweep",
             )
             console.say("stopped" + (kept if resumes else ""), err=True)
+        usage = getattr(stop.__context__, "format_message", None)  # of the parser, shown already
+        if usage is not None:
+            problem = {"problem": usage(), "got": None, "allowed": None, "hint": "marc --help"}
+            console.tell_error(problem)
         raise
     except (OSError, MemoryError) as error:
         console.complain(MarcError(f"the system refused: {str(error) or type(error).__name__}"))
         sys.exit(1)
     except Exception as error:  # what nobody foresaw: one line, and the rest where it can be sent
+        if console.is_verbose():
+            traceback.print_exception(error)
         console.complain(
             MarcError(
                 "marc stopped at something that it was not prepared for",

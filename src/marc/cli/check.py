@@ -106,7 +106,7 @@ def _finish(findings: list[_Finding], source: str, after: str, *, json: bool) ->
     wrong = [each for each in findings if each.level == "wrong"]
     if json:
         listed = [dataclasses.asdict(each) for each in findings]
-        console.as_json({"kind": "check", "source": source, "ok": not wrong, "findings": listed})
+        console.as_json("check", {"source": source, "ok": not wrong, "findings": listed})
     else:
         _show(findings, "mend what is wrong, then the same command again" if wrong else after)
     if wrong:
@@ -204,7 +204,7 @@ def _show(findings: list[_Finding], after: str) -> None:
         if each.section != section:
             section = each.section
             console.say(section, bold=True)
-        console.say(f"  {each.level:5}  {each.text}")
+        console.say(f"  {each.level:5}  {each.text}", always=each.level == "wrong")
         if each.fix:
             console.say(f"         try: {each.fix}")
     n_wrong, n_notes = (sum(e.level == level for e in findings) for level in ("wrong", "note"))
@@ -366,8 +366,15 @@ def _copied(
     ):
         if some:
             named = [[ids[row] for row in group] for group in some]
+            # one of each label, so that the conflict can be seen; of one label the first two
+            by_label = (
+                {int(labels[row]): ids[row] for row in reversed(some[0])}
+                if torn is some and labels is not None
+                else {}
+            )
+            shown = [*reversed(by_label.values())] if by_label else named[0]
             n_images = sum(map(len, some))
-            text = f"{n_images} {what}{more}, in {len(some)} groups: {' = '.join(named[0][:2])}"
+            text = f"{n_images} {what}{more}, in {len(some)} groups: {' = '.join(shown[:2])}"
             yield _Finding("data", level, text, fix, {"copies": named})  # type: ignore[arg-type]
 
 

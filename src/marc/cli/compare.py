@@ -47,7 +47,7 @@ def compare(
     comparison = compare_runs(*_finished(runs), against=against)
     n_changes = 0 if output is None else comparison.write_changes(output)
     if json:
-        console.as_json(comparison.to_dict(images=images))
+        console.as_json("compare", comparison.to_dict(images=images))
         return
     show_runs(comparison)
     show_calibration(comparison)
@@ -57,7 +57,7 @@ def compare(
         console.say(line)
     _show_protocols(comparison)
     if output is not None:
-        console.say(f"written: {output} ({n_changes} rows)")
+        console.done(output, more=f" ({n_changes} rows)")
 
 
 def _finished(runs: list[Path]) -> list[Path]:
@@ -92,7 +92,7 @@ def show_runs(comparison: Comparison) -> None:
     columns = ["run", "no memory", "accuracy", "gain", "worst", f"vs {names[0]}", "95 % interval"]
     protocol = ["images/s", "order", "views", "uses", "settings"]
     console.table([*columns, "McNemar p", *protocol], lines)
-    console.say(
+    console.paragraph(
         "accuracy in percent, over the orders of each run; no memory: the same pipeline without\n"
         "one; worst: the mean gain in the worst tenth of the orders, of fewer than 20 the worst;\n"
         f"vs {names[0]}: accuracy minus its accuracy in points, paired by image over the\n"
@@ -138,7 +138,7 @@ def show_calibration(comparison: Comparison) -> None:
         for name, pair in zip(names[1:], pairs, strict=True)
     ]
     console.table([f"minus {names[0]}", *_MEASURES.values()], lines)
-    console.say(
+    console.paragraph(
         f"ECE: {BINS} equal-width bins of the confidence, no interval; Brier: sum over classes;\n"
         "log-loss in nats; intervals 95 % over images, paired; a dash where answers have no\n"
         "probabilities (votes, cosines, an oracle's)"

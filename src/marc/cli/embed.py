@@ -96,7 +96,8 @@ def embed_pictures(
 
 def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
     if json:
-        console.as_json({"store": str(plan.store), **vars(cost), "seconds": cost.seconds})
+        cost_data = {**vars(cost), "seconds": cost.seconds, "dry_run": True}
+        console.as_json("embed", {"store": str(plan.store), **cost_data})
         return
     _tell_source(plan)
     rows = [
@@ -112,7 +113,7 @@ def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
 
 def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:
     if json:
-        console.as_json(_as_data(plan, jobs, done))
+        console.as_json("embed", _as_data(plan, jobs, done))
         return
     _tell_source(plan)
     rows = [

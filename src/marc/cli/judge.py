@@ -47,7 +47,7 @@ def judge(
     if audit is not None:
         written = _write_audit(judgement, run, audit, output, seed)
     if json:
-        console.as_json({**judgement.to_dict(), "audit": written})
+        console.as_json("judge", {**judgement.to_dict(), "audit": written})
         return
     _show(judgement)
     if written:

@@ -52,9 +52,11 @@ def list_names(
     (kinds[what] if what in kinds else _LISTINGS[what])(pattern, card, json)
 
 
-def _print(data: Mapping[str, Any], columns: list[str], rows: list[list[str]], json: bool) -> None:
+def _print(
+    kind: str, data: Mapping[str, Any], columns: list[str], rows: list[list[str]], json: bool
+) -> None:
     if json:
-        console.as_json(data)
+        console.as_json(kind, data)
     else:
         console.table(columns, rows, numbers=False)
 
@@ -70,7 +72,7 @@ def _list_method_cards(pattern: str, card: str, json: bool) -> None:
     rows = [[name, _order(c), ", ".join(c.needs) or "-", c.summary] for name, c in cards.items()]
     rows += [[name, "-", "-", AllMethods.reason(broken[name])] for name in names if name in broken]
     data = {name: _as_data(each) for name, each in cards.items()}
-    _print(data, ["method", "order", "needs", "what it is"], rows, json)
+    _print("methods", data, ["method", "order", "needs", "what it is"], rows, json)
 
 
 def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
@@ -78,14 +80,14 @@ def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
     _refuse_none("encoder", names, pattern, list_encoders())
     cards = {name: dataclasses.asdict(encoder_card(name)) for name in names}
     if card:
-        _print(cards, ["", card], _encoder_rows(cards[card]), json)
+        _print("encoders", cards, ["", card], _encoder_rows(cards[card]), json)
         return
     rows = [
         [name, str(each["dim"]), str(each["crop"]["size"]), each["summary"]]
         for name, each in cards.items()
     ]
     rows += [[f"{n}:", "-", "-", AllMethods.reason(e)] for n, e in broken_libraries().items()]
-    _print(cards, ["encoder", "dim", "pixels", "what it is"], rows, json)
+    _print("encoders", cards, ["encoder", "dim", "pixels", "what it is"], rows, json)
 
 
 def _encoder_rows(card: Mapping[str, Any]) -> list[list[str]]:
@@ -118,7 +120,7 @@ def _list_datasets(pattern: str, card: str, json: bool) -> None:
     sets = {name: _data_set(name, ours.get(name)) for name in names}
     rows = [[name, *map(str, each.values())] for name, each in sets.items()]
     rows += [[f"{kind}/", "-", "-", AllMethods.reason(error)] for kind, error in broken.items()]
-    _print(sets, ["data set", "images", "classes", "where"], rows, json)
+    _print("datasets", sets, ["data set", "images", "classes", "where"], rows, json)
     if not json and any(name in NAMED_SETS for name in names):
         console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
 
@@ -152,11 +154,17 @@ def _list_prompts(pattern: str, card: str, json: bool) -> None:
     _refuse_none("prompt set", names, pattern, sets)
     if not card:
         chosen = {name: sets[name] for name in names}
-        _print(chosen, ["prompt set", "what it is"], [[*row] for row in chosen.items()], json)
+        _print(
+            "prompts",
+            chosen,
+            ["prompt set", "what it is"],
+            [[*row] for row in chosen.items()],
+            json,
+        )
         return
     prompts = PromptSet.read(card)
     if json:
-        console.as_json({card: dataclasses.asdict(prompts)})
+        console.as_json("prompts", {card: dataclasses.asdict(prompts)})
         return
     console.say(f"{card}, version {prompts.version}: {prompts.summary}", bold=True)
     console.say("\n".join(prompts.templates))
@@ -166,7 +174,7 @@ def _list_policies(pattern: str, card: str, json: bool) -> None:
     summaries = {each.name: each.summary for each in POLICIES.load_all()[0].values()}
     names = matching("policy", "policies", summaries, pattern, card)
     found = {name: summaries[name] for name in names}
-    _print(found, ["policy", "keeps"], [[*row] for row in found.items()], json)
+    _print("policies", found, ["policy", "keeps"], [[*row] for row in found.items()], json)
 
 
 def matching(noun: str, plural: str, known: Iterable[str], pattern: str, card: str) -> list[str]:

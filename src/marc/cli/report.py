@@ -51,12 +51,12 @@ def report(
             "story": list(story.sentences) if story else None,
             "figures": [str(path) for path in written.figures],
         }
-        console.as_json(data)
+        console.as_json("report", data)
         return
     if story is not None:
         console.say(story.title, bold=True)
         console.say(story.text)
     for path in written.figures:
         console.say(f"figure: {path}")
-    word = "already there" if written.was_there else "written"
-    console.say(f"{word}: {written.path} ({written.n_bytes / 1e6:.2f} MB)")
+    size = f" ({written.n_bytes / 1e6:.2f} MB)"
+    console.done(written.path, was_there=written.was_there, more=size)

@@ -109,7 +109,8 @@ def run(
     path = Path(output or plan.default_folder(config))
     if dry_run:
         if json:
-            console.as_json({"folder": str(path), "config": config, "would_run": [method]})
+            would = {"config": config, "would_run": [method], "dry_run": True}
+            console.as_json("run", {"folder": str(path), **would})
         else:
             _show_estimate(path, stream, config)
         return
@@ -120,7 +121,7 @@ def run(
     stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
-        console.as_json({"folder": str(path), **result})
+        console.as_json("run", {"folder": str(path), **result})
     else:
         _show(path, config, stored.metrics, was_done=folder.done)
 
@@ -222,7 +223,7 @@ def _show(path: Path, config: dict[str, Any], metrics: dict[str, Any], *, was_do
         console.say("the space was transformed with statistics of the whole stream: transductive")
     elif config["transductive"]:
         console.say("the method sees the whole stream before it answers: transductive")
-    console.say(f"{'already there' if was_done else 'written'}: {path}")
+    console.done(path, was_there=was_done)
 
 
 def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
@@ -242,7 +243,9 @@ def _show_orders(config: dict[str, Any], metrics: dict[str, Any]) -> None:
         ],
     )
     chosen = "weights chosen on these labels: oracle"
-    fixed = "settings fixed in advance"
+    method = config["method"]
+    learns = method["method"] == "class-means" or method.get("weight") == "auto"
+    fixed = "settings fixed, w learned" if learns else "settings fixed in advance"
     fixed += f", published for {config['published']}" if config.get("published") else ""
     console.say(
         f"gain {console.points(metrics['gain'])} points, 95 % over images "
@@ -268,6 +271,7 @@ def _show_spaces(orders: list[dict[str, float]]) -> None:
         [space, f"{weight:.3f}", f"{100 * weight / whole:.1f}"]
         for space, weight in sorted(weights.items(), key=lambda each: -each[1])
     ]
+    console.say("w: how far a space is believed, learned without labels")
     console.table(["space", "weight, last tenth", "share %"], rows)
 
 
@@ -305,7 +309,8 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
     left_out = [f"left out: {name}: {reason}" for name, reason in refused.items()]
     if dry_run:
         if json:
-            console.as_json({"folder": str(path), "would_run": names, "left_out": refused})
+            would = {"would_run": names, "left_out": refused, "dry_run": True}
+            console.as_json("runs", {"folder": str(path), **would})
         else:
             size = f"{len(every.stream)} images in {len(every.orders)} order(s)"
             lines = [f"{size}, into {path}/", f"would run: {', '.join(names)}", *left_out]
@@ -321,7 +326,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         result = {"folder": str(path), "runs": runs, "left_out": refused, "failed": failed}
         if comparison is not None:
             result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
-        console.as_json(result)
+        console.as_json("runs", result)
     else:
         if comparison is not None:
             show_runs(comparison)
@@ -331,7 +336,9 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
             console.say(f"{each.name}: {changed} % of its answers differ from those without memory")
         _show_shared(every, [each.name for each in done])
         again = f"; compare again: marc compare {path}/*" if labelled else ""
-        console.say("\n".join([f"written: {path}{again}", *left_out]))
+        console.done(path, more=again)
+        for line in left_out:
+            console.say(line)
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)

@@ -59,7 +59,7 @@ def select(
     selection = _choose(stream, spaces, neighbors, replicates, test)
     if json:
         data = _selection_as_data(stream, selection, settings_from, settings)
-        console.as_json({**Folder.describe("select", source, stream), **data})
+        console.as_json("select", {**Folder.describe("select", source, stream), **data})
         return
     _show_selection(stream, selection, settings_from, settings)
     if selection.method != "none":
@@ -209,6 +209,7 @@ def _conclude(selection: Selection) -> None:
         console.say(f"choose {first}{alone}", bold=True)
     else:
         console.say(f"too close to call: {', '.join(selection.tied)}", bold=True)
+        console.say("no choice is needed: class means read them all, each as far as it is trusted")
         ahead = all(selection.leads[other].low > 0 for other in selection.tied[1:])
         if selection.test == "radii" and ahead:
             console.say(f"image by image {first} is ahead of them all: --test paired chooses it")

@@ -68,7 +68,7 @@ def geometry(
     if json:
         data: dict[str, Any] = {"n_replicates": replicates, "chance": _chances(plain)}
         data["spaces"] = {each.space: _geometry_as_data(each, stream) for each in measured}
-        console.as_json({**Folder.describe("geometry", source, stream), **data})
+        console.as_json("geometry", {**Folder.describe("geometry", source, stream), **data})
     else:
         measured.sort(key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate)
         _show_geometry(plain, measured)

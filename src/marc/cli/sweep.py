@@ -76,12 +76,13 @@ def sweep(
         rows = {name: [_as_data(score) for score in row] for name, row in scores.items()}
         for name, ends in intervals.items():
             rows[name][_GRID]["gain_interval"] = ends
-        console.as_json({"folder": str(path), "config": config, "metrics": metrics, "scores": rows})
+        data = {"config": config, "metrics": metrics, "scores": rows}
+        console.as_json("sweep", {"folder": str(path), **data})
     else:
         _show(result, scores, intervals, config)
         for note in _notes(scores, config, oracles["n_replicates"]):
             console.say(note)
-        console.say(f"{'already there' if folder.done else 'written'}: {path}")
+        console.done(path, was_there=folder.done)
 
 
 def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:

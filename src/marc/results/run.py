@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -157,7 +158,8 @@ class RunPlan:
             parts += ["in-order"]
         elif config["seeds"] != [0, 1, 2]:
             parts += ["seeds", *map(str, config["seeds"])]
-        return "runs/" + "-".join(parts).replace("/", "_")
+        name = re.sub(r'[/\\\\<>:"|?*]', "_", "-".join(parts))  # no system refuses the rest
+        return f"runs/{name.rstrip('. ')}"
 
     @staticmethod
     def only_space(stream: Stream, method: str, spaces: Sequence[str] = ()) -> str:

@@ -62,7 +62,8 @@ def list_experiments(pattern: str, card: str, json: bool) -> None:
     known = {each.name: each for each in EXPERIMENTS}
     shown = [known[n] for n in matching("experiment", "experiments", known, pattern, card)]
     if json:
-        console.as_json({e.name: {"title": e.title, "answers": e.answers} for e in shown})
+        data = {each.name: {"title": each.title, "answers": each.answers} for each in shown}
+        console.as_json("experiments", data)
         return
     rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in shown]
     console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False)

@@ -53,7 +53,7 @@ def run_study(options: StudyOptions) -> int:
     outcomes = _make(plan, folder, experiments, force=options.force, quiet=options.json)
     seconds = time.monotonic() - started
     if options.json:
-        console.as_json(_as_data(place, outcomes, seconds))
+        console.as_json("study", _as_data(place, outcomes, seconds))
     else:
         _conclude(place, outcomes, seconds)
     return int(any(outcome.status == "failed" for outcome in outcomes))
@@ -148,12 +148,14 @@ def _show_estimate(plan: Plan, folder: StudyFolder, estimate: StudyCost, *, json
     place, rows = folder.path, estimate.rows
     if json:
         console.as_json(
+            "study",
             {
+                "dry_run": True,
                 "folder": str(place),
                 "seconds": estimate.seconds,
                 "seconds_of_features": estimate.seconds_of_features,
                 "experiments": [asdict(row) for row in rows],
-            }
+            },
         )
         return
     console.say(f"{plan.title}: {len(plan.streams)} streams, {len(plan.spaces.all)} spaces")

@@ -26,7 +26,7 @@ def run_verify(study: Path, *, with_unmatched: bool, json: bool) -> int:
     compared = [each for each in findings if each.status != "no match"]
     differing = [each for each in compared if each.status == "differs"]
     if json:
-        console.as_json(_as_data(study, findings, with_unmatched=with_unmatched))
+        console.as_json("verify", _as_data(study, findings, with_unmatched=with_unmatched))
     else:
         _show_summary(findings, with_unmatched=with_unmatched)
         _show_values([*differing, *(each for each in compared if each.status == "meets")])
