@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -27,7 +26,7 @@ from marc.report.inputs import Inputs
 from marc.report.setting import Subject
 from marc.report.stepped import Stepped
 from marc.report.story import Story
-from marc.report.style import INK, LINE, MUTED, drawing
+from marc.report.style import drawing, page_svg
 from marc.report.thumbnails import Pictures, pictures_of, thumbnails
 from marc.report.voices import explore_voices
 from marc.results.sweep import load_sweep
@@ -40,7 +39,6 @@ _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
 _HEAD = 4096  # characters in which a page says what it is
 _FORMATS = ("svg", "pdf", "png")
-_PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
 
 
 @dataclass(frozen=True)
@@ -257,28 +255,13 @@ def _is_there(path: Path, digest: str, *, force: bool) -> bool:
 
 
 def _inline_svg(figure: Any, name: str) -> str:
-    """A figure as an SVG element of a page.
-
-    Text stays text, greys follow the page, ids are the figure's own, and what only a separate file
-    needs (prolog, metadata, namespaces) is left out.
-    """
+    """A figure as an SVG element of a page; its text stays text."""
     import matplotlib
 
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].strip()
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
-    text = text.replace("xlink:href=", "href=")
-    text = re.sub(r'\b(id|href)="(#?)([^"]+)"', rf'\1="\2{name}-\3"', text)
-    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-    for color, variable in _PAGE_COLORS.items():
-        text = text.replace(color, variable)
-    opening, rest = text.split(">", 1)
-    opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)  # the page decides the size
-    return f'{opening} aria-hidden="true" focusable="false">{rest}'
+    return page_svg(buffer.getvalue(), name)
 
 
 def _save_figures(figures: Mapping[str, Any], folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ _STYLE = Path(__file__).with_name("assets") / "figures.mplstyle"
 
 INK, MUTED, LINE = "#1d1d1f", "#6e6e73", "#dcdce0"
 """The greys of `figures.mplstyle`; a page replaces them by its own."""
+
+_PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", (0, (4, 1.6)), (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5)))
@@ -59,3 +62,22 @@ def drawing() -> Iterator[None]:
         # a name in another script is drawn as boxes in PNG and PDF; the page shows it whole
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
+
+
+def page_svg(text: str, name: str) -> str:
+    """A file of matplotlib's as an SVG element of a page.
+
+    Greys follow the page, ids are the figure's own, and what only a separate file needs (prolog,
+    metadata, namespaces) is left out.
+    """
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    text = text.replace("xlink:href=", "href=")
+    text = re.sub(r'\b(id|href)="(#?)([^"]+)"', rf'\1="\2{name}-\3"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    for color, variable in _PAGE_COLORS.items():
+        text = text.replace(color, variable)
+    opening, rest = text.split(">", 1)
+    opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)  # the page decides the size
+    return f'{opening} aria-hidden="true" focusable="false">{rest}'

@@ -1,92 +1,21 @@
-"""Make a study: every experiment of a plan that is not made yet, then the page that shows them.
-
-The page has the tables and figures in the paper's order, with links to every format.
-"""
+"""Make a study: every experiment of a plan that is not made yet, then the page that shows them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Literal, final
+from typing import Literal, final
 
 from marc.errors import MarcError
-from marc.files import read_json, versions, write_whole
+from marc.files import versions, write_whole
 from marc.types import OnProgress
 from marc_paper.study.folder import StudyFolder
 from marc_paper.study.formats import Files, files_of, place_of
+from marc_paper.study.page import render
 from marc_paper.study.plan import Plan
 from marc_paper.study.streams import OpenStreams
 from marc_paper.study.work import Experiment, Work
-
-_ASSETS = Path(__file__).with_name("assets")
-
-
-def _render(plan: Plan, folder: StudyFolder, experiments: Sequence[Experiment]) -> str:
-    """The page as text; figures and files are linked, so that it stays small."""
-    from jinja2 import Environment, FileSystemLoader
-
-    environment = Environment(
-        loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    sections = [_section(plan, folder, experiment) for experiment in experiments]
-    return environment.get_template("study.html").render(
-        plan=plan,
-        sections=sections,
-        streams=[_stream_facts(plan, folder, name) for name in plan.streams],
-        n_made=sum(bool(section["artifacts"]) for section in sections),
-        seconds=sum(section["seconds"] for section in sections),
-        version=version("marc-clip"),
-    )
-
-
-def _stream_facts(plan: Plan, folder: StudyFolder, name: str) -> dict[str, Any]:
-    """What the plan says of a stream, and what was found when it was opened."""
-    entry, facts = plan.streams[name], folder.streams.get(name, {})
-    return {
-        "name": name,
-        "group": entry.group,
-        "source": entry.source,
-        "predictor": entry.predictor or plan.predictor,
-        "prompts": entry.prompts or plan.prompts,
-        **{key: facts.get(key, "") for key in ("images", "classes", "views", "digest")},
-    }
-
-
-def _section(plan: Plan, folder: StudyFolder, experiment: Experiment) -> dict[str, Any]:
-    record = folder.record(experiment.name)
-    reason = experiment.missing(plan)
-    files = record["files"] if record else []
-    return {
-        "name": experiment.name,
-        "title": experiment.title,
-        "answers": experiment.answers,
-        "reason": reason or ("" if record else "not made yet"),
-        "seconds": record["seconds"] if record else 0.0,
-        "artifacts": [
-            _shown(folder.path, place, files) for place in (record["artifacts"] if record else [])
-        ],
-    }
-
-
-def _shown(path: Path, place: str, files: Sequence[str]) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    own = [file for file in files if file.rpartition(".")[0] == place]
-    stored = read_json(path / f"{place}.json")
-    is_table = place.startswith("tables/")
-    return {
-        "anchor": place.replace("/", "-"),
-        "title": stored["title"],
-        "caption": stored["caption"],
-        "notes": stored.get("notes", []),
-        # written by us with every cell escaped
-        "table": Markup((path / f"{place}.html").read_text("utf-8")) if is_table else "",
-        "figure": "" if is_table else f"{place}.svg",
-        "links": [(Path(file).suffix[1:].upper(), file) for file in own],
-    }
 
 
 @final
@@ -135,7 +64,7 @@ def study(
             outcomes.append(outcome)
             on_outcome(outcome)
             write_whole(
-                folder.path / StudyFolder.INDEX, _render(plan, folder, all_experiments).encode()
+                folder.path / StudyFolder.INDEX, render(plan, folder, all_experiments).encode()
             )
     return outcomes
 
