@@ -39,7 +39,7 @@ def test_every_public_name_is_there(name):
 
 
 def test_public_names_are_few_and_none_is_for_the_paper_alone():
-    assert len(marc.__all__) <= 45
+    assert len(marc.__all__) <= 50
     assert not PAPER_ALONE & set(marc.__all__)
 
 
@@ -100,7 +100,7 @@ def test_the_packages_stay_small():
 def test_the_top_level_is_what_a_reader_sees_first():
     entries = [each for each in (ROOT / "src" / "marc").iterdir() if each.name != "__pycache__"]
     assert sum(each.suffix == ".py" for each in entries) <= 12
-    assert sum(each.is_dir() for each in entries) <= 12
+    assert sum(each.is_dir() for each in entries) <= 13
 
 
 def test_a_name_without_an_underscore_is_one_that_others_need():

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
+    from marc.session.session import Session as Session
     from marc.sources import load_stream as load_stream
     from marc.sources import register_source as register_source
     from marc.sources.pack import write_pack as write_pack
@@ -69,6 +70,7 @@ _WHERE = {
     "Query": "types",
     "Run": "types",
     "Selection": "spaces.selection",
+    "Session": "session.session",
     "Step": "types",
     "Stream": "stream",
     "Sweep": "replay.sweep",

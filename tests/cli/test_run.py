@@ -274,6 +274,15 @@ def test_a_setting_of_the_papers_system_asks_for_it(sources, tmp_path, setting):
     assert call_json("run", sources["labelled"], *words)["config"]["method"]["method"] == "marc"
 
 
+def test_without_labels_the_stored_order_is_run_unless_seeds_are_given(sources, tmp_path):
+    words = ["run", sources["unlabelled"], *PAPER, "-o"]
+    assert call_json(*words, tmp_path / "one")["config"]["seeds"] == [None]
+    seeds = ["--seed", "0", "1"]
+    assert call_json(*words, tmp_path / "two", *seeds)["config"]["seeds"] == [0, 1]
+    labelled = call_json("run", sources["labelled"], *PAPER, "-o", tmp_path / "three")
+    assert labelled["config"]["seeds"] == [0, 1, 2]
+
+
 def test_an_unlabelled_pack_reports_the_share_of_changed_answers(sources, tmp_path):
     words = [
         "run",
@@ -290,7 +299,7 @@ def test_an_unlabelled_pack_reports_the_share_of_changed_answers(sources, tmp_pa
     changed = (stored["prediction"] != stored["base_prediction"]).mean(axis=1)
     assert call_json(*words)["metrics"] == {
         "selection": "fixed",
-        "final_weight": [10.0, 10.0, 10.0],
+        "final_weight": [10.0],  # one answer per image, in the stored order
         "changed": changed.tolist(),
         **{name: pytest.approx(stored[name].mean()) for name in ("confidence", "base_confidence")},
     }

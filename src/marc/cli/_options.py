@@ -9,6 +9,8 @@ from marc.stream import Stream
 from marc.stream.orders import Ordering
 from marc.stream.transforms import resolve
 
+_SEEDS = (0, 1, 2)  # of the orders, unless others are asked for
+
 
 def open_stream(source: str, views: int) -> Stream:
     """The stream of a source, seen through its first `views` views.
@@ -22,7 +24,11 @@ def open_stream(source: str, views: int) -> Stream:
 def choose_orders(
     stream: Stream, order: str, seeds: list[int], *, in_order: bool
 ) -> tuple[Stream, list[int | None]]:
-    """The stream with orders of one kind, and seeds without repeats; None is the stored order."""
+    """The stream with orders of one kind, and seeds without repeats; None is the stored order.
+
+    Without seeds three orders where labels tell what they are worth, else the stored one: without
+    labels, three answers to each image are two too many.
+    """
     asked = Ordering.parse(order)
     if in_order and asked.kind not in ("shuffled", "stored"):
         raise MarcError(
@@ -30,8 +36,10 @@ def choose_orders(
             got=f"--in-order --order {order}",
             hint=f"--order {order} --seed 0 1 2",
         )
-    if in_order or asked.kind == "stored":
+    unlabelled = stream.row_labels is None and not seeds and asked.kind == "shuffled"
+    if in_order or unlabelled or asked.kind == "stored":
         return stream, [None]
+    seeds = seeds or [*_SEEDS]
     for seed in seeds:  # all of them before the first order is run
         integer("seed", seed, 0)
     if len(set(seeds)) < len(seeds):

@@ -43,7 +43,9 @@ def run(
     ),
     policy: str | None = typer.Option(None, help="Of marc: admission policy (entropy)."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
-    seed: list[int] = typer.Option([0, 1, 2], help="Stream orders: --seed 0 1 2."),
+    seed: list[int] = typer.Option(
+        [], help="Stream orders (0 1 2); without labels the stored order, if none is given."
+    ),
     order: str = typer.Option(
         "shuffled", help="Kind of the orders, KIND[:option=value,...]: sorted, dirichlet:gamma=0.1."
     ),

@@ -26,7 +26,7 @@ def sweep(
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     capacity: list[int] = typer.Option(list(CAPACITIES), help="Capacities, ascending."),
     weight: list[float] = typer.Option(list(WEIGHTS), help="Grid of weights, ascending."),
-    seed: list[int] = typer.Option([0, 1, 2], help="Stream orders."),
+    seed: list[int] = typer.Option([], help="Stream orders (0 1 2)."),
     order: str = typer.Option(
         "shuffled", help="Kind of the orders, KIND[:option=value,...]: sorted, dirichlet:gamma=0.1."
     ),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marc.embed.store import FeatureStore
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan
-from marc.encoders import check_predictor, create_encoder, encoder_card
+from marc.encoders import check_encoder, check_predictor, create_encoder, encoder_card
 from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
@@ -47,6 +47,20 @@ class EncoderSpec:
             return self.given
         options = [each.name for each in fields(self) if each.name not in ("name", "given")]
         return create_encoder(self.name, **{name: getattr(self, name) for name in options})
+
+    @classmethod
+    def of_all(
+        cls, encoders: Sequence[str | Encoder], weights: Sequence[str], **options: Any
+    ) -> list[EncoderSpec]:
+        """Of encoders that are named or at hand; `weights` are of those that are named."""
+        known = [each if isinstance(each, str) else check_encoder(each) for each in encoders]
+        names = [each if isinstance(each, str) else each.card.name for each in known]
+        return [
+            cls(name, cls.weights_of(name, [*weights], names), **options)
+            if isinstance(encoder, str)
+            else cls(name, given=encoder)
+            for encoder, name in zip(known, names, strict=True)
+        ]
 
     @staticmethod
     def weights_of(name: str, given: list[str], names: list[str]) -> str | None:

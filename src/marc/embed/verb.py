@@ -19,7 +19,7 @@ from marc.encoders import Encoder, TextEncoder, check_encoder
 from marc.encoders.cards import LARGEST_BATCH, Loading
 from marc.errors import MarcError, instance, integer
 from marc.files import user_path
-from marc.pictures import open_images, with_class_names
+from marc.pictures import ImageSet, open_images, with_class_names
 from marc.pictures.views import MOST_VIEWS, read_recipe
 from marc.replay.evidence import n_threads
 from marc.stream import Stream
@@ -49,7 +49,7 @@ class _Embedding:
 
 
 def embed_pictures(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | ImageSet,
     encoders: Sequence[str | Encoder] = (),
     *,
     predictor: str | TextEncoder = "",
@@ -71,6 +71,7 @@ def embed_pictures(
     force: bool = False,
     dry_run: bool = False,
     on_progress: OnProgress | None = None,
+    on_estimate: Callable[[Estimate], None] | None = None,
 ) -> _Embedding:
     """Fill a feature store with the features of pictures. Killed at any moment, it goes on.
 
@@ -78,7 +79,7 @@ def embed_pictures(
     done; and with `dry_run` the estimate.
 
     Args:
-        source: pictures, for example `folder/DIR`, `csv/FILE` or `imagenet-a`.
+        source: pictures, for example `folder/DIR`, `csv/FILE` or `imagenet-a`; or a list of them.
         encoders: retrieval encoders: names, or objects with a `card` and `encode`.
         predictor: the zero-shot classifier, or `none`; `clip-b16-text`, or what the store has.
         prompts: prompt sets by name or file, pooled; those of the data set by default.
@@ -99,34 +100,31 @@ def embed_pictures(
         force: replace what was made differently; if nothing was, compute it again.
         dry_run: estimate what would be done, and stop.
         on_progress: called with how far the work has come.
+        on_estimate: called before work that may take a while, with what it will take.
     """
-    instance("source", source, str, os.PathLike, hint='marc.embed("folder/photos")')
+    instance("source", source, str, os.PathLike, ImageSet, hint='marc.embed("folder/photos")')
     encoders = [encoders] if isinstance(encoders, str) else encoders
     instance("encoders", encoders, Sequence, hint='["dinov2-b"]')
     _check_numbers(views=views, view_seed=view_seed, batch=batch, workers=workers, chunk=chunk)
     if not ray:  # also for encoders that run on the CPU whatever is asked for
         _check_device(device)
-    source, report = os.fspath(source), on_progress or (lambda what, done, total: None)
-    images = open_images(source, user_path(root) if root else None)
+    report = on_progress or (lambda what, done, total: None)
+    images = source
+    if not isinstance(images, ImageSet):
+        images = open_images(os.fspath(images), user_path(root) if root else None)
     if class_names:
         images = with_class_names(images, user_path(class_names))
-    store = user_path(output) if output else FeatureStore.default_path(source)
+    store = user_path(output) if output else FeatureStore.default_path(images.name)
     for_predictor = [views > 1, recipe != ViewPlan.RECIPE, view_seed, prompts, class_names]
-    encoders = [each if isinstance(each, str) else check_encoder(each) for each in encoders]
     chosen = _choose_predictor(_opened(store, force=force), predictor, needed=any(for_predictor))
-    names = [_name(each) for each in (*([chosen] if chosen else []), *encoders)]
-
-    def spec(encoder: str | Encoder) -> EncoderSpec:
-        if not isinstance(encoder, str):
-            return EncoderSpec(_name(encoder), given=encoder)
-        found = EncoderSpec.weights_of(encoder, [*weights], names)
-        return EncoderSpec(encoder, found, offline, device, precision, batch)
+    options = {"offline": offline, "device": device, "precision": precision, "batch": batch}
+    every = EncoderSpec.of_all([*([chosen] if chosen else []), *encoders], weights, **options)
 
     plan = EmbeddingPlan(
         images=images,
         store=store,
-        spaces=tuple(map(spec, encoders)),
-        predictor=spec(chosen) if chosen else None,
+        spaces=tuple(every[1:] if chosen else every),
+        predictor=every[0] if chosen else None,
         prompts=tuple(prompts),
         views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
         chunk=chunk or getattr(_opened(store, force=force), "chunk", FeatureStore.CHUNK),
@@ -139,6 +137,8 @@ def embed_pictures(
         report("loading the encoders", 1, 1)
         if dry_run:
             return _Embedding(plan, jobs, None, Estimate.of(plan, jobs, n_readers, force=force))
+        if on_estimate is not None and len(images) > _FEW:
+            on_estimate(Estimate.of(plan, jobs, n_readers, force=force))
         if ray:
             from marc.embed.ray import embed_with_ray
 
@@ -159,10 +159,6 @@ def _outcome_of(work: Callable[_Options, _Embedding]) -> Callable[_Options, Stre
 
 embed = _outcome_of(embed_pictures)
 """`marc.embed`: what `embed_pictures` does, for what comes of it."""
-
-
-def _name(encoder: str | Encoder) -> str:
-    return encoder if isinstance(encoder, str) else encoder.card.name
 
 
 def _check_numbers(*, views: int, view_seed: int, batch: int, workers: int, chunk: int) -> None:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL.Image import Image
 
 from marc.errors import MarcError, integer
 from marc.pictures.crops import Crop
@@ -55,6 +56,11 @@ class PixelSpec:
     views: tuple[Crop, ViewPlan] | None
     """The predictor's views, if there are more than the plain one."""
     upright: bool
+
+    def of_picture(self, picture: Image) -> Prepared:
+        """One picture that is open already, seen as it is."""
+        squares = {crop: crop.cut(picture)[np.newaxis] for crop in self.squares}
+        return Prepared(np.zeros(1, dtype=np.uint8), _NO_CONTENT[np.newaxis], squares, None)
 
     def prepare(self, piece: _Piece) -> Prepared:
         """Read and crop some pictures."""

@@ -1,9 +1,10 @@
-"""Memory snapshots: a method's state in one safetensors file with a versioned, sealed header."""
+"""Memory snapshots: a state in one safetensors file with a versioned, sealed header."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,20 @@ def save_snapshot(method: AnyMethod, path: str | Path) -> None:
     """Write what a method remembers; a killed write leaves the old file as it was."""
     if not callable(getattr(method, "state", None)):
         raise MarcError("a method remembers, and this does not", got=type(method).__name__)
-    write_whole(Path(path), _sealed(method.state()))
+    write_state(Path(path), method.state(), _FORMAT)
 
 
-def _sealed(state: Mapping[str, Any]) -> bytes:
+def write_state(path: Path, state: Mapping[str, Any], form: str) -> None:
+    """Write plain data and `arrays` as a file of a format, or leave the old file as it was."""
+    write_whole(path, _sealed(state, form))
+
+
+def _sealed(state: Mapping[str, Any], form: str) -> bytes:
     """The file of a state, refused where it could not be read again."""
     from safetensors.numpy import save
 
     told = {name: value for name, value in state.items() if name != "arrays"}
-    header, arrays = {"format": _FORMAT, "version": _VERSION, "state": told}, state["arrays"]
+    header, arrays = {"format": form, "version": _VERSION, "state": told}, state["arrays"]
     try:
         text = json.dumps({**header, "digest": _digest(header, arrays)})
         _header(text)  # or MarcError: some text can be written, but not read
@@ -52,13 +58,24 @@ def _digest(header: Mapping[str, Any], arrays: _Arrays) -> str:
 
 def load_snapshot(path: str | Path) -> Any:
     """A method that goes on from a snapshot as if it had never stopped."""
-    path = Path(path)
+    state = read_state(Path(path), _FORMAT)
+    with damaged(Path(path)):
+        return method_of(state)
+
+
+def method_of(state: Mapping[str, Any]) -> Any:
+    """The method that gave a state."""
+    return _known(state["config"]["method"]).factory.from_state(state)  # type: ignore[attr-defined]
+
+
+def read_state(path: Path, form: str) -> dict[str, Any]:
+    """What `write_state` wrote, or an error."""
     header, arrays = _read(path)
-    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+    if not isinstance(header, dict) or header.get("format") != form:
         raise MarcError(
             "this file is not a memory snapshot",
             got=f"{path}: header {str(header)[:80]}",
-            allowed=f"a header with format {_FORMAT}",
+            allowed=f"a header with format {form}",
         )
     if header.get("version") != _VERSION:
         raise MarcError(
@@ -67,7 +84,7 @@ def load_snapshot(path: str | Path) -> Any:
             allowed=f"version {_VERSION}",
             hint="that version of marc, or start again with an empty memory",
         )
-    try:
+    with damaged(path):
         seal = header.pop("digest", None)
         if seal != _digest(header, arrays):
             raise MarcError(
@@ -75,8 +92,14 @@ def load_snapshot(path: str | Path) -> Any:
                 got=path,
                 hint="an earlier snapshot, or start again with an empty memory",
             )
-        state = {**header["state"], "arrays": arrays}
-        return _known(state["config"]["method"]).factory.from_state(state)  # type: ignore[attr-defined]
+        return {**header["state"], "arrays": arrays}
+
+
+@contextmanager
+def damaged(path: Path) -> Iterator[None]:
+    """Turn whatever comes of a forged state into one error."""
+    try:
+        yield
     except (MarcError, PermissionError):  # PermissionError: of shots that a method reads
         raise
     except Exception as error:  # a forged state fails in every way there is

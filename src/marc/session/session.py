@@ -1,0 +1,231 @@
+"""A live loop from picture to answer: crop, prompts, prototypes and memory behind one `step`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job
+from marc.encoders import Encoder, TextEncoder
+from marc.encoders.prompts import Prototypes
+from marc.errors import MarcError, integer
+from marc.files import differences, user_path
+from marc.loop import Method
+from marc.peers.registry import create_method
+from marc.pictures.decoding import Unreadable, decode, read_bytes
+from marc.pictures.image_set import FileBytes, ImageSet
+from marc.predictor import Predictor, PromptEmbeddings
+from marc.results.snapshot import damaged, method_of, read_state, write_state
+from marc.session.record import Neighbor, Record, surest
+from marc.types import Query, Step
+
+_FORMAT = "marc-session"
+_OWN = "predictor"
+_NEIGHBORS = 5  # of a picture in each space, where they are asked for without a number
+Picture = str | os.PathLike[str] | bytes | Image.Image | NDArray[np.uint8]
+"""A path, the bytes of a file, a PIL picture, or pixels (height, width, 3)."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is on a picture, with memory and without."""
+
+    name: str
+    answer: str
+    base_answer: str
+    """The predictor's own, without memory."""
+    confidence: float
+    """The probability of `answer`; not a number where the method has no probabilities."""
+    base_confidence: float
+    step: Step = field(repr=False)
+    """The evidence behind it: base scores, what each space says, and at which weight."""
+    neighbors: Mapping[str, tuple[Neighbor, ...]] = field(default_factory=dict, repr=False)
+    """By space, nearest first, where `why` was asked: pictures remembered from before."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the memory changed the answer."""
+        return self.answer != self.base_answer
+
+
+class Session:
+    """A zero-shot classifier with a memory of the pictures that it has seen.
+
+    Args:
+        classes: what may be on a picture, in words.
+        predictor: the zero-shot classifier, a name of `marc list encoders` or an encoder.
+        space: the encoders whose spaces the memory is read in: a name, an encoder, or several.
+        method: what remembers; class means in every space unless another is given.
+        prompts: prompt sets by name or file; by default those that the predictor knows.
+        weights: weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH.
+        offline: never touch the network.
+        device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+
+    >>> session = Session(["star", "fish"], "mini:captions", "mini:pairs-small")
+    >>> answer = session.step(np.zeros((80, 60, 3), dtype=np.uint8))
+    >>> answer.changed, len(session)                    # nothing was remembered yet
+    (False, 1)
+    """
+
+    def __init__(
+        self,
+        classes: Sequence[str],
+        predictor: str | TextEncoder = EmbeddingPlan.PREDICTOR,
+        space: str | Encoder | Sequence[str | Encoder] = "dinov2-b",
+        *,
+        method: str | Method = "class-means",
+        prompts: Sequence[str] = (),
+        weights: Sequence[str] = (),
+        offline: bool = False,
+        device: str = "auto",
+    ) -> None:
+        self.method = _one_at_a_time(method)
+        one = isinstance(space, str) or not isinstance(space, Sequence)
+        spaces = cast(Sequence[str | Encoder], [space] if one else space)
+        first, *others = EncoderSpec.of_all(
+            [predictor, *spaces], weights, offline=offline, device=device
+        )
+        plan = EmbeddingPlan(
+            images=ImageSet("a session", (), (), class_names=tuple(classes)),
+            store=Path(),
+            spaces=tuple(others),
+            predictor=first,
+            prompts=tuple(prompts),
+        )
+        self._jobs = plan.load()
+        self.classes = plan.images.class_names
+        assert self._jobs.text is not None  # the plan has a predictor
+        text = Prototypes.embed(self._jobs.text, self.classes, plan.prompt_sets())
+        every = PromptEmbeddings(text.prompt_class, lambda: text.prompts)
+        self.predictor = Predictor(text.prototypes, self._jobs.text.logit_scale, every)
+        self._made = {
+            "classes": list(self.classes),
+            "prompts": [[one.name, one.version, one.digest] for one in plan.prompt_sets()],
+            "encoders": {job.array: job.made for job in self._jobs},
+        }
+        self._record, self._n_seen = Record(self.classes), 0
+
+    def __len__(self) -> int:
+        """How many pictures were learned from."""
+        return self._n_seen
+
+    def step(
+        self, picture: Picture, *, name: str = "", learn: bool = True, why: bool | int = False
+    ) -> Answer:
+        """Answer one picture with what is remembered, then remember it.
+
+        Args:
+            picture: a path, the bytes of a file, a PIL picture, or pixels (height, width, 3).
+            name: what to call it among the neighbours of later ones; its path, or a number.
+            learn: whether to remember it; without, the session stays as it was.
+            why: also give the nearest pictures of each space: 5, or this many.
+        """
+        n_near = _NEIGHBORS if why is True else integer("why", int(why), 0)
+        query = self._query(picture)
+        keys = {_OWN: query.clip_key, **query.keys}
+        path = str(picture) if isinstance(picture, str | os.PathLike) else ""
+        name = name or path or f"picture {query.item}"
+        step = (self.method if learn else copy.deepcopy(self.method)).step(query)
+        near = self._record.nearest(keys, n_near) if n_near else {}
+        if learn:
+            self._record.write(keys, int(query.base.label), surest(query.base), query.item, name)
+            self._n_seen += 1
+        sure = [math.nan, math.nan]
+        if step.to_probabilities is not None:
+            logits = np.stack([step.logits, step.base])
+            sure = step.to_probabilities(logits).max(axis=1).tolist()
+        words = self.classes[step.prediction], self.classes[step.base_prediction]
+        return Answer(name, *words, sure[0], sure[1], step, near)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what is remembered; a killed write leaves the old file as it was."""
+        method = self.method.state()
+        told, arrays = self._record.state()
+        arrays |= {f"method/{name}": array for name, array in method.pop("arrays").items()}
+        state = {"made": self._made, "method": method, "record": told, "n_seen": self._n_seen}
+        write_state(user_path(path), {**state, "arrays": arrays}, _FORMAT)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on from what `save` wrote, as if the session had never stopped.
+
+        A file of other classes, prompts, encoders or settings is refused.
+        """
+        path = user_path(path)
+        state = read_state(path, _FORMAT)
+        with damaged(path):
+            told, arrays = state["method"], state["arrays"]
+            stored = {**state["made"], "method": told["config"]}
+            if other := differences(stored, self._identity()):
+                raise MarcError(
+                    "this session was saved with other classes, prompts, encoders or settings",
+                    got=f"{path}: {'; '.join(other)[:400]}",
+                    hint="a session made as the one that was saved",
+                )
+            own = {n.removeprefix("method/"): a for n, a in arrays.items() if "method/" in n}
+            method = method_of({**told, "arrays": own})
+            record = Record.from_state(self.classes, state["record"], arrays)
+            n_seen = integer("n_seen", state["n_seen"], 0)
+        self.method, self._record, self._n_seen = method, record, n_seen
+
+    def _identity(self) -> dict[str, Any]:
+        """What decides the answers beside the pictures, as a file has it."""
+        return dict(json.loads(json.dumps({**self._made, "method": self.method.config()})))
+
+    def _query(self, picture: Picture) -> Query:
+        """The picture as a method sees it."""
+        seen = Job.pixels(list(self._jobs), upright=True).of_picture(_opened(picture))
+        features = {job.array: job.encode(seen)[0] for job in self._jobs}
+        views = features.pop(next(iter(features)))  # the predictor's come first
+        keys = {array.partition("/")[2]: key for array, key in features.items()}
+        return Query.from_features(views, self.predictor, keys, item=self._n_seen)
+
+
+def _one_at_a_time(method: str | Method) -> Method:
+    found = create_method(method) if isinstance(method, str) else method
+    if not isinstance(found, Method):
+        raise MarcError(
+            "a session answers one picture at a time, and this method does not",
+            got=getattr(found, "name", type(found).__name__),
+            hint='method="class-means"',
+        )
+    return found
+
+
+def _opened(picture: Picture) -> Image.Image:
+    """A picture as RGB, turned as its camera says."""
+    try:
+        if isinstance(picture, Image.Image):
+            return picture.convert("RGB")
+        if isinstance(picture, np.ndarray):
+            return _from_pixels(picture)
+        data = picture if isinstance(picture, bytes) else read_bytes(FileBytes(os.fspath(picture)))
+        return decode(data, upright=True)
+    except Unreadable as reason:
+        what = f"{len(picture)} bytes" if isinstance(picture, bytes) else picture
+        raise MarcError("this picture cannot be read", got=f"{what}: {reason}") from None
+    except TypeError:
+        raise MarcError(
+            "this is no picture",
+            got=type(picture).__name__,
+            allowed="a path, the bytes of a file, a PIL picture, or pixels (height, width, 3)",
+        ) from None
+
+
+def _from_pixels(pixels: NDArray[np.uint8]) -> Image.Image:
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
+        raise MarcError(
+            "these are no pixels of a picture",
+            got=f"{pixels.dtype} {pixels.shape}",
+            allowed="uint8 (height, width, 3)",
+        )
+    return Image.fromarray(pixels)
