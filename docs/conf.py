@@ -40,6 +40,7 @@ NAVIGATION = {
 html_theme = "furo"
 html_title = "MARC"
 html_static_path = ["static"]
+html_extra_path = [str(path) for path in [ROOT / "docs" / "_gallery"] if path.is_dir()]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
@@ -90,10 +91,10 @@ def _add_what_only_a_site_has(app: Sphinx, page: str, source: list[str]) -> None
             flags=re.MULTILINE,
         )
     elif page == "docs/gallery":  # a picture of a page that was made leads to it
-        for made in sorted((ROOT / "docs" / "_gallery").glob("*/*.html")):
+        for made in sorted((ROOT / "docs" / "_gallery").glob("pages/*/*.html")):
             picture = rf"(!\[.*\]\(images/gallery/{made.parent.name}\.jpg\))"
-            address = f"../_gallery/{made.parent.name}/{made.name}"
-            source[0] = re.sub(picture, rf"[\1](<{address}>)", source[0])
+            address = f"../pages/{made.parent.name}/{made.name}"
+            source[0] = re.sub(picture, rf"<a href=\"{address}\">\n\n\1\n\n</a>", source[0])
 
 
 def _lead_to_the_first_page(app: Sphinx, failure: Exception | None) -> None:
