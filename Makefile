@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-# what to install beside the program: `make test EXTRAS=dev,encoders,hf,index,ray` tests everything;
+# what to install beside the program: `make test EXTRAS=dev,docs,encoders,hf,index,ray` tests everything;
 # tests of what is not installed are skipped, and said to be
 EXTRAS ?= dev
 # processes that divide the test files among them, at most 8; each computes on one thread, because
@@ -10,7 +10,7 @@ EXTRAS ?= dev
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 READY := $(VENV)/.ready-$(EXTRAS)
 
-.PHONY: demo test lint benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results class-means-results peers-benchmark study-results replication-benchmark clean
+.PHONY: demo test lint docs gallery notebooks benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results class-means-results peers-benchmark study-results replication-benchmark clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -23,6 +23,18 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# the site, docs/_build/html/index.html; a dead link, picture or anchor is an error; needs EXTRAS=dev,docs
+docs: $(READY)
+	$(BIN)/sphinx-build -W --keep-going -q -c docs -d docs/_build/doctrees . docs/_build/html
+
+# the live pages of the site, some minutes; `make gallery docs EXTRAS=dev,docs` puts them into it
+gallery: $(READY)
+	$(BIN)/python docs/gallery.py
+
+# what the notebooks print, stored in them
+notebooks: $(READY)
+	$(BIN)/python docs/notebooks/execute.py
 
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.ratios
@@ -68,4 +80,4 @@ $(READY): pyproject.toml constraints-cpu.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo runs stores studies sweeps
+	rm -rf $(VENV) docs/_build docs/_gallery demo runs stores studies sweeps

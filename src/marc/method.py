@@ -64,7 +64,7 @@ class MARC(Resumable):
     refine_labels: bool = False
     """Store argmax(b + r^C) instead of argmax b in the retrieval memory."""
     negative_weight: float = 0.0
-    """lambda_-: weight of the negative memory that is subtracted; TDA uses 0.117."""
+    """`lambda_-`: weight of the negative memory that is subtracted; TDA uses 0.117."""
     gamma: float = 0.0
     """Adaptive fusion w_t = w h^gamma with h the normalised view entropy; 0 switches it off."""
     clip_weight: float = 0.0
