@@ -55,3 +55,12 @@ def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     for space in spaces:
         stream.features.dim(space)
     return spaces
+
+
+def class_list(classes: str, class_names: str) -> str | list[str]:
+    """Classes that were typed, `"cat,dog,coffee cup"`, or the file that has them instead."""
+    if classes and class_names:
+        raise MarcError(
+            "the classes are given twice", got="--classes and --class-names", hint="one of them"
+        )
+    return [name.strip() for name in classes.split(",")] if classes else class_names

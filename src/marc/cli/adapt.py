@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from marc.cli import console
+from marc.cli._options import class_list
 from marc.cli.console import count
 from marc.embed.changes import Estimate
 from marc.embed.plan import EmbeddingPlan
@@ -53,8 +54,7 @@ def adapt(
     with console.notes(), console.progress() as bar:
         found = adapt_pictures(
             source,
-            [name.strip() for name in classes.split(",")] if classes else (),
-            class_names=class_names,
+            class_list(classes, class_names),
             predictor=predictor,
             encoders=encoder,
             prompts=prompts,
@@ -69,11 +69,12 @@ def adapt(
             on_estimate=None if json else lambda each: console.say(_cost(each), err=True),
         )
     if isinstance(found, Estimate):
-        console.as_json(vars(found) | {"seconds": found.seconds}) if json else console.say(
-            _cost(found)
-        )
+        if json:
+            console.as_json("estimate", {**vars(found), "seconds": found.seconds})
+        else:
+            console.say(_cost(found))
     elif json:
-        console.as_json(_as_data(found))
+        console.as_json("adapt", _as_data(found))
     else:
         _show(found)
 

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from marc.cli import console
+from marc.cli._options import class_list
 from marc.cli.console import count
 from marc.embed.changes import Estimate
 from marc.embed.fill import Embedded
@@ -30,7 +31,8 @@ def embed_pictures(
     prompts: list[str] = typer.Option(
         [], help="Prompt sets by name or file, pooled; those of the data set by default."
     ),
-    class_names: str = typer.Option("", help="A file with what to call the classes."),
+    classes: str = typer.Option("", help='What to call the classes: "cat,dog,coffee cup".'),
+    class_names: str = typer.Option("", help="A file with these names instead, one per line."),
     views: int = typer.Option(1, help="Views of each picture, the plain one included."),
     recipe: str = typer.Option(
         ViewPlan.RECIPE, help="How views are drawn if there are several: VA to VD."
@@ -70,7 +72,7 @@ def embed_pictures(
             encoder,
             predictor=predictor,
             prompts=prompts,
-            class_names=class_names,
+            class_names=class_list(classes, class_names),
             views=views,
             recipe=recipe,
             view_seed=view_seed,

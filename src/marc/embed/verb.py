@@ -54,7 +54,7 @@ def embed_pictures(
     *,
     predictor: str | TextEncoder = "",
     prompts: Sequence[str] = (),
-    class_names: str | os.PathLike[str] = "",
+    class_names: str | os.PathLike[str] | Sequence[str] = "",
     views: int = 1,
     recipe: str = ViewPlan.RECIPE,
     view_seed: int = 0,
@@ -83,7 +83,7 @@ def embed_pictures(
         encoders: retrieval encoders: names, or objects with a `card` and `encode`.
         predictor: the zero-shot classifier, or `none`; `clip-b16-text`, or what the store has.
         prompts: prompt sets by name or file, pooled; those of the data set by default.
-        class_names: a file with what to call the classes.
+        class_names: what to call the classes, as a list, or as a file with one per line.
         views: views of each picture, the plain one included.
         recipe: how views are drawn if there are several: VA to VD.
         view_seed: the seed of the views.
@@ -113,7 +113,9 @@ def embed_pictures(
     if not isinstance(images, ImageSet):
         images = open_images(os.fspath(images), user_path(root) if root else None)
     if class_names:
-        images = with_class_names(images, user_path(class_names))
+        is_file = isinstance(class_names, str | os.PathLike)
+        names = user_path(cast(str, class_names)) if is_file else cast(Sequence[str], class_names)
+        images = with_class_names(images, names)
     store = user_path(output) if output else FeatureStore.default_path(images.name)
     for_predictor = [views > 1, recipe != ViewPlan.RECIPE, view_seed, prompts, class_names]
     chosen = _choose_predictor(_opened(store, force=force), predictor, needed=any(for_predictor))

@@ -142,24 +142,37 @@ def _check(number: int | None, place: str, source: object) -> int:
     return number
 
 
-def with_class_names(images: ImageSet, path: Path | Sequence[str]) -> ImageSet:
-    """The same pictures with class names from a file.
+def with_class_names(images: ImageSet, names: Path | Sequence[str]) -> ImageSet:
+    """The same pictures with other class names.
 
     Args:
         images: any list of pictures, labelled or not.
-        path: a `.txt` file with one name per line in class order, a JSON list in class order, or a
-            JSON object that maps names as they are now (or folder names) to new ones. An object
-            may leave classes out: these keep their names.
+        names: in class order; or a `.txt` file with one name per line in class order, a JSON list
+            in class order, or a JSON object that maps names as they are now (or folder names) to
+            new ones. An object may leave classes out: these keep their names.
     """
-    if not isinstance(path, Path):
-        given, path = list(path), Path("classes")
+    if isinstance(names, Path):
+        is_json, path = names.suffix.lower() == ".json", names
+        given = _read_json_names(names) if is_json else read_names(names)
+        if isinstance(given, dict):
+            return replace(images, class_names=_renamed(images.class_names, given, names))
     else:
-        given = _read_json_names(path) if path.suffix.lower() == ".json" else read_names(path)
-    if isinstance(given, dict):
-        return replace(images, class_names=_renamed(images.class_names, given, path))
-    names = tuple(_name(name, f"name {index + 1}", path) for index, name in enumerate(given))
-    _check_count(images, len(names), path)
-    return replace(images, class_names=names)
+        given, path = _distinct(names), Path("classes")
+    listed = tuple(_name(name, f"name {index + 1}", path) for index, name in enumerate(given))
+    _check_count(images, len(listed), path)
+    return replace(images, class_names=listed)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names that somebody typed: one that is there twice is a slip, and would never be answered."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise MarcError("classes are a list of names", got=repr(names), hint='["cat", "dog"]')
+    known: set[str] = set()
+    for name in map(str, names):
+        if name.strip().casefold() in known:
+            raise MarcError("a class is named twice", got=repr(name), hint="each class once")
+        known.add(name.strip().casefold())
+    return [*names]
 
 
 def read_names(path: Path) -> list[str]:

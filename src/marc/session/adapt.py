@@ -83,9 +83,8 @@ class Adapted:
 
 def adapt(
     source: str | os.PathLike[str],
-    classes: Sequence[str] = (),
+    classes: Sequence[str] | os.PathLike[str] = (),
     *,
-    class_names: str | os.PathLike[str] = "",
     predictor: str | TextEncoder = "",
     encoders: Sequence[str | Encoder] = ("dinov2-b",),
     prompts: Sequence[str] = (),
@@ -106,9 +105,9 @@ def adapt(
 
     Args:
         source: the folder, or any other source of pictures.
-        classes: what may be on a picture, in words. Sub-folders that are called so are labels,
-            for evaluation alone; without `classes` the sub-folders are the classes.
-        class_names: a file with the classes instead.
+        classes: what may be on a picture: a list of names, or a file with one per line.
+            Sub-folders that are called so are labels, for evaluation alone; without `classes` the
+            sub-folders are the classes.
         predictor: the zero-shot classifier; `clip-b16-text` by default.
         encoders: whose spaces the memory is read in: names, or encoders.
         prompts: prompt sets by name or file; by default those that the predictor knows.
@@ -122,7 +121,7 @@ def adapt(
         on_progress: called with how far the work has come.
         on_estimate: called with what embedding will take, before it starts.
     """
-    images, notes = _listed(source, classes, class_names, order)
+    images, notes = _listed(source, classes, order)
     out = user_path(output) if output else _default_folder(images.name)
     asked = {
         "pictures": [images.digest, _files_digest(images)],
@@ -214,22 +213,16 @@ def _write_answers(out: Path, run: Run, stream: Stream, trusted: Mapping[str, fl
 
 
 def _listed(
-    source: str | os.PathLike[str],
-    classes: Sequence[str],
-    class_names: str | os.PathLike[str],
-    order: str,
+    source: str | os.PathLike[str], classes: Sequence[str] | os.PathLike[str], order: str
 ) -> tuple[ImageSet, list[str]]:
     """The pictures in their order with what may be on them, and what a person should know."""
     one_of("order", order, Adapted.ORDERS, "--order time")
-    images, notes = open_images(f"folder/{source}"), list[str]()  # TEMP
-    if classes and class_names:
-        raise MarcError(
-            "classes are given twice", got="classes and class_names", hint="one of them"
-        )
-    if classes or class_names:
+    images, notes = open_images(os.fspath(source)), list[str]()
+    if classes:
+        is_file = isinstance(classes, str | os.PathLike)
+        given = user_path(cast(str, classes)) if is_file else cast(Sequence[str], classes)
         bare = replace(images, labels=None, class_names=())
-        names = with_class_names(bare, classes or user_path(class_names)).class_names
-        images, notes = _labelled_as(images, names)
+        images, notes = _labelled_as(images, with_class_names(bare, given).class_names)
     if not images.class_names:
         raise MarcError(
             "it is not known what may be on these pictures",
