@@ -28,10 +28,10 @@ exclude_patterns = [".*", "src", "tests", "benchmarks", "demo", "dist", "runs", 
 exclude_patterns += ["sweeps", "training/work", "docs/_build", "docs/_gallery"]
 
 NAVIGATION = {
-    "Begin": ["At a glance </README>", "notebooks/your-own-pictures", "gallery"],
-    "Use": ["notebooks/compare-methods", "embedding", "sources", "protocol"],
+    "Begin": ["At a glance </README>", "own-pictures", "notebooks/your-own-pictures", "gallery"],
+    "Use": ["commands", "python", "notebooks/compare-methods", "embedding", "sources", "protocol"],
     "Extend": ["notebooks/your-own-method", "extending", "api", "tour"],
-    "Study": ["lab", "study", "replicate"],
+    "Study": ["finding", "lab", "study", "replicate"],
     "Results": ["results/*"],
     "Rely on": ["reliability", "performance", "/SECURITY", "glossary"],
     "Project": ["/CHANGELOG", "/CONTRIBUTING", "/training/README"],

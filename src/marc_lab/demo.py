@@ -194,4 +194,4 @@ def _conclude(folder: Path, page: Path, seconds: float) -> None:
             bold=True,
         )
     console.say(f"open {page} in a browser; this took {seconds:.0f} s")
-    console.say("your own features: README, 'Your own features'")
+    console.say("your own pictures: marc adapt photos/ --classes 'cat,dog'; docs/own-pictures.md")
