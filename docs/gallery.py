@@ -6,13 +6,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from marc_lab.streams import plan_stream
+
 DOCS = Path(__file__).parent
-# name, the command, the folder it leaves, the page in it
+_ADAPT = ["adapt", "photos", "--class-names", "names.txt", "--predictor", "mini:captions"]
+# name, the command that leaves a folder, the page in it
 PAGES = [
-    ("demo", ["demo", "-o", "out"], "report.html"),
-    ("study", ["study", "--lab", "--quick", "-o", "out"], "index.html"),
+    ("demo", ["demo"], "report.html"),
+    ("own-pictures", [*_ADAPT, "--encoder", "mini:pairs-large", "mini:vicreg"], "report.html"),
+    ("study", ["study", "--lab", "--quick"], "index.html"),
 ]
 
 
@@ -22,11 +27,21 @@ def main() -> None:
         kept = DOCS / "_gallery" / "pages" / name
         with tempfile.TemporaryDirectory() as work:
             marc = str(Path(sys.executable).with_name("marc"))
-            subprocess.run([marc, *command], cwd=work, check=True)
+            _draw_pictures(Path(work))
+            subprocess.run([marc, *command, "-o", "out"], cwd=work, check=True)
             shutil.rmtree(kept, ignore_errors=True)
-            data = shutil.ignore_patterns("work", "*.npz", "*.lock", "*.pdf")
+            data = shutil.ignore_patterns("work", "features", "*.npz", "*.lock", "*.pdf")
             shutil.copytree(Path(work) / "out", kept, ignore=data)
         _picture(kept / page, DOCS / "images" / "gallery" / f"{name}.jpg")
+
+
+def _draw_pictures(folder: Path) -> None:
+    """The lab's sketches as files without labels, as docs/own-pictures.md has them."""
+    plan = plan_stream("sketch-12")
+    (folder / "photos").mkdir()
+    for row in range(200):
+        Image.fromarray(plan.picture(row)).save(folder / "photos" / f"{row:03}.png")
+    (folder / "names.txt").write_text("\n".join(plan.class_names), encoding="utf-8")
 
 
 def _picture(page: Path, file: Path) -> None:
