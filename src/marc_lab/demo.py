@@ -40,12 +40,15 @@ def demo(
     quick: bool = typer.Option(False, "--quick", help="One order, fewer calibration batches."),
     output: Path = typer.Option(Path("demo"), "-o", "--output", help="Folder for everything."),
     force: bool = typer.Option(False, "--force", help="Make everything again."),
+    json: bool = typer.Option(False, "--json", help="Print JSON, and nothing before it."),
 ) -> None:
     """Choose a space without labels, run, sweep and explain, on drawn pictures; about a minute.
 
     Example:  marc demo --stream lab/neon-12 -o demo
     """
     started = time.monotonic()
+    if json:
+        console.speak(quiet=True)
     name = stream.removeprefix("lab/")
     plan, source = plan_stream(name), f"lab/{name}"
     # a folder for each stream: results of two demos do not get into each other's way
@@ -98,7 +101,10 @@ def demo(
     page = folder / "report.html"
     words = ["report", folder / "first", swept, "--against", bad, "--held-out", held_out]
     steps.run("The page", [*words, "--force", "-o", page])  # it follows from the others
-    _conclude(folder, page, time.monotonic() - started)
+    if json:
+        console.as_json("demo", _as_data(folder, page))
+    else:
+        _conclude(folder, page, time.monotonic() - started)
 
 
 def _introduce(plan: StreamPlan) -> None:
@@ -173,9 +179,27 @@ class _Steps:
         self._number += 1
 
 
+_CONCLUDED = ("means", "first")  # the runs that the demo ends with
+
+
+def _as_data(folder: Path, page: Path) -> dict[str, Any]:
+    """What `_conclude` says, for a machine."""
+    stored = {name: Stored.numbers(folder / name, "run") for name in _CONCLUDED}
+    runs = [
+        {
+            "folder": str(folder / name),
+            "method": config["method"],
+            "selection": config["selection"],
+            **{key: metrics[key] for key in ("base_accuracy", "accuracy", "gain", "gain_interval")},
+        }
+        for name, (config, metrics) in stored.items()
+    ]
+    return {"folder": str(folder), "page": str(page), "runs": runs}
+
+
 def _conclude(folder: Path, page: Path, seconds: float) -> None:
     """The gains with their intervals and their baseline, and where to look."""
-    for name in ("means", "first"):
+    for name in _CONCLUDED:
         config, metrics = Stored.numbers(folder / name, "run")
         method = config["method"]
         how, setting = "class means in every space", "nothing to set"

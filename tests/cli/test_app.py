@@ -5,6 +5,8 @@ import json
 import pytest
 from helpers.commands import call, call_outside, tree
 
+from marc.cli import app
+
 RUN = {
     "a missing file": (["--space", "classes"], "nothing.npz", "no such feature pack"),
     "an unknown space": (["--space", "nonsense"], "nonsense", "classes, both, styles, noise"),
@@ -196,3 +198,10 @@ def test_verbosely_times_are_said(sources, place):
     words = ["sweep", sources["labelled"], "--space", "classes", "-o", "out"]
     assert "time: " in call(*words, "-v").err
     assert "time: " not in call(*words, "--force").err
+
+
+@pytest.mark.parametrize("command", sorted(app._COMMANDS))
+def test_every_command_has_json_and_an_example(command):
+    shown = call(command, "--help").out
+    assert "--json" in shown
+    assert f"Example:  marc {command} " in shown

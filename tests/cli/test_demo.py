@@ -6,7 +6,7 @@ import re
 import shlex
 
 import pytest
-from helpers.commands import call, call_outside
+from helpers.commands import call, call_json, call_outside
 
 from marc_lab.demo import _another
 
@@ -72,6 +72,16 @@ def test_the_commands_that_it_prints_can_be_typed(demo, monkeypatch):
         again = call(*shlex.split(line))
         assert again.status == 0, line
         assert again.out.splitlines()[1] in outcome.out, line
+
+
+def test_a_machine_is_given_the_numbers_alone(demo, monkeypatch):
+    monkeypatch.chdir(demo[0])
+    told = call_json("demo")
+    metrics = json.loads((demo[0] / FIRST / "metrics.json").read_text())
+    [run] = [each for each in told["runs"] if each["folder"] == FIRST]
+    assert (run["gain"], run["base_accuracy"]) == (metrics["gain"], metrics["base_accuracy"])
+    assert run["selection"] == "fixed"
+    assert (demo[0] / told["page"]).is_file()
 
 
 def test_a_second_demo_keeps_what_is_there(demo):
