@@ -183,3 +183,11 @@ def test_a_method_without_probabilities_has_no_confidence():
     answer = session.step(PLAN.picture(0))
     assert math.isnan(answer.confidence)
     assert answer.answer in PLAN.class_names
+
+
+def test_answers_compare_by_what_they_say_and_a_session_says_what_it_is():
+    one, other = new_session(), new_session()
+    assert answers(one, [3], why=True) == answers(other, [3], why=True)
+    assert repr(one).endswith(
+        "of 12 classes by mini:captions, mini:pairs-large, mini:random; 1 pictures)"
+    )

@@ -47,7 +47,7 @@ class Answer:
     confidence: float
     """The probability of `answer`; not a number where the method has no probabilities."""
     base_confidence: float
-    step: Step = field(repr=False)
+    step: Step = field(repr=False, compare=False)
     """The evidence behind it: base scores, what each space says, and at which weight."""
     neighbors: Mapping[str, tuple[Neighbor, ...]] = field(default_factory=dict, repr=False)
     """By space, nearest first, where `why` was asked: pictures remembered from before."""
@@ -118,6 +118,12 @@ class Session:
     def __len__(self) -> int:
         """How many pictures were learned from."""
         return self._n_seen
+
+    def __repr__(self) -> str:
+        """What answers, and how much it has seen."""
+        encoders = ", ".join(job.encoder.card.name for job in self._jobs)
+        what = f"{self.method.name} of {len(self.classes)} classes by {encoders}"
+        return f"Session({what}; {len(self)} pictures)"
 
     def step(
         self, picture: Picture, *, name: str = "", learn: bool = True, why: bool | int = False
@@ -213,7 +219,7 @@ def _opened(picture: Picture) -> Image.Image:
         return decode(data, upright=True)
     except Unreadable as reason:
         what = f"{len(picture)} bytes" if isinstance(picture, bytes) else picture
-        raise MarcError("this picture cannot be read", got=f"{what}: {reason}") from None
+        raise MarcError("this picture cannot be read", got=f"{what}: {reason.reason}") from None
     except TypeError:
         raise MarcError(
             "this is no picture",
