@@ -1,5 +1,6 @@
 """What becomes of every kind of file."""
 
+import io
 import pickle
 import threading
 import time
@@ -242,3 +243,22 @@ def test_a_picture_is_read_from_its_place(tmp_path, monkeypatch):
 def test_a_reason_survives_the_way_between_processes():
     problem = pickle.loads(pickle.dumps(Unreadable(4, "cut")))  # noqa: S301
     assert (problem.code, str(problem)) == (4, "truncated or damaged (cut)")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "L", "1", "CMYK", "I;16"])
+def test_an_open_picture_is_read_as_its_bytes_are(mode):
+    array = np.arange(12 * 16, dtype=np.uint16).reshape(12, 16) * 300
+    colours = Image.fromarray(trees.pixels())
+    picture = Image.fromarray(array) if mode == "I;16" else colours.convert(mode)
+    data = trees.encoded(picture, "TIFF")
+    with Image.open(io.BytesIO(data)) as opened:
+        seen = decoding.plain(opened, upright=True)
+    assert np.array_equal(seen, decoding.decode(data, upright=True))
+
+
+def test_an_open_picture_that_is_cut_off_is_a_finding():
+    data = trees.encoded(trees.pixels(size=(120, 160)), "JPEG")
+    opened = Image.open(io.BytesIO(data[: len(data) // 2]))
+    with pytest.raises(Unreadable) as refused:
+        decoding.plain(opened, upright=True)
+    assert refused.value.code == 4

@@ -73,7 +73,8 @@ def test_a_photograph_is_turned_as_its_camera_says():
     exif[0x0112] = 6
     data = encoded(turned, "PNG", exif=exif)
     plain = new_session().step(encoded(PLAN.picture(3)))
-    assert new_session().step(data).base_confidence == plain.base_confidence
+    for turning in (data, Image.open(io.BytesIO(data))):
+        assert new_session().step(turning).base_confidence == plain.base_confidence
     assert new_session().step(encoded(turned)).base_confidence != plain.base_confidence
 
 

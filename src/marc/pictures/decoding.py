@@ -93,24 +93,45 @@ def decode(data: bytes, *, upright: bool) -> Image.Image:
     """
     if not data:
         raise Unreadable(_EMPTY)
-    with _own_limits():
-        try:
-            with Image.open(io.BytesIO(data), formats=_known_formats()) as picture:
-                _check_size(picture)
-                picture.load()
-                check_whole(data, picture)
-                # the turning is read first: converting may lose it
-                turn = _TURNS.get(_orientation(picture)) if upright else None
-                plain = _as_rgb(picture)
-        except Unreadable:
-            raise
-        except UnidentifiedImageError:
-            raise Unreadable(_DAMAGED if _starts_well(data) else _NO_PICTURE) from None
-        except (Image.DecompressionBombError, MemoryError) as problem:
-            raise Unreadable(_TOO_LARGE, str(problem).partition(" exceeds")[0]) from None
-        except Exception as problem:  # decoders fail on bad bytes in every way there is
-            raise Unreadable(_DAMAGED, _first_line(problem)) from None
-        return plain if turn is None else plain.transpose(turn)
+    with (
+        _own_limits(),
+        _findings(data),
+        Image.open(io.BytesIO(data), formats=_known_formats()) as picture,
+    ):
+        _check_size(picture)
+        picture.load()
+        check_whole(data, picture)
+        return _plain(picture, upright=upright)
+
+
+def plain(picture: Image.Image, *, upright: bool) -> Image.Image:
+    """A picture that is open already, read as `decode` reads its bytes."""
+    with _own_limits(), _findings():
+        _check_size(picture)
+        picture.load()
+        return _plain(picture, upright=upright)
+
+
+def _plain(picture: Image.Image, *, upright: bool) -> Image.Image:
+    # the turning is read first: converting may lose it
+    turn = _TURNS.get(_orientation(picture)) if upright else None
+    rgb = _as_rgb(picture)
+    return rgb if turn is None else rgb.transpose(turn)
+
+
+@contextmanager
+def _findings(data: bytes = b"") -> Iterator[None]:
+    """Whatever goes wrong while these bytes are read, as a finding about them."""
+    try:
+        yield
+    except Unreadable:
+        raise
+    except UnidentifiedImageError:
+        raise Unreadable(_DAMAGED if _starts_well(data) else _NO_PICTURE) from None
+    except (Image.DecompressionBombError, MemoryError) as problem:
+        raise Unreadable(_TOO_LARGE, str(problem).partition(" exceeds")[0]) from None
+    except Exception as problem:  # decoders fail on bad bytes in every way there is
+        raise Unreadable(_DAMAGED, _first_line(problem)) from None
 
 
 def _starts_well(data: bytes) -> bool:

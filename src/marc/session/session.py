@@ -22,7 +22,7 @@ from marc.errors import MarcError, integer
 from marc.files import differences, user_path
 from marc.loop import Method
 from marc.peers.registry import create_method
-from marc.pictures.decoding import Unreadable, decode, read_bytes
+from marc.pictures.decoding import Unreadable, decode, plain, read_bytes
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.predictor import Predictor, PromptEmbeddings
 from marc.results.snapshot import damaged, method_of, read_state, write_state
@@ -212,7 +212,7 @@ def _opened(picture: Picture) -> Image.Image:
     """A picture as RGB, turned as its camera says."""
     try:
         if isinstance(picture, Image.Image):
-            return picture.convert("RGB")
+            return plain(picture, upright=True)
         if isinstance(picture, np.ndarray):
             return _from_pixels(picture)
         data = picture if isinstance(picture, bytes) else read_bytes(FileBytes(os.fspath(picture)))
