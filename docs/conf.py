@@ -42,6 +42,7 @@ html_title = "MARC"
 html_static_path = ["static"]
 html_extra_path = [str(path) for path in [ROOT / "docs" / "_gallery"] if path.is_dir()]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 

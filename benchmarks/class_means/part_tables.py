@@ -34,7 +34,7 @@ def single_all(gains: Sequence[Gain]) -> tuple[list[float], list[float]]:
 
 def ablation_table(gains: Sequence[Gain]) -> str:
     """Every variant: single and all spaces, worst cell and cells that lose."""
-    header = ["", *(f"{group}: one, all (worst, below -0.3)" for group in GROUPS)]
+    header = ["variant", *(f"{group}: one, all (worst, below -0.3)" for group in GROUPS)]
     rows = []
     for variant in ABLATION:
         texts = []

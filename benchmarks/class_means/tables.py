@@ -35,7 +35,7 @@ def single_and_all(cells: Sequence[Cell], group: str) -> tuple[list[Cell], list[
 
 def in_short(cells: Sequence[Cell]) -> str:
     """Each group in a line."""
-    header = ["", "cells", "MARC, w = 10, K = 16", "MARC, auto, K = 8", "class-means", "oracle"]
+    header = ["streams", "cells", "MARC, w = 10, K = 16", "MARC, auto, K = 8", "class-means", "oracle"]
     rows = []
     for group in GROUPS:
         single, every = single_and_all(cells, group)
@@ -146,7 +146,7 @@ def methods_table(outcomes: Sequence[Outcome]) -> str:
         whole = [gain for gain in gains if gain is not None]
         last = points(mean(whole)) if len(whole) == len(streams) else ""
         rows.append([NAMES.get(name, name), *texts, last])
-    return table(["", *streams, "mean"], rows)
+    return table(["method", *streams, "mean"], rows)
 
 
 def differences_table(outcomes: Sequence[Outcome]) -> str:

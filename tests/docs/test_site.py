@@ -39,6 +39,7 @@ def test_a_dead_link_anchor_or_picture_is_an_error(dead, tmp_path):
     (tmp_path / "docs" / "static").mkdir(parents=True)
     shutil.copy(ROOT / "docs" / "conf.py", tmp_path / "docs")
     shutil.copy(ROOT / "docs" / "protocol.md", tmp_path / "docs")
-    (tmp_path / "docs" / "static" / "site.css").write_text("")
+    for name in ("site.css", "site.js"):
+        (tmp_path / "docs" / "static" / name).write_text("")
     (tmp_path / "docs" / "index.md").write_text(f"# Site\n\n{dead}\n")
     assert "nowhere" in build(tmp_path, tmp_path / "out").stderr
