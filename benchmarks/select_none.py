@@ -113,7 +113,14 @@ if __name__ == "__main__":
         groups.setdefault(size, []).append(judged(stream))
     print("\r" + " " * 40, end="\r", file=sys.stderr)
     cells = [each for g in groups.values() for found, _ in g for each in found.values()]
-    columns = ["streams", "how many", "rank by trust", "by pseudo-purity", "gain, most trusted", "purest"]
+    columns = [
+        "streams",
+        "how many",
+        "rank by trust",
+        "by pseudo-purity",
+        "gain, most trusted",
+        "purest",
+    ]
     columns += ["best", "all spaces", "MARC auto, purest", "all beat most trusted, purest, best in"]
     print("\n".join([*thresholds(cells), "", *header(columns)]))
     for size, streams in groups.items():

@@ -80,7 +80,15 @@ def mean_of(results: Sequence[Result], value: Callable[[Result], float]) -> floa
 
 def in_short(results: Sequence[Result]) -> str:
     """Each group in a line."""
-    header = ["streams", "cells", "w = 10, fixed", "oracle", "auto, fixed", "of the oracle", "worst"]
+    header = [
+        "streams",
+        "cells",
+        "w = 10, fixed",
+        "oracle",
+        "auto, fixed",
+        "of the oracle",
+        "worst",
+    ]
     rows = []
     for group in GROUPS:
         cells = [each for each in results if each.group == group]

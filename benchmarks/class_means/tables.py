@@ -35,7 +35,14 @@ def single_and_all(cells: Sequence[Cell], group: str) -> tuple[list[Cell], list[
 
 def in_short(cells: Sequence[Cell]) -> str:
     """Each group in a line."""
-    header = ["streams", "cells", "MARC, w = 10, K = 16", "MARC, auto, K = 8", "class-means", "oracle"]
+    header = [
+        "streams",
+        "cells",
+        "MARC, w = 10, K = 16",
+        "MARC, auto, K = 8",
+        "class-means",
+        "oracle",
+    ]
     rows = []
     for group in GROUPS:
         single, every = single_and_all(cells, group)
