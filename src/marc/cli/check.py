@@ -38,7 +38,7 @@ from marc.pictures import NAMED_SETS, ImageSet, open_images
 from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.image_set import Location
 from marc.replay.evidence import n_threads
-from marc.sources import is_pictures
+from marc.sources import is_pictures, resolve_source
 from marc.stream import Stream
 from marc.types import OnProgress
 
@@ -93,6 +93,7 @@ def check(
     if weights and not encoder:
         raise MarcError("weights belong to an encoder", got="--weights", hint="--encoder NAME")
     place = {name: EncoderSpec.weights_of(name, weights, names) for name in names}
+    source = resolve_source(source)
     data = _open_data(source, Path(root) if root else None) if source else None
     findings = [*_check_program(), *_check_device(), *_check_disk()]
     with console.progress() as bar:

@@ -49,7 +49,8 @@ def select(
     Example:  marc select arrays/photos.npz --space dinov2-b clip-b16
     """
     one_of("test of a lead", test, Selection.TESTS)
-    whole = replace(open_stream(source, 0), row_labels=None)
+    opened = open_stream(source, 0)
+    source, whole = opened.source or source, replace(opened, row_labels=None)
     labelled = load_sweep(settings_from) if settings_from else None
     spaces = check_spaces(whole, space)
     settings: _Settings = {}
