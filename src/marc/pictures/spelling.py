@@ -36,6 +36,7 @@ IMAGE_KINDS: Mapping[str, tuple[str, str]] = {
     "csv": ("csv/FILE", "a table with the columns path and, if known, label"),
     "coop": ("coop/SPLIT.json", "a split file of the CoOp family; #val or #train for other parts"),
     "hf": ("hf/DIR", "a local Hugging Face data set; #PART for one of its parts"),
+    "tv": ("tv/NAME", "a torchvision data set on the disk, with --root DIR; #train for that part"),
     "wds": ("wds/SHARDS", "webdataset tar files: a folder, or shards/{000..003}.tar"),
 }
 """How a source is written, and what it is, by its type."""
@@ -64,7 +65,7 @@ def canonical(source: str | os.PathLike[str]) -> str:
         return text
     if not rest or kind not in IMAGE_KINDS:
         kind, rest = _plain_kind(text), text
-    return f"{kind}/{_path(kind, rest)}" if kind else text
+    return f"{kind}/{_path(kind, rest)}" if kind and kind != "tv" else text
 
 
 def _plain_kind(text: str) -> str:
@@ -108,6 +109,11 @@ def _is_here(path: Path) -> bool:
         return os.path.samefile(path, os.curdir)  # noqa: PTH121
     except (OSError, ValueError):
         return False
+
+
+def needs_root(source: str) -> bool:
+    """Whether a source is the name of a data set, which a root folder holds."""
+    return source in NAMED_SETS or source.startswith("tv/")
 
 
 def refuse_missing(source: str) -> None:

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, Registry, instance, is_reference
 from marc.files import user_path
-from marc.pictures import IMAGE_KINDS, NAMED_SETS, canonical, open_images, refuse_missing
+from marc.pictures import (
+    IMAGE_KINDS,
+    NAMED_SETS,
+    canonical,
+    needs_root,
+    open_images,
+    refuse_missing,
+)
 from marc.pictures.spelling import near_folder
 from marc.sources.pack import read_pack
 from marc.stream import Stream
@@ -176,7 +183,7 @@ def _open_embedded(source: str) -> Stream:
 
 def _embed_again(source: str) -> str:
     """The beginning of the command that embeds a source, as it can be typed."""
-    return f"marc embed {quote(source)}" + (" --root DIR" if source in NAMED_SETS else "")
+    return f"marc embed {quote(source)}" + (" --root DIR" if needs_root(source) else "")
 
 
 def _spelling(text: str, kind: str) -> str:
