@@ -10,6 +10,7 @@ from helpers.image_trees import draw, odd_folder, photo, tree
 
 import marc
 import marc_lab
+from marc.cli import _data_checks
 from marc.cli import check as command
 from marc.cli._label_order import check_label_order
 from marc.encoders import list_encoders
@@ -98,6 +99,36 @@ def test_copies_are_a_note_and_under_two_labels_wrong(photos):
     assert torn["level"] == "wrong"
     assert torn["data"]["copies"] == [["cat/1.png", "dog/cat.png"]]
     assert levels(findings, "2 pictures have the same bytes, in") == ["note"]
+
+
+def test_a_conflict_shows_one_copy_of_each_label(photos):
+    for name in ("cat/0 again.png", "dog/0.png"):
+        shutil.copy(photos / "cat" / "0.png", photos / name)
+    [torn] = [
+        each
+        for each in found(f"folder/{photos}", status=1)
+        if "but different labels" in each["text"]
+    ]
+    assert torn["text"].endswith("cat/0 again.png = dog/0.png")
+    assert torn["data"]["copies"] == [["cat/0 again.png", "cat/0.png", "dog/0.png"]]
+
+
+def test_a_predictor_that_knows_nothing_is_not_told_that_labels_are_permuted(tmp_path):
+    """Each class has an answer of its own at random, and folders have names."""
+    draw = np.random.default_rng(1)
+    labels = np.repeat(np.arange(10), 30)
+    views = np.eye(10)[draw.integers(10, size=10)][labels] + 0.1 * draw.standard_normal((300, 10))
+    names = [f"thing {letter}" for letter in "abcdefghij"]
+    ids = [f"{names[label]}/{row}.jpg" for row, label in enumerate(labels)]
+    stream = marc.Stream.from_arrays(views, np.eye(10), labels=labels, class_names=names, ids=ids)
+    marc.write_pack(stream, tmp_path / "random.npz")
+    [order] = [
+        each for each in found(f"arrays/{tmp_path / 'random.npz'}") if "label_order" in each["data"]
+    ]
+    assert order["level"] == "note"
+    assert "as can be if the predictor does not know these classes" in order["text"]
+    assert "numbers" not in order["text"] + order["data"]["label_order"]["best"]
+    assert "weights of the encoder" in order["fix"]
 
 
 @pytest.mark.skipif(find_spec("timm") is None, reason="the class list comes with timm")
@@ -248,9 +279,9 @@ def test_bad_use_is_refused(words, message):
 
 def test_pictures_that_are_turned_are_read_as_the_source_says(photos, monkeypatch):
     asked = []
-    real = command.read_picture
+    real = _data_checks.read_picture
     monkeypatch.setattr(
-        command,
+        _data_checks,
         "read_picture",
         lambda at, upright: asked.append(upright) or real(at, upright=upright),
     )

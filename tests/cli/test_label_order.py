@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marc.cli._label_order import _best_one_to_one, _usual_mistakes, check_label_order
+from marc.cli._label_order import (
+    _at_least_distinct,
+    _best_one_to_one,
+    _in_words,
+    _usual_mistakes,
+    chance_notes,
+    check_label_order,
+)
 
 
 def honest(accuracy, n_classes, per_class, seed=0):
@@ -158,3 +165,56 @@ def test_usual_mistakes_are_distinct_permutations_and_not_the_given_order():
         assert sorted(order) == list(range(30))
         assert not np.array_equal(order, np.arange(30))
     assert [name for name, _ in _usual_mistakes(2, ["a", "b"])] == ["reversed order"]
+
+
+@pytest.mark.parametrize("n_classes", [5, 10, 20])
+@pytest.mark.parametrize("tight", [0.4, 0.9])
+def test_one_answer_at_random_for_each_class_is_hardly_ever_a_permutation(n_classes, tight):
+    claims = 0
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        labels = np.repeat(np.arange(n_classes), 500 // n_classes)
+        alike = draw.random(len(labels)) < tight
+        answers = draw.integers(n_classes, size=n_classes)[labels]
+        answers = np.where(alike, answers, draw.integers(n_classes, size=len(labels)))
+        claims += check_label_order(answers, labels, n_classes).status == "permuted"
+    assert claims <= 2
+
+
+def test_numbers_are_no_explanation_where_folders_have_names():
+    names = [name for name, _ in _usual_mistakes(30, [f"n{n}" for n in range(30)], numbered=False)]
+    assert names
+    assert not [name for name in names if "numbers" in name]
+    assert _in_words(["cat/1.png", "dog/2.png"])
+    assert not _in_words(["cat/1.png", "7/2.png"])
+    assert not _in_words(["1.png"])
+    assert not _in_words([])
+
+
+def test_the_luck_of_distinct_answers_is_exact():
+    assert _at_least_distinct(3, 3, 1 / 3) == pytest.approx(6 / 27)
+    assert _at_least_distinct(2, 3, 1 / 3) == pytest.approx(24 / 27)
+    assert _at_least_distinct(1, 3, 1 / 3) == pytest.approx(1)
+
+
+def test_an_accuracy_that_chance_gives_is_noted_and_no_other():
+    answers, labels = honest(0.0, 10, 30)
+    [note] = chance_notes(answers, labels, (), "folder/my photos")
+    assert "chance is 10." in note
+    assert "class names, the order of the labels" in note
+    assert note.endswith("try: marc check 'folder/my photos'")
+    assert chance_notes(*honest(0.3, 10, 30), (), "x") == []
+    assert chance_notes(*honest(0.0, 10, 30, seed=1), (), "x") != []
+    constant = np.zeros(300, dtype=np.int64)
+    assert chance_notes(constant, labels, (), "x") != []
+    tiny = np.array([0, 1, 2])
+    assert chance_notes(tiny, tiny, (), "x") == []  # nobody could be told from chance
+    assert chance_notes(tiny, np.array([1, 2, 0]), (), "x") == []
+
+
+def test_without_labels_only_one_answer_for_all_is_noted():
+    same = np.full(30, 2)
+    [note] = chance_notes(same, None, ("a", "b", "cat"), "x")
+    assert note.startswith("without memory every image is answered 'cat'")
+    assert chance_notes(same[:5], None, (), "x") == []
+    assert chance_notes(np.arange(30) % 2, None, (), "x") == []

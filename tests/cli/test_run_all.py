@@ -163,7 +163,7 @@ def test_published_settings_go_to_the_methods_that_have_them(run_all, tmp_path):
 
 def test_json_has_the_metrics_and_the_reasons(run_all):
     told = json.loads(run_all("whole", "-o", "runs", "--json").out)
-    parts = {"folder", "runs", "left_out", "failed", "comparison"}
+    parts = {"folder", "runs", "left_out", "failed", "comparison", "notes"}
     assert set(told) == {"schema", "kind", *parts}
     rows = {row["method"]: row for row in told["comparison"]["runs"]}
     assert rows["tda"]["images_per_second"] > 0

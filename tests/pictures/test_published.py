@@ -219,17 +219,14 @@ def test_all_published_sets_are_listed_with_their_sizes():
         ("imagenet_a", "imagenet-a --root DIR"),
         ("eurosatt", "eurosat --root DIR"),
         ("folder", "folder/DIR"),
-        ("folder/", "folder/DIR"),
         ("foldr/x", "folder/DIR"),
-        ("{here}", "folder/{here}"),
-        ("{here}/list.csv", "csv/{here}/list.csv"),
-        ("{here}/split.json", "coop/{here}/split.json"),
+        ("{here}/list.txt", "csv/{here}/list.txt"),
         ("", "folder/DIR"),
     ],
 )
-def test_a_misspelt_source_gets_a_suggestion(tmp_path, source, hint):
-    (tmp_path / "list.csv").write_text("path\n")
-    (tmp_path / "split.json").write_text("{}")
+def test_a_misspelt_source_gets_a_suggestion(tmp_path, monkeypatch, source, hint):
+    (tmp_path / "list.txt").write_text("path\n")
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(MarcError) as caught:
         open_images(source.format(here=tmp_path))
     assert caught.value.hint == hint.format(here=tmp_path)

@@ -120,7 +120,7 @@ def test_other_classes_are_refused_and_with_force_keep_the_features(photos, tmp_
     assert "--force" in str(refused.value)
     assert len(table(out / "answers.csv")) == 70
     found = adapt(photos, PLAN.class_names[:5], output=out, force=True, **MINI)
-    assert found.class_names == PLAN.class_names[:5]
+    assert found.class_names == tuple(PLAN.class_names[:5])
     assert {row["answer"] for row in table(out / "answers.csv")} <= {*PLAN.class_names[:5]}
     after = times(out / "features" / "predictor" / "views")
     assert {path: after[path] for path in views if "/c/" in path.as_posix()} == {

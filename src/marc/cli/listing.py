@@ -16,7 +16,7 @@ from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError, Registry, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, list_methods
-from marc.pictures import NAMED_SETS
+from marc.pictures import IMAGE_KINDS, NAMED_SETS
 from marc.results.all_methods import AllMethods
 from marc.sources import SOURCES
 
@@ -121,8 +121,14 @@ def _list_datasets(pattern: str, card: str, json: bool) -> None:
     rows = [[name, *map(str, each.values())] for name, each in sets.items()]
     rows += [[f"{kind}/", "-", "-", AllMethods.reason(error)] for kind, error in broken.items()]
     _print("datasets", sets, ["data set", "images", "classes", "where"], rows, json)
-    if not json and any(name in NAMED_SETS for name in names):
+    if json:
+        return
+    if any(name in NAMED_SETS for name in names):
         console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
+    if pattern == "*":
+        console.table(
+            ["pictures", "what they are"], [[*e] for e in IMAGE_KINDS.values()], numbers=False
+        )
 
 
 def _streams() -> tuple[dict[str, tuple[int, int]], dict[str, Exception]]:

@@ -12,6 +12,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
+from marc.cli._label_order import chance_notes
 from marc.cli._options import choose_orders, open_stream
 from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
@@ -121,9 +122,22 @@ def run(
     stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
-        console.as_json("run", {"folder": str(path), **result})
+        console.as_json("run", {"folder": str(path), **result, "notes": _notes(stored)})
     else:
         _show(path, config, stored.metrics, was_done=folder.done)
+        _tell(_notes(stored))
+
+
+def _notes(stored: Stored) -> list[str]:
+    """What a person should look at before they believe the numbers."""
+    answers, labels = stored.arrays["base_prediction"], stored.arrays.get("label")
+    names = stored.arrays["class_names"].tolist()
+    return chance_notes(answers, labels, names, stored.config["source"])
+
+
+def _tell(notes: list[str]) -> None:
+    for note in notes:
+        console.note(note)
 
 
 def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
@@ -321,9 +335,11 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
     done = [path / name for name in names if name not in failed]
     labelled = every.stream.row_labels is not None
     comparison = compare(*done) if labelled and len(done) > 1 else None
+    notes = _notes(Stored.read(done[0], "run")) if done else []
     if json:
         runs = {each.name: Stored.numbers(each, "run")[1] for each in done}
         result = {"folder": str(path), "runs": runs, "left_out": refused, "failed": failed}
+        result["notes"] = notes
         if comparison is not None:
             result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
         console.as_json("runs", result)
@@ -339,6 +355,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         console.done(path, more=again)
         for line in left_out:
             console.say(line)
+        _tell(notes)
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from marc.cli import console
+from marc.cli._label_order import chance_notes
 from marc.cli._options import check_spaces, open_stream
 from marc.cli.spaces import IMAGES, REPLICATES, for_each, note_neighbors, with_error
 from marc.errors import one_of
@@ -44,12 +45,14 @@ def select(
     Trust is how far class means in a space agree with the predictor where it doubts; the ranking is
     by pseudo-purity, and chooses a space or says that it is too close to call.
 
-    Labels are not read, even if the stream has some.
+    Labels are not read, even if the stream has some; a note alone says so if by them the predictor
+    is no better than chance.
 
     Example:  marc select arrays/photos.npz --space dinov2-b clip-b16
     """
     one_of("test of a lead", test, Selection.TESTS)
-    whole = replace(open_stream(source, 0), row_labels=None)
+    opened = open_stream(source, 0)
+    source, whole = opened.source or source, replace(opened, row_labels=None)
     labelled = load_sweep(settings_from) if settings_from else None
     spaces = check_spaces(whole, space)
     settings: _Settings = {}
@@ -57,11 +60,17 @@ def select(
         settings = {name: labelled.transferred(name, whole) for name in spaces}
     stream = whole.sample(images) if images else whole
     selection = _choose(stream, spaces, neighbors, replicates, test)
+    labels = (opened.sample(images) if images else opened).row_labels
+    answers, names = stream.features.base.label, stream.features.class_names
+    notes = chance_notes(answers, labels, names, source)
     if json:
         data = _selection_as_data(stream, selection, settings_from, settings)
-        console.as_json("select", {**Folder.describe("select", source, stream), **data})
+        about = Folder.describe("select", source, stream)
+        console.as_json("select", {**about, **data, "notes": notes})
         return
     _show_selection(stream, selection, settings_from, settings)
+    for note in notes:
+        console.note(note)
     if selection.method != "none":
         asked = ["--space", *space] if space else []  # of these, class means need no choice
         console.say(f"next: {shlex.join(['marc', 'run', source, *asked])}")

@@ -68,7 +68,8 @@ def geometry(
     if json:
         data: dict[str, Any] = {"n_replicates": replicates, "chance": _chances(plain)}
         data["spaces"] = {each.space: _geometry_as_data(each, stream) for each in measured}
-        console.as_json("geometry", {**Folder.describe("geometry", source, stream), **data})
+        about = Folder.describe("geometry", whole.source or source, stream)
+        console.as_json("geometry", {**about, **data})
     else:
         measured.sort(key=lambda each: -each.measures[kappas[-1]].pseudo_purity.estimate)
         _show_geometry(plain, measured)

@@ -42,6 +42,7 @@ from marc.files import (
     versions,
     write_json,
 )
+from marc.pictures import canonical
 from marc.pictures.views import MOST_VIEWS
 from marc.stream import Stream, digest_of, end_digest
 
@@ -143,6 +144,7 @@ class FeatureStore:
         >>> FeatureStore.default_path("folder/holiday/photos").as_posix()
         'stores/folder-holiday-photos-60b883'
         """
+        source = canonical(source)
         name = safe_name(source)
         if name != source.replace("/", "-", 1):  # more was replaced than the type's own slash
             name += "-" + hashlib.sha256(os.fsencode(source)).hexdigest()[:6]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from marc.errors import MarcError
 from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import in_bytes, is_integer, printable, spoken
+from marc.pictures.listing import in_bytes, is_integer, no_such, printable, spoken
 
 _JPEG = {".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".j2k", ".jpx"}
 _PLAIN = {".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm", ".tif", ".tiff"}
@@ -29,7 +29,7 @@ def open_folder(directory: Path, name: str) -> ImageSet:
     of the numbers.
     """
     if not os.path.isdir(directory):  # noqa: PTH112
-        raise MarcError("there is no such folder", got=directory, hint=f"ls {directory.parent}")
+        raise no_such(directory)
     listing = list_pictures(directory)
     if not listing.pictures:
         _no_pictures(directory, listing)

@@ -17,7 +17,7 @@ from typing import Any
 from marc.errors import MarcError
 from marc.files import parse_json, read_bytes, read_json, refuse_odd_file
 from marc.pictures.image_set import ImageSet, Location
-from marc.pictures.listing import in_bytes, printable, read_labels, spoken
+from marc.pictures.listing import in_bytes, no_such, printable, read_labels, spoken
 from marc.pictures.tables import open_metadata
 
 _SPLITS = ("test", "validation", "valid", "val", "train")
@@ -40,7 +40,7 @@ class _Columns:
 def open_hf(directory: Path, name: str, part: str | None = None) -> ImageSet:
     """One part of a local data set, rows in the order of its files."""
     if not directory.is_dir():
-        raise MarcError("there is no such folder", got=directory, hint=f"ls {directory.parent}")
+        raise no_such(directory, "hf")
     table = next((directory / file for file in _TABLES if (directory / file).is_file()), None)
     if table is not None:
         return open_metadata(table, name)

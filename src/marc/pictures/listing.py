@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -41,6 +42,23 @@ def in_bytes(name: str) -> bytes:
         return os.fsencode(name)
     except UnicodeEncodeError:  # text that no file can be called, as JSON may have it
         return name.encode("utf-8", "backslashreplace")
+
+
+def near_name(path: Path) -> Path | None:
+    """What lies there under nearly that name; None if nothing does."""
+    try:
+        names = [each.name for each in path.parent.iterdir() if each.is_dir() or path.suffix]
+    except (OSError, ValueError):
+        return None
+    close = difflib.get_close_matches(path.name, names, 1, 0.7)
+    return path.with_name(close[0]) if close else None
+
+
+def no_such(path: Path, kind: str = "folder", what: str = "folder") -> MarcError:
+    """The error for a path that is not there, with what was probably meant."""
+    near = near_name(path)
+    hint = f"ls {path.parent}" if near is None else f"{kind}/{near}"
+    return MarcError(f"there is no such {what}", got=path, hint=hint)
 
 
 def spoken(name: str) -> str:

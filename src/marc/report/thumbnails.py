@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.files import user_path
-from marc.pictures import open_images
+from marc.pictures import reopen_images
 from marc.pictures.image_set import FileBytes, Location
 from marc.sources import SOURCES, Pictures, is_pictures
 from marc.stream import Stream
@@ -58,12 +58,8 @@ def _pictures_of_files(stream: Stream, name: str) -> Pictures:
 def _pictures_of_store(stream: Stream, name: str) -> Pictures:
     """A feature store: the pictures lie where they were embedded from, if they still do."""
     about = FeatureStore(user_path(name)).about
-    kind, slash, path = about["source"].partition("/")
-    source = f"{kind}/{Path(about['folder'], user_path(path))}" if slash else kind
     try:
-        images = open_images(
-            source, Path(about["folder"], about["root"]) if about["root"] else None
-        )
+        images = reopen_images(about)
     except MarcError:
         return _no_picture
     places = dict(zip(images.ids, images.locations, strict=True))

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, Registry, instance, is_reference
 from marc.files import user_path
-from marc.pictures import IMAGE_KINDS, NAMED_SETS, open_images
+from marc.pictures import (
+    IMAGE_KINDS,
+    NAMED_SETS,
+    canonical,
+    needs_root,
+    open_images,
+    refuse_missing,
+)
+from marc.pictures.spelling import near_folder
 from marc.sources.pack import read_pack
 from marc.stream import Stream
 from marc.types import OnProgress
@@ -68,11 +76,30 @@ def register_source(kind: str, opener: _Opener | SourceKind, *, replace: bool = 
 
 
 def resolve_source(text: str) -> str:
-    """A source as a person types it; the opener of `package.module:opener/NAME` is imported."""
+    """The one spelling of what a person typed; `package.module:opener/NAME` is imported."""
     kind, slash, _ = text.partition("/")
     if slash and is_reference(kind):
         SOURCES.resolve(kind)
-    return text
+    return spelled(text)
+
+
+def spelled(source: str | os.PathLike[str]) -> str:
+    """The one spelling of a source; a plain pack, store or folder gets its type. Imports nothing.
+
+    >>> spelled("photos.npz"), spelled("lab/sketch-12"), spelled("folder/photos/")
+    ('arrays/photos.npz', 'lab/sketch-12', 'folder/photos')
+    """
+    text = os.fspath(source)
+    kind, _, rest = text.partition("/")
+    if not text or text in NAMED_SETS or (rest and (kind in SOURCES or is_reference(kind))):
+        return text
+    if not rest or kind not in IMAGE_KINDS:
+        if text.endswith(".npz"):
+            return f"arrays/{text}"
+        path = user_path(text)
+        if os.path.isdir(path) and FeatureStore.exists(path):  # noqa: PTH112 (never raises)
+            return f"store/{text.rstrip('/') or '/'}"
+    return canonical(text)
 
 
 def load_stream(
@@ -82,7 +109,8 @@ def load_stream(
 ) -> Stream:
     """Open a source.
 
-    `arrays/FILE.npz` is a feature pack, `lab/NAME` the embedded lab, `store/DIR` a feature store.
+    `arrays/FILE.npz` is a feature pack, `lab/NAME` the embedded lab, `store/DIR` a feature store;
+    a plain `FILE.npz` or `DIR` is known by what it is.
     A source of pictures (`folder/DIR`, `imagenet-a`, ...) is opened from the store that
     `marc embed` made of it.
 
@@ -93,7 +121,7 @@ def load_stream(
             picture alone; the lab draws as many as are asked for.
     """
     instance("source", source, str, os.PathLike, hint='marc.load_stream("arrays/FILE.npz")')
-    text = os.fspath(source)
+    text = spelled(source)
     stream = replace(_open(text, on_progress, n_views), source=text)
     return stream if n_views is None else stream.with_views(n_views)
 
@@ -103,6 +131,8 @@ def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Str
     if is_pictures(text):
         return _open_embedded(text)
     if not name or kind not in SOURCES:
+        if kind not in SOURCES:
+            refuse_missing(text)
         known = sorted(each.spelling for each in SOURCES.load_all()[0].values())
         raise MarcError(
             "a source is written type/name, and this type is not known",
@@ -115,6 +145,7 @@ def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Str
 
 def is_pictures(source: str) -> bool:
     """Whether a source is of pictures, which must be embedded before they are a stream."""
+    source = spelled(source)
     return source.partition("/")[0] in IMAGE_KINDS or source in NAMED_SETS
 
 
@@ -127,6 +158,7 @@ def draws_views(source: str) -> bool:
 def _open_embedded(source: str) -> Stream:
     path = FeatureStore.default_path(source)
     if not FeatureStore.exists(path):
+        refuse_missing(source)
         raise MarcError(
             "these pictures are not embedded yet",
             got=f"{source}: no store in {path}",
@@ -151,20 +183,16 @@ def _open_embedded(source: str) -> Stream:
 
 def _embed_again(source: str) -> str:
     """The beginning of the command that embeds a source, as it can be typed."""
-    return f"marc embed {quote(source)}" + (" --root DIR" if source in NAMED_SETS else "")
+    return f"marc embed {quote(source)}" + (" --root DIR" if needs_root(source) else "")
 
 
 def _spelling(text: str, kind: str) -> str:
     """What was probably meant."""
-    if text.endswith(".npz"):
-        return f"arrays/{text}"
     if is_reference(kind):
         return f"marc.register_source({kind!r}, opener), or install what brings it"
     for other, source in SOURCES.load_all()[0].items():
         if text in source.names():
             return f"{other}/{text}"
-    if FeatureStore.exists(Path(text)):
-        return f"store/{text}"
-    if text and Path(text).is_dir():
-        return f"folder/{text}"
+    if folder := near_folder(text):
+        return folder
     return SOURCES[kind].spelling if kind in SOURCES else "lab/sketch-12"

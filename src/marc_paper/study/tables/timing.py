@@ -17,7 +17,7 @@ from marc.embed.store import FeatureStore
 from marc.encoders import Encoder, create_encoder
 from marc.errors import MarcError
 from marc.files import user_path
-from marc.pictures import open_images
+from marc.pictures import reopen_images
 from marc.pictures.decoding import Unreadable, read_picture
 from marc.pictures.views import make_views
 from marc.sources import is_pictures
@@ -151,10 +151,7 @@ def _of_store(stream: Stream, path: Path) -> _Drawing:
     views = store.attributes(store.VIEWS)
 
     def pictures(rows: Sequence[int]) -> list[Image]:
-        kind, slash, rest = about["source"].partition("/")
-        source = f"{kind}/{Path(about['folder'], user_path(rest))}" if slash else kind
-        root = Path(about["folder"], about["root"]) if about["root"] else None
-        images = open_images(source, root)
+        images = reopen_images(about)
         places = dict(zip(images.ids, images.locations, strict=True))
         wanted = [
             places[stream.features.ids[row]] for row in rows if stream.features.ids[row] in places
