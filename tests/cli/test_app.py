@@ -134,8 +134,8 @@ def test_other_commands_refuse(place, case):
 @pytest.mark.parametrize(
     ("source", "came", "hint"),
     [
-        ("pack.npz", "pack.npz", "arrays/pack.npz"),
-        ("/tmp/pack.npz", "/tmp/pack.npz", "arrays//tmp/pack.npz"),
+        ("pack.npz", "pack.npz", "ls ."),
+        ("/nowhere/pack.npz", "/nowhere/pack.npz", "no such feature pack"),
         ("nonsense/x", "nonsense", "arrays/FILE.npz"),
         ("arrays/", "arrays/", "arrays/FILE.npz"),
     ],

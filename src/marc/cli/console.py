@@ -133,17 +133,6 @@ def paragraph(text: str) -> None:
     say(text if _terminal_width() is None else " ".join(text.split()))
 
 
-def short_names(names: Sequence[str]) -> list[str]:
-    """The names, or numbers in their place, and what they stand for, where a terminal is narrow."""
-    width = _terminal_width()
-    if width is None or max(map(len, names)) <= width // 4:
-        return [*names]
-    short = [f"run {number}" for number in range(1, len(names) + 1)]
-    for each, name in zip(short, names, strict=True):
-        say(f"{each}: {name}")
-    return short
-
-
 def tally(words: Iterable[str]) -> str:
     """How often each occurs, the most frequent first.
 
