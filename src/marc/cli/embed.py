@@ -10,7 +10,7 @@ import typer
 from marc.cli import console
 from marc.cli._options import class_list
 from marc.cli.console import count
-from marc.embed.changes import Estimate
+from marc.embed.estimate import Estimate
 from marc.embed.fill import Embedded
 from marc.embed.plan import EmbeddingPlan, Jobs
 from marc.embed.store import FeatureStore
@@ -43,7 +43,7 @@ def embed_pictures(
         [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
     ),
     offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
-    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:N or mps."),
     precision: str = typer.Option("auto", help="auto, float32 or bfloat16."),
     batch: int = typer.Option(0, help="Pictures in a batch; 0 chooses by device."),
     workers: int = typer.Option(
@@ -103,7 +103,7 @@ def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
         return
     _tell_source(plan)
     rows = [
-        [name, str(done), str(left), duration(cost.encode_seconds.get(name, 0.0))]
+        [name, str(done), str(left), _encoding(cost, name)]
         for name, (done, left) in cost.chunks.items()
     ]
     console.table(["array", "chunks done", "to do", "encoding"], rows)
@@ -111,6 +111,15 @@ def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
         f"to write: {cost.n_bytes / 1e6:,.1f} MB; reading and cropping "
         f"{duration(cost.prepare_seconds)}; about {duration(cost.seconds)} in all"
     )
+    for note in cost.notes:
+        console.say(f"note: {note}")
+
+
+def _encoding(cost: Estimate, array: str) -> str:
+    if array in cost.unknown:
+        return "unknown"
+    mark = "~ " if array in cost.guessed else ""
+    return mark + duration(cost.encode_seconds.get(array, 0.0))
 
 
 def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:

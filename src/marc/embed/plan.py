@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from marc.embed.store import FeatureStore
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan
 from marc.encoders import check_encoder, check_predictor, create_encoder, encoder_card
-from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
+from marc.encoders.cards import Encoder, EncoderCard, NotHere, TextEncoder
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet
 from marc.pictures.views import read_recipe
 from marc.scores import unit
+from marc.types import OnProgress
 
 _DECISIVE = ("name", "library", "tag", "digest", "dim", "crop", "mean", "std", "pooling")
 
@@ -47,6 +48,13 @@ class EncoderSpec:
             return self.given
         options = [each.name for each in fields(self) if each.name not in ("name", "given")]
         return create_encoder(self.name, **{name: getattr(self, name) for name in options})
+
+    def load_what_is_here(self) -> Encoder:
+        """The encoder if nothing has to be fetched for it; else a card and nothing to run."""
+        try:
+            return replace(self, offline=True).load()
+        except NotHere:
+            return _Absent(self.card)
 
     @classmethod
     def of_all(
@@ -124,22 +132,37 @@ class EmbeddingPlan:
         PromptSet.pooled(self.images.class_names, self.prompt_sets())
         check_predictor(self.predictor.card)
 
-    def load(self) -> Jobs:
-        """Load every encoder."""
+    def load(self, *, fetch: bool = True, on_progress: OnProgress | None = None) -> Jobs:
+        """Load every encoder; without `fetch`, those that are on this machine."""
         self.check()
-        spec = self.predictor
-        text = None if spec is None else cast(TextEncoder, spec.load())
+        specs = [*([self.predictor] if self.predictor else []), *self.spaces]
+        encoders = []
+        for number, spec in enumerate(specs):
+            if on_progress is not None:
+                on_progress(f"loading {spec.card.name}", number, len(specs))
+            encoders.append(spec.load() if fetch else spec.load_what_is_here())
+        text = cast(TextEncoder, encoders.pop(0)) if self.predictor else None
         predictor = Job(FeatureStore.VIEWS, text, self.views) if text else None
-        spaces = []
-        for spec in self.spaces:
-            encoder = spec.load()
-            spaces.append(
-                Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
-            )
+        spaces = [
+            Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
+            for encoder in encoders
+        ]
         names = [job.array for job in spaces]
         if twice := {name for name in names if names.count(name) > 1}:
             raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
         return Jobs(tuple(spaces), predictor, text)
+
+
+@dataclass(frozen=True)
+class _Absent:
+    """An encoder that is not on this machine: its card, and nothing to encode with."""
+
+    card: EncoderCard
+    precision: str = "float32"
+    batch: int = 1
+
+    def encode(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        raise NotHere(f"{self.card.name} is not on this machine")
 
 
 @dataclass(frozen=True)
@@ -150,6 +173,11 @@ class Job:
     encoder: Encoder
     views: ViewPlan | None = None
     """Of the predictor. None: one plain square a picture."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the encoder can be run."""
+        return not isinstance(self.encoder, _Absent)
 
     @property
     def has_views(self) -> bool:

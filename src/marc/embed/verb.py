@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, cast
 
-from marc.embed.changes import Estimate
+from marc.embed.estimate import Estimate
 from marc.embed.fill import Embedded
 from marc.embed.fill import embed as embed_here
 from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs
@@ -90,7 +90,7 @@ def embed_pictures(
         root: the folder of a named data set.
         weights: weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH.
         offline: never touch the network.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
         precision: `auto`, `float32` or `bfloat16`.
         batch: pictures in a batch; 0 chooses by device.
         workers: processes that read pictures, one per core for -1; with `ray` one per GPU, or two.
@@ -134,9 +134,7 @@ def embed_pictures(
     n_readers = min(n_threads(), len(images) // _FEW)  # none for a handful of pictures
     n_readers = workers if workers != -1 else n_readers
     with Workers(0 if ray else n_readers) as pool:
-        report("loading the encoders", 0, 1)
-        jobs = plan.load()
-        report("loading the encoders", 1, 1)
+        jobs = plan.load(fetch=not dry_run, on_progress=report)
         if dry_run:
             return _Embedding(plan, jobs, None, Estimate.of(plan, jobs, n_readers, force=force))
         if on_estimate is not None and len(images) > _FEW:
@@ -173,7 +171,7 @@ def _check_numbers(*, views: int, view_seed: int, batch: int, workers: int, chun
 
 
 def _check_device(device: str) -> None:
-    if Loading(device=device).device.startswith("cuda"):
+    if Loading(device=device).device not in ("auto", "cpu"):
         from marc.encoders.torch_runtime import choose_device, import_libraries
 
         import_libraries("torch")

@@ -102,8 +102,8 @@ def create_encoder(
         weights: A file with the weights, or a folder with that file. None: they are looked for
             where the library keeps its downloads, and downloaded if they are not there.
         offline: Never try the network.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`. `mini:` and `onnx:` encoders run on the CPU in
-            float32 whatever is asked for, so that one call can name them beside others.
+        device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `mini:` and `onnx:` encoders run on the
+            CPU in float32 whatever is asked for, so that one call can name them beside others.
         precision: `auto` (bfloat16 on a GPU, float32 on a CPU), `float32` or `bfloat16`.
         batch: Images at a time; 0 leaves it to the device.
 

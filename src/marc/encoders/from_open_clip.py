@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
+from marc.encoders.network import network
 from marc.encoders.published import Pooling
 from marc.encoders.torch_runtime import Running, import_libraries, without_drawing
-from marc.encoders.weights import Published, WeightsFile, network
+from marc.encoders.weights import Published, WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
@@ -45,7 +46,7 @@ class _OpenClipEncoder:
     @property
     def logit_scale(self) -> float:
         """tau: the exponential of the stored number."""
-        return float(self._model.logit_scale.detach().double().exp())
+        return float(self._model.logit_scale.detach().cpu().double().exp())
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
