@@ -130,7 +130,9 @@ def _probe(plan: EmbeddingPlan, jobs: list[Job]) -> tuple[float, dict[str, float
 
 def _guess(jobs: list[Job]) -> dict[str, float]:
     """Seconds per picture of encoders that are not here, on this processor; none for a GPU."""
-    known = [job for job in jobs if job.encoder.card.tag in COSTS]
+    cards = {job.array: job.encoder.card for job in jobs}
+    counted = {name for name, card in cards.items() if card.tag in COSTS and card.crop.size == 224}
+    known = [job for job in jobs if job.array in counted]
     if not known or _has_gpu():
         return {}
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, cast
 
@@ -45,7 +45,8 @@ class _Embedding:
         if self.done is None:
             return cast(Estimate, self.estimate)
         store = FeatureStore(self.plan.store)
-        return store.stream() if store.attributes(store.VIEWS) else self.done
+        whole = (store.is_complete(each) for each in (store.VIEWS, store.PROTOTYPES))
+        return store.stream() if all(whole) else self.done
 
 
 def embed_pictures(
@@ -145,7 +146,12 @@ def embed_pictures(
             done = embed_with_ray(plan, jobs, max(0, workers), force=force, on_progress=report)
         else:
             done = embed_here(plan, jobs, pool, force=force, on_progress=report)
-    return _Embedding(plan, jobs, done, None)
+    said = [
+        note
+        for spec, job in zip(every, jobs, strict=True)
+        for note in spec.notes_on(job.encoder.card)
+    ]
+    return _Embedding(plan, jobs, replace(done, notes=(*said, *done.notes)), None)
 
 
 def _outcome_of(work: Callable[_Options, _Embedding]) -> Callable[_Options, Stream]:

@@ -168,6 +168,8 @@ class Library:
     """The card of what follows the prefix; None if only `cards` can be named."""
     cards: Callable[[], Mapping[str, EncoderCard]] = dict
     """Encoders that have a card of their own, by their whole name."""
+    own: Callable[[str], EncoderCard] | None = None
+    """The card of an architecture with weights of a user's own, under a user's name."""
 
 
 class NotHere(MarcError):  # noqa: N818

@@ -65,6 +65,12 @@ class WeightsFile:
         if loading.weights is not None:
             return cls(card, _find_weights(card, loading.weights))
         place = published(card)
+        if not place.repository and not place.url:
+            raise NotHere(
+                f"no weights are published for {card.name}",
+                got=card.tag,
+                hint=f"--weights {card.name}=PATH",
+            )
         with network(loading.offline):
             if place.repository:
                 names = place.names or _USUAL_NAMES[card.library]
