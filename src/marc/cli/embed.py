@@ -65,6 +65,8 @@ def embed_pictures(
     Example:  marc embed folder/photos --encoder dinov2-b --class-names names.txt
 
     Without a network:  marc embed folder/photos --encoder dinov2-b --weights models --offline
+
+    Weights of yours:  marc embed folder/photos --encoder mine=timm:ARCH --weights mine=FILE
     """
     with console.progress() as bar:
         embedding = embed(
@@ -143,12 +145,18 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
     console.say(f"computed: {', '.join(made)}" if made else "everything was there already")
     if len(done.quarantined) == done.n_images:
         raise MarcError("no picture could be read", got=plan.images.name)
-    source = plan.images.name
+    images = plan.images.name
     source = quote(
-        source if plan.store == FeatureStore.default_path(source) else f"store/{plan.store}"
+        images if plan.store == FeatureStore.default_path(images) else f"store/{plan.store}"
     )
-    can_predict = FeatureStore(plan.store).is_complete(FeatureStore.VIEWS)
-    console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
+    if FeatureStore(plan.store).is_complete(FeatureStore.VIEWS):
+        console.say(f"next: marc select {source}")
+        return
+    console.say("features alone: answers, and every method, need a predictor beside them")
+    output = "" if plan.store == FeatureStore.default_path(images) else f" -o {plan.store}"
+    names = "" if plan.images.class_names else ' --classes "cat,dog,coffee cup"'
+    name = f"--predictor {EmbeddingPlan.PREDICTOR}"
+    console.say(f"next: marc embed {quote(images)} {name}{names}{output}")
 
 
 def _tell_source(plan: EmbeddingPlan) -> None:

@@ -106,22 +106,24 @@ def _pending(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
 class _Progress:
     """How many pictures are done, told from the first one on.
 
-    A picture takes a step to read and one for each encoder, so that a chunk whose pictures are
-    encoded when all of them were read moves too. Reading goes on in another thread.
+    A picture takes a step for each encoder and part of one to be read, so that a chunk whose
+    pictures are encoded when all of them were read moves too. Reading goes on in another thread.
     """
+
+    READ = 0.1  # of a step; so the time that is left is about that of the encoders
 
     def __init__(
         self, store: FeatureStore, work: Mapping[int, Sequence[Job]], report: OnProgress
     ) -> None:
-        self._steps = {chunk: 1 + len(jobs) for chunk, jobs in work.items()}
+        self._steps = {chunk: self.READ + len(jobs) for chunk, jobs in work.items()}
         self._total = sum(len(store.rows(chunk)) for chunk in work)
         self._done, self._told = 0.0, -1
         self._report, self._lock = report, threading.Lock()
 
-    def step(self, chunk: int, n_images: int) -> None:
-        """Pictures of a chunk that were read, or encoded by one of its encoders."""
+    def step(self, chunk: int, n_images: int, size: float = 1.0) -> None:
+        """Pictures of a chunk that were encoded by one of its encoders, or read."""
         with self._lock:
-            self._done += n_images / self._steps[chunk]
+            self._done += size * n_images / self._steps[chunk]
             told = min(self._total, int(self._done + 1e-6))
             if told > self._told:
                 self._told = told
@@ -195,7 +197,7 @@ def _groups(
         pieces = []
         for rows in group:
             pieces.append(next(ready))
-            progress.step(chunk, len(rows))
+            progress.step(chunk, len(rows), progress.READ)
         yield chunk, Prepared.joined(pieces), is_last
 
 

@@ -111,6 +111,7 @@ def embed_pictures(
         _check_device(device)
     report = on_progress or (lambda what, done, total: None)
     images = source
+    report("listing the pictures", 0, 1)
     if not isinstance(images, ImageSet):
         images = open_images(os.fspath(images), user_path(root) if root else None)
     if class_names:
