@@ -68,6 +68,13 @@ def test_another_encoder_joins_with_few_words(here):
     assert "--predictor mini:captions" in refused.err
 
 
+def test_features_alone_say_what_is_missing(here):
+    outcome = call("embed", "folder/photos", "--predictor", "none", *ENCODERS[2:])
+    assert outcome.status == 0, outcome.err
+    assert "features alone" in outcome.out
+    assert outcome.out.endswith("next: marc embed folder/photos --predictor clip-b16-text\n")
+
+
 def test_json_says_what_was_made_and_left_out(here):
     told = call_json("embed", "folder/photos", *ENCODERS, "--workers", "0", "-o", "out")
     assert told["store"] == "out"
@@ -166,6 +173,9 @@ def test_weights_are_named_or_lie_in_one_folder(tmp_path):
     assert EncoderSpec.weights_of("dinov2-b", ["file.pt"], ["dinov2-b", "mini:pixels"]) == "file.pt"
     assert EncoderSpec.weights_of("dinov2-b", ["dinov2-b=a=b.pt", folder], names) == "a=b.pt"
     assert EncoderSpec.weights_of("clip-b16-text", ["dinov2-b=a=b.pt", folder], names) == folder
+    own = ["my-clip=open_clip:ViT-B-32", "mine=timm:resnet18"]
+    assert EncoderSpec.weights_of(own[1], ["my-clip=a.pt", "mine=b.pt"], own) == "b.pt"
+    assert EncoderSpec.weights_of(own[0], [folder], own) == folder
     for unclear in (["file.pt"], [folder, "file.pt"]):
         with pytest.raises(MarcError, match="--weights dinov2-b=PATH"):
             EncoderSpec.weights_of("dinov2-b", unclear, names)

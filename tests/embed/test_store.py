@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from marc import MarcError
-from marc.embed.changes import _create_store, _holds_list, writing
+from marc.embed.changes import _create_store, holds_list, writing
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
 from marc.files import LOCK, differences, locked
@@ -18,8 +18,8 @@ from marc.pictures.image_set import FileBytes, ImageSet
 from marc.stream import digest
 
 
-def holds_list(path, pictures, chunk=FeatureStore.CHUNK, force=False):
-    return _holds_list(EmbeddingPlan(pictures, path, (), chunk=chunk), force=force)
+def holds(path, pictures, chunk=FeatureStore.CHUNK, force=False):
+    return holds_list(EmbeddingPlan(pictures, path, (), chunk=chunk), force=force)
 
 
 def images(count=10, **changes):
@@ -112,19 +112,19 @@ def test_a_digest_is_of_what_readers_see(store):
 
 
 def test_a_store_of_other_pictures_is_refused_and_replaced_by_force(store):
-    assert holds_list(store.path, images(), chunk=4)
+    assert holds(store.path, images(), chunk=4)
     for others, word in ((images(9), "n_images"), (images(labels=(0,) * 10), "list")):
         with pytest.raises(MarcError, match=f"other pictures(.|\n)*{word}"):
-            holds_list(store.path, others, chunk=4)
+            holds(store.path, others, chunk=4)
     with pytest.raises(MarcError, match=r"other chunks(.|\n)*chunk: stored 4, now 5"):
-        holds_list(store.path, images(), chunk=5)
-    assert not holds_list(store.path, images(9), chunk=4, force=True)
+        holds(store.path, images(), chunk=5)
+    assert not holds(store.path, images(9), chunk=4, force=True)
     assert make(store.path, images(9)).n_images == 9
     assert FeatureStore(store.path).names("spaces") == []
 
 
 def test_other_words_for_the_classes_are_the_same_pictures(store):
-    assert holds_list(store.path, images(class_names=("x", "y", "z")), chunk=4)
+    assert holds(store.path, images(class_names=("x", "y", "z")), chunk=4)
 
 
 @pytest.mark.parametrize("force", [True, False])
@@ -135,7 +135,7 @@ def test_a_foreign_folder_is_left_alone(tmp_path, force):
     other.attrs["theirs"] = 1
     for name in ("s", "other"):
         with pytest.raises(MarcError, match="left alone"):
-            holds_list(tmp_path / name, images(), force=force)
+            holds(tmp_path / name, images(), force=force)
         with pytest.raises(MarcError, match="left alone"), writing(tmp_path / name):
             pass
         assert not (tmp_path / name / LOCK).exists()
@@ -150,7 +150,7 @@ def test_a_store_killed_in_the_making_is_made_again(store, monkeypatch, moment):
         make(store.path, images(9))
     assert not FeatureStore.exists(store.path)
     monkeypatch.undo()
-    assert not holds_list(store.path, images(9), chunk=4)
+    assert not holds(store.path, images(9), chunk=4)
     assert make(store.path, images(9)).get(FeatureStore.IDS).tolist() == list(images(9).ids)
 
 

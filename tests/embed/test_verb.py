@@ -95,6 +95,48 @@ def test_without_a_predictor_it_gives_what_was_done(photos, tmp_path):
     assert marc.embed(photos, [Mean()], **options).spaces == ("mean",)  # now it has one
 
 
+def test_spaces_alone_need_no_class_names(tmp_path):
+    (tmp_path / "photos").mkdir()
+    for number in range(3):
+        pixels = np.full((70, 80, 3), 40 * number, dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
+    source, options = f"folder/{tmp_path / 'photos'}", {"output": tmp_path / "store"}
+    assert marc.embed(source, [Mean()], predictor="none", **options).n_images == 3
+
+
+def test_spaces_alone_are_given_beside_a_predictor_that_was_killed(photos, tmp_path):
+    def kill(what, done, total):
+        if what == "embedding":
+            raise KeyboardInterrupt
+
+    store = tmp_path / "store"
+    with pytest.raises(KeyboardInterrupt):
+        marc.embed(photos, predictor="mini:captions", output=store, on_progress=kill)
+    assert FeatureStore(store).attributes(FeatureStore.VIEWS)
+    assert marc.embed(photos, [Mean()], predictor="none", output=store).n_chunks == 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_progress_is_told_by_picture_and_ends_with_the_last(photos, tmp_path, workers):
+    told = []
+    marc.embed(
+        *(photos, ["mini:pixels", "mini:crops"]),
+        **{"predictor": "mini:captions", "output": tmp_path / "store", "batch": 2},
+        workers=workers,
+        on_progress=lambda *each: told.append(each),
+    )
+    names = list(dict.fromkeys(what for what, _, _ in told))
+    assert names[0] == "listing the pictures"
+    assert [name for name in names if name.startswith("loading")] == [
+        *("loading mini:captions", "loading mini:pixels", "loading mini:crops")
+    ]
+    assert ("starting to read" in names) == bool(workers)
+    done = [(done, total) for what, done, total in told if what == "embedding"]
+    assert done == sorted(set(done))
+    assert len(done) > 4  # of six pictures in one chunk
+    assert done[-1] == (6, 6)
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

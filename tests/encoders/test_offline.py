@@ -1,8 +1,10 @@
 """Without a network: what is here is used, nothing is tried, and errors say what to do."""
 
 import os
+import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from helpers.torch_towers import filled
@@ -14,6 +16,7 @@ from safetensors.torch import save_file
 import marc
 from marc import MarcError
 from marc.encoders import encoder_card
+from marc.encoders import network as networking
 from marc.encoders import weights as encoder_weights
 from marc.encoders.from_timm import _build_tower
 
@@ -112,10 +115,30 @@ def test_a_failed_download_is_an_error_with_advice(monkeypatch):
         raise ConnectionError("no route")
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
+    monkeypatch.setattr(encoder_weights, "unreachable", lambda address: "")
     with pytest.raises(MarcError, match="could not be downloaded") as caught:
         marc.create_encoder(NAME)
     assert "no route" in caught.value.got
-    assert caught.value.hint == "--weights PATH"
+    assert caught.value.hint.startswith("--weights PATH")
+
+
+def test_a_hub_that_does_not_answer_is_given_up_at_once(tmp_path, monkeypatch):
+    """One question and no retries: not even a program that never answers is waited for."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        monkeypatch.setattr(networking, "_PATIENCE", 0.5)
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+        start = time.perf_counter()
+        with pytest.raises(MarcError, match="could not be downloaded") as caught:
+            marc.create_encoder(NAME)
+        assert time.perf_counter() - start < 5
+    assert f"{port}/timm/test_vit.r160_in1k/resolve/main/model.safetensors" in caught.value.hint
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")  # now it refuses
+    with pytest.raises(MarcError, match="refused"):
+        marc.create_encoder(NAME)
 
 
 def test_the_network_is_back_after_a_loading_without_it(monkeypatch):
@@ -123,7 +146,7 @@ def test_the_network_is_back_after_a_loading_without_it(monkeypatch):
 
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    with encoder_weights.network(offline=True):
+    with networking.network(offline=True):
         assert constants.is_offline_mode()
         assert os.environ["HF_HUB_OFFLINE"] == "1"
     assert not constants.is_offline_mode()
@@ -143,5 +166,32 @@ def test_a_file_with_an_address_of_its_own_is_kept(tmp_path, monkeypatch):
             file.write("weights")
 
     monkeypatch.setattr(torch.hub, "download_url_to_file", download)
+    monkeypatch.setattr(encoder_weights, "unreachable", lambda address: "")
     assert encoder_weights._url_file(card, url, tmp_path, offline=False).read_text() == "weights"
     assert encoder_weights._url_file(card, url, tmp_path, offline=True) == tmp_path / "tower.pth"
+
+
+def test_a_dry_run_needs_neither_weights_nor_network(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / "photos" / "1.png")
+    code = CODE[: CODE.index("import numpy")] + DRY_RUN
+    clean = {**os.environ, "HF_HOME": str(tmp_path), "TORCH_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code, str(tmp_path / "photos"), NAME]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=clean)
+    assert "never tried" in done.stdout
+    assert "{'clip-b16-text': 598400000.0, 'test_vit.r160_in1k': None}" in done.stdout
+    assert "guessed ('predictor/views',) unknown ('spaces/test_vit.r160_in1k',)" in done.stdout
+    assert "chunks {'predictor/views': (0, 1), 'spaces/test_vit.r160_in1k': (0, 1)}" in done.stdout
+
+
+DRY_RUN = """
+import marc
+photos, name = sys.argv[1:]
+options = {"device": "cpu", "dry_run": True, "output": photos + "-store", "class_names": ["a", "b"]}
+found = marc.embed(f"folder/{photos}", [name], **options)
+assert found.encode_seconds["predictor/views"] > 0
+print(found.download, "guessed", found.guessed, "unknown", found.unknown, "chunks", found.chunks)
+print("tried" if tried else "never tried")
+"""

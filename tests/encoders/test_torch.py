@@ -203,6 +203,16 @@ def test_devices_and_precisions(monkeypatch):
         choose_device("cuda:2")
 
 
+def test_the_gpu_of_an_apple_is_one_if_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(MarcError, match="no such GPU"):
+        choose_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert Running.choose(Loading(device="mps")) == Running("mps", "float32", 256)
+    assert Running.choose(Loading()).device == "cpu"
+
+
 def test_a_missing_library_says_what_to_install():
     with pytest.raises(MarcError, match=r"pip install 'marc-clip\[encoders\]'"):
         torch_runtime.import_libraries("no_such_library")

@@ -9,7 +9,7 @@ import typer
 from marc.cli import console
 from marc.cli._options import class_list
 from marc.cli.console import count
-from marc.embed.changes import Estimate
+from marc.embed.estimate import Estimate
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
 from marc.report.text import duration
@@ -73,6 +73,8 @@ def adapt(
             console.as_json("estimate", {**vars(found), "seconds": found.seconds})
         else:
             console.say(_cost(found))
+            for note in found.notes:
+                console.say(f"note: {note}")
     elif json:
         console.as_json("adapt", _as_data(found))
     else:

@@ -10,7 +10,7 @@ import typer
 from marc.cli import console
 from marc.cli._options import class_list
 from marc.cli.console import count
-from marc.embed.changes import Estimate
+from marc.embed.estimate import Estimate
 from marc.embed.fill import Embedded
 from marc.embed.plan import EmbeddingPlan, Jobs
 from marc.embed.store import FeatureStore
@@ -43,7 +43,7 @@ def embed_pictures(
         [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
     ),
     offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
-    device: str = typer.Option("auto", help="auto, cpu, cuda or cuda:N."),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:N or mps."),
     precision: str = typer.Option("auto", help="auto, float32 or bfloat16."),
     batch: int = typer.Option(0, help="Pictures in a batch; 0 chooses by device."),
     workers: int = typer.Option(
@@ -65,6 +65,8 @@ def embed_pictures(
     Example:  marc embed folder/photos --encoder dinov2-b --class-names names.txt
 
     Without a network:  marc embed folder/photos --encoder dinov2-b --weights models --offline
+
+    Weights of yours:  marc embed folder/photos --encoder mine=timm:ARCH --weights mine=FILE
     """
     with console.progress() as bar:
         embedding = embed(
@@ -103,7 +105,7 @@ def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
         return
     _tell_source(plan)
     rows = [
-        [name, str(done), str(left), duration(cost.encode_seconds.get(name, 0.0))]
+        [name, str(done), str(left), _encoding(cost, name)]
         for name, (done, left) in cost.chunks.items()
     ]
     console.table(["array", "chunks done", "to do", "encoding"], rows)
@@ -111,6 +113,15 @@ def _tell_cost(plan: EmbeddingPlan, cost: Estimate, *, json: bool) -> None:
         f"to write: {cost.n_bytes / 1e6:,.1f} MB; reading and cropping "
         f"{duration(cost.prepare_seconds)}; about {duration(cost.seconds)} in all"
     )
+    for note in cost.notes:
+        console.say(f"note: {note}")
+
+
+def _encoding(cost: Estimate, array: str) -> str:
+    if array in cost.unknown:
+        return "unknown"
+    mark = "~ " if array in cost.guessed else ""
+    return mark + duration(cost.encode_seconds.get(array, 0.0))
 
 
 def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> None:
@@ -134,12 +145,18 @@ def _tell(plan: EmbeddingPlan, jobs: Jobs, done: Embedded, *, json: bool) -> Non
     console.say(f"computed: {', '.join(made)}" if made else "everything was there already")
     if len(done.quarantined) == done.n_images:
         raise MarcError("no picture could be read", got=plan.images.name)
-    source = plan.images.name
+    images = plan.images.name
     source = quote(
-        source if plan.store == FeatureStore.default_path(source) else f"store/{plan.store}"
+        images if plan.store == FeatureStore.default_path(images) else f"store/{plan.store}"
     )
-    can_predict = FeatureStore(plan.store).is_complete(FeatureStore.VIEWS)
-    console.say(f"next: marc select {source}" if can_predict else "next: add a --predictor")
+    if FeatureStore(plan.store).is_complete(FeatureStore.VIEWS):
+        console.say(f"next: marc select {source}")
+        return
+    console.say("features alone: answers, and every method, need a predictor beside them")
+    output = "" if plan.store == FeatureStore.default_path(images) else f" -o {plan.store}"
+    names = "" if plan.images.class_names else ' --classes "cat,dog,coffee cup"'
+    name = f"--predictor {EmbeddingPlan.PREDICTOR}"
+    console.say(f"next: marc embed {quote(images)} {name}{names}{output}")
 
 
 def _tell_source(plan: EmbeddingPlan) -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marc.embed.changes import Estimate
+    from marc.embed.estimate import Estimate
     from marc.embed.fill import Embedded
     from marc.stream import Stream
 

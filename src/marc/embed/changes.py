@@ -1,10 +1,8 @@
-"""Before a store is filled: what it will cost, refusals, room for every array, prototypes."""
+"""Before a store is filled: refusals, room for every array, prototypes."""
 
 from __future__ import annotations
 
-import math
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,7 +21,6 @@ from marc.files import LOCK, PARTIAL, differences, locked
 from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
 
-_PROBE = 16  # pictures that are timed for an estimate
 _SAMPLE = 64  # pictures that are read again before a store is added to
 
 
@@ -76,7 +73,7 @@ def _find_changes(
 ) -> _Changes:
     every, prompts = tuple(jobs), _prompts_of(plan, jobs)
     named = {job.array for job in every}
-    if not _holds_list(plan, force=force):
+    if not holds_list(plan, force=force):
         text = _embed_prompts(plan, jobs, on_progress)
         lost = tuple(sorted(FeatureStore.arrays_in(plan.store) - named))
         return _Changes(every, text, prompts, True, lost)
@@ -138,7 +135,7 @@ def _check_content(store: FeatureStore, images: ImageSet) -> None:
 _NOT_IDENTITY = ("source:", "root:", "folder:")  # pictures may be moved
 
 
-def _holds_list(plan: EmbeddingPlan, *, force: bool) -> bool:
+def holds_list(plan: EmbeddingPlan, *, force: bool) -> bool:
     """Whether a store is there for these pictures; of others, it is an error or replaced."""
     path = plan.store
     _refuse_foreign(path)
@@ -232,74 +229,3 @@ def writing(path: Path) -> Iterator[None]:
             if [left.name for left in path.iterdir()] == [LOCK]:
                 (path / LOCK).unlink()
                 path.rmdir()
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What there is to do, and how long it will take."""
-
-    n_images: int
-    chunks: dict[str, tuple[int, int]]
-    """Chunks done and to do, by array."""
-    n_bytes: int
-    """Of features still to be written."""
-    prepare_seconds: float
-    """Reading and cropping, all workers together."""
-    encode_seconds: dict[str, float]
-    """Of each encoder, by array."""
-
-    @property
-    def seconds(self) -> float:
-        """Reading and encoding go on side by side; the slower one decides."""
-        return max(self.prepare_seconds, sum(self.encode_seconds.values()))
-
-    @classmethod
-    def of(
-        cls, plan: EmbeddingPlan, jobs: Jobs, n_workers: int, *, force: bool = False
-    ) -> Estimate:
-        """Count the work of a plan, and time a few pictures of it. Nothing is written."""
-        pending = _pending(plan, jobs, force=force)
-        n_chunks = math.ceil(len(plan.images) / plan.chunk)
-        rows = {name: _n_rows(plan, chunks) for name, chunks in pending.items()}
-        sizes = {job.array: np.dtype(job.dtype).itemsize * math.prod(job.shape) for job in jobs}
-        work = [job for job in jobs if pending[job.array]]
-        reading, encoding = _probe(plan, work) if work else (0.0, {})
-        return cls(
-            n_images=len(plan.images),
-            chunks={name: (n_chunks - len(c), len(c)) for name, c in pending.items()},
-            n_bytes=sum(rows[name] * size for name, size in sizes.items()),
-            prepare_seconds=reading * max(rows.values()) / max(1, n_workers),
-            encode_seconds={name: each * rows[name] for name, each in encoding.items()},
-        )
-
-
-def _pending(plan: EmbeddingPlan, jobs: Jobs, *, force: bool) -> dict[str, list[int]]:
-    """Chunks to do by array; an array that is not there, or is replaced, has all to do."""
-    all_chunks = list(range(math.ceil(len(plan.images) / plan.chunk)))
-    if not _holds_list(plan, force=force):
-        return {job.array: all_chunks for job in jobs}
-    store = FeatureStore(plan.store)
-    there = {job.array for job in jobs if store.holds(job.array, job.made, force=force)}
-    return {j.array: store.pending(j.array) if j.array in there else all_chunks for j in jobs}
-
-
-def _n_rows(plan: EmbeddingPlan, chunks: list[int]) -> int:
-    return sum(min(plan.chunk, len(plan.images) - chunk * plan.chunk) for chunk in chunks)
-
-
-def _probe(plan: EmbeddingPlan, jobs: list[Job]) -> tuple[float, dict[str, float]]:
-    """Seconds per picture: to prepare it in one process, and of each encoder, warmed up."""
-    n_views = max(job.views.n_views if job.views else 1 for job in jobs)
-    count = min(len(plan.images), max(1, _PROBE // n_views))
-    piece = plan.images.ids[:count], plan.images.locations[:count]
-    spec = Job.pixels(jobs, plan.images.upright)
-    start = time.perf_counter()
-    prepared = spec.prepare(piece)
-    reading = (time.perf_counter() - start) / count
-    encoding = {}
-    for job in jobs:
-        job.encode(prepared)
-        start = time.perf_counter()
-        job.encode(prepared)
-        encoding[job.array] = (time.perf_counter() - start) / count
-    return reading, encoding

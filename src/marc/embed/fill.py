@@ -7,10 +7,12 @@ kill: last bits of an encoder's output depend on its batch.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +103,33 @@ def _pending(store: FeatureStore, jobs: Iterable[Job]) -> dict[int, list[Job]]:
     return dict(sorted(work.items()))
 
 
+class _Progress:
+    """How many pictures are done, told from the first one on.
+
+    A picture takes a step for each encoder and part of one to be read, so that a chunk whose
+    pictures are encoded when all of them were read moves too. Reading goes on in another thread.
+    """
+
+    READ = 0.1  # of a step; so the time that is left is about that of the encoders
+
+    def __init__(
+        self, store: FeatureStore, work: Mapping[int, Sequence[Job]], report: OnProgress
+    ) -> None:
+        self._steps = {chunk: self.READ + len(jobs) for chunk, jobs in work.items()}
+        self._total = sum(len(store.rows(chunk)) for chunk in work)
+        self._done, self._told = 0.0, -1
+        self._report, self._lock = report, threading.Lock()
+
+    def step(self, chunk: int, n_images: int, size: float = 1.0) -> None:
+        """Pictures of a chunk that were encoded by one of its encoders, or read."""
+        with self._lock:
+            self._done += size * n_images / self._steps[chunk]
+            told = min(self._total, int(self._done + 1e-6))
+            if told > self._told:
+                self._told = told
+                self._report("embedding", told, self._total)
+
+
 def fill(
     store: FeatureStore,
     images: ImageSet,
@@ -113,24 +142,26 @@ def fill(
     So the batches of an array depend on its own encoder and chunk alone, not on what else there is
     to do.
     """
-    timing, total = Timing(), sum(len(store.rows(chunk)) for chunk in work)
-    groups = _groups(store, images, work, workers)
+    timing, progress = Timing(), _Progress(store, work, report)
+    groups = _groups(store, images, work, workers, progress)
     views: list[NDArray[np.floating]] = []
     seen: list[Prepared] = []
     with ThreadPoolExecutor(1) as reader:  # gathers the next group while this one is encoded
-        report("embedding", 0, total)
+        if work and workers.count:
+            report("starting to read", 0, workers.count)
         start = time.perf_counter()
         upcoming = reader.submit(next, groups, None)
         while (group := upcoming.result()) is not None:
             chunk, prepared, is_last = group
             upcoming = reader.submit(next, groups, None)
+            step = partial(progress.step, chunk)
             timing.waiting += (ready := time.perf_counter()) - start
-            views += [job.encode(prepared) for job in work[chunk] if job.has_views]
+            views += [job.encode(prepared, step) for job in work[chunk] if job.has_views]
             seen.append(replace(prepared, views=None))
             if is_last:
                 whole = Prepared.joined(seen)
                 vectors = {
-                    job.array: np.concatenate(views) if job.has_views else job.encode(whole)
+                    job.array: np.concatenate(views) if job.has_views else job.encode(whole, step)
                     for job in work[chunk]
                 }
             timing.encoding += (start := time.perf_counter()) - ready
@@ -140,12 +171,15 @@ def fill(
                 timing.writing += (written := time.perf_counter()) - start
                 start = written
             timing.images += len(prepared.status)
-            report("embedding", timing.images, total)
     return timing
 
 
 def _groups(
-    store: FeatureStore, images: ImageSet, work: Mapping[int, Sequence[Job]], workers: Workers
+    store: FeatureStore,
+    images: ImageSet,
+    work: Mapping[int, Sequence[Job]],
+    workers: Workers,
+    progress: _Progress,
 ) -> Iterator[tuple[int, Prepared, bool]]:
     """Pictures as they are encoded, all of a group from one chunk, and whether it is the last."""
     cut = [
@@ -160,7 +194,11 @@ def _groups(
     )
     for number, (chunk, group) in enumerate(cut):
         is_last = number + 1 == len(cut) or cut[number + 1][0] != chunk
-        yield chunk, Prepared.joined([next(ready) for _ in group]), is_last
+        pieces = []
+        for rows in group:
+            pieces.append(next(ready))
+            progress.step(chunk, len(rows), progress.READ)
+        yield chunk, Prepared.joined(pieces), is_last
 
 
 def _cut_chunk(store: FeatureStore, chunk: int, jobs: Sequence[Job]) -> list[list[range]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from marc.embed.store import FeatureStore
 from marc.embed.workers import PixelSpec, Prepared, ViewPlan
 from marc.encoders import check_encoder, check_predictor, create_encoder, encoder_card
-from marc.encoders.cards import Encoder, EncoderCard, TextEncoder
+from marc.encoders.cards import Encoder, EncoderCard, NotHere, TextEncoder
+from marc.encoders.golden import known_digests
+from marc.encoders.own_names import called, split_name
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
 from marc.pictures.image_set import ImageSet
 from marc.pictures.views import read_recipe
 from marc.scores import unit
+from marc.types import OnProgress
 
 _DECISIVE = ("name", "library", "tag", "digest", "dim", "crop", "mean", "std", "pooling")
 
@@ -48,6 +51,13 @@ class EncoderSpec:
         options = [each.name for each in fields(self) if each.name not in ("name", "given")]
         return create_encoder(self.name, **{name: getattr(self, name) for name in options})
 
+    def load_what_is_here(self) -> Encoder:
+        """The encoder if nothing has to be fetched for it; else a card and nothing to run."""
+        try:
+            return replace(self, offline=True).load()
+        except NotHere:
+            return _Absent(self.card)
+
     @classmethod
     def of_all(
         cls, encoders: Sequence[str | Encoder], weights: Sequence[str], **options: Any
@@ -62,9 +72,24 @@ class EncoderSpec:
             for encoder, name in zip(known, names, strict=True)
         ]
 
+    def notes_on(self, loaded: EncoderCard) -> tuple[str, ...]:
+        """What a person should know of weights that came from a file of theirs."""
+        own, _ = split_name(self.name)
+        if own:
+            return (f"{own}: {loaded.summary}",)
+        known = known_digests(loaded.name) if self.weights else []
+        if not known or loaded.digest[:8] in known:
+            return ()
+        return (
+            f"{loaded.name}: these are other weights ({loaded.digest[:8]}) than were checked under "
+            f"this name ({', '.join(known)}); weights of your own: NAME={self.name} "
+            f"--weights NAME={self.weights}",
+        )
+
     @staticmethod
     def weights_of(name: str, given: list[str], names: list[str]) -> str | None:
         """Where the weights of an encoder lie, if given; a folder may hold those of several."""
+        names, name = [*map(called, names)], called(name)
         named = [each.partition("=") for each in given]
         for other, _, path in named:
             if other == name:
@@ -124,22 +149,37 @@ class EmbeddingPlan:
         PromptSet.pooled(self.images.class_names, self.prompt_sets())
         check_predictor(self.predictor.card)
 
-    def load(self) -> Jobs:
-        """Load every encoder."""
+    def load(self, *, fetch: bool = True, on_progress: OnProgress | None = None) -> Jobs:
+        """Load every encoder; without `fetch`, those that are on this machine."""
         self.check()
-        spec = self.predictor
-        text = None if spec is None else cast(TextEncoder, spec.load())
+        specs = [*([self.predictor] if self.predictor else []), *self.spaces]
+        encoders = []
+        for number, spec in enumerate(specs):
+            if on_progress is not None:
+                on_progress(f"loading {spec.card.name}", number, len(specs))
+            encoders.append(spec.load() if fetch else spec.load_what_is_here())
+        text = cast(TextEncoder, encoders.pop(0)) if self.predictor else None
         predictor = Job(FeatureStore.VIEWS, text, self.views) if text else None
-        spaces = []
-        for spec in self.spaces:
-            encoder = spec.load()
-            spaces.append(
-                Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
-            )
+        spaces = [
+            Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
+            for encoder in encoders
+        ]
         names = [job.array for job in spaces]
         if twice := {name for name in names if names.count(name) > 1}:
             raise MarcError("two encoders would fill the same space", got=", ".join(sorted(twice)))
         return Jobs(tuple(spaces), predictor, text)
+
+
+@dataclass(frozen=True)
+class _Absent:
+    """An encoder that is not on this machine: its card, and nothing to encode with."""
+
+    card: EncoderCard
+    precision: str = "float32"
+    batch: int = 1
+
+    def encode(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        raise NotHere(f"{self.card.name} is not on this machine")
 
 
 @dataclass(frozen=True)
@@ -150,6 +190,11 @@ class Job:
     encoder: Encoder
     views: ViewPlan | None = None
     """Of the predictor. None: one plain square a picture."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the encoder can be run."""
+        return not isinstance(self.encoder, _Absent)
 
     @property
     def has_views(self) -> bool:
@@ -176,7 +221,7 @@ class Job:
             "precision": self.encoder.precision,
             "batch": self.encoder.batch,  # the last bits of a vector depend on it
         }
-        if card["library"] == "onnx":  # its tag is a path, and a file may be moved
+        if card["library"] == "onnx" or ".json#" in card["tag"]:  # a path: a file may be moved
             facts["encoder"]["tag"] = Path(card["tag"]).name
         if self.views is not None:
             # a recipe with its numbers, so that another meaning of its name is another recipe
@@ -185,15 +230,20 @@ class Job:
             facts["views"] = {**drawn, "n_views": self.views.n_views, "seed": self.views.seed}
         return facts
 
-    def encode(self, prepared: Prepared) -> NDArray[np.floating]:
-        """Unit features of some pictures; zeros where one could not be read."""
+    def encode(
+        self, prepared: Prepared, on_images: Callable[[int], None] | None = None
+    ) -> NDArray[np.floating]:
+        """Unit features of some pictures; zeros where one could not be read.
+
+        `on_images` is told of each batch how many pictures it had.
+        """
         card, n_images = self.encoder.card, len(prepared.status)
         if self.has_views:
             assert prepared.views is not None
             pixels = prepared.views.reshape(-1, *prepared.views.shape[2:])
         else:
             pixels = prepared.squares[card.crop]
-        vectors = unit(self.encoder.encode(pixels)).reshape(n_images, *self.shape)
+        vectors = unit(self._by_batches(pixels, on_images)).reshape(n_images, *self.shape)
         if not np.isfinite(vectors).all():
             raise MarcError(
                 f"{card.name} gave numbers that are not finite",
@@ -202,6 +252,20 @@ class Job:
             )
         vectors[prepared.status != 0] = 0
         return vectors.astype(self.dtype)
+
+    def _by_batches(
+        self, pixels: NDArray[Any], on_images: Callable[[int], None] | None
+    ) -> NDArray[np.float32]:
+        """Cut as the encoder would cut them itself, so that its vectors are the same."""
+        n_views = self.shape[0] if self.has_views else 1
+        batch = len(pixels) if self.has_views else self.encoder.batch  # a group of views is one
+        parts = []
+        for start in range(0, len(pixels), batch):
+            part = pixels[start : start + batch]
+            parts.append(self.encoder.encode(part))
+            if on_images is not None:
+                on_images(len(part) // n_views)
+        return np.concatenate(parts)
 
     @staticmethod
     def pixels(jobs: Sequence[Job], upright: bool) -> PixelSpec:

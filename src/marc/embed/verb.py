@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, cast
 
-from marc.embed.changes import Estimate
+from marc.embed.estimate import Estimate
 from marc.embed.fill import Embedded
 from marc.embed.fill import embed as embed_here
 from marc.embed.plan import EmbeddingPlan, EncoderSpec, Jobs
@@ -45,7 +45,8 @@ class _Embedding:
         if self.done is None:
             return cast(Estimate, self.estimate)
         store = FeatureStore(self.plan.store)
-        return store.stream() if store.attributes(store.VIEWS) else self.done
+        whole = (store.is_complete(each) for each in (store.VIEWS, store.PROTOTYPES))
+        return store.stream() if all(whole) else self.done
 
 
 def embed_pictures(
@@ -90,7 +91,7 @@ def embed_pictures(
         root: the folder of a named data set.
         weights: weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH.
         offline: never touch the network.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
         precision: `auto`, `float32` or `bfloat16`.
         batch: pictures in a batch; 0 chooses by device.
         workers: processes that read pictures, one per core for -1; with `ray` one per GPU, or two.
@@ -110,6 +111,7 @@ def embed_pictures(
         _check_device(device)
     report = on_progress or (lambda what, done, total: None)
     images = source
+    report("listing the pictures", 0, 1)
     if not isinstance(images, ImageSet):
         images = open_images(os.fspath(images), user_path(root) if root else None)
     if class_names:
@@ -134,9 +136,7 @@ def embed_pictures(
     n_readers = min(n_threads(), len(images) // _FEW)  # none for a handful of pictures
     n_readers = workers if workers != -1 else n_readers
     with Workers(0 if ray else n_readers) as pool:
-        report("loading the encoders", 0, 1)
-        jobs = plan.load()
-        report("loading the encoders", 1, 1)
+        jobs = plan.load(fetch=not dry_run, on_progress=report)
         if dry_run:
             return _Embedding(plan, jobs, None, Estimate.of(plan, jobs, n_readers, force=force))
         if on_estimate is not None and len(images) > _FEW:
@@ -147,7 +147,12 @@ def embed_pictures(
             done = embed_with_ray(plan, jobs, max(0, workers), force=force, on_progress=report)
         else:
             done = embed_here(plan, jobs, pool, force=force, on_progress=report)
-    return _Embedding(plan, jobs, done, None)
+    said = [
+        note
+        for spec, job in zip(every, jobs, strict=True)
+        for note in spec.notes_on(job.encoder.card)
+    ]
+    return _Embedding(plan, jobs, replace(done, notes=(*said, *done.notes)), None)
 
 
 def _outcome_of(work: Callable[_Options, _Embedding]) -> Callable[_Options, Stream]:
@@ -173,7 +178,7 @@ def _check_numbers(*, views: int, view_seed: int, batch: int, workers: int, chun
 
 
 def _check_device(device: str) -> None:
-    if Loading(device=device).device.startswith("cuda"):
+    if Loading(device=device).device not in ("auto", "cpu"):
         from marc.encoders.torch_runtime import choose_device, import_libraries
 
         import_libraries("torch")

@@ -162,7 +162,7 @@ class Workers:
     """
 
     def __init__(self, count: int) -> None:
-        self._ahead = 2 * count + 2
+        self.count, self._ahead = count, 2 * count + 2
         spawn = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(count, spawn, _start_worker) if count else None
 

@@ -2,7 +2,8 @@
 
 A name is that of a card (`dinov2-b`, `clip-b16-text`), an encoder of the lab (`mini:pairs-small`),
 any model of a library (`timm:TAG`, `open_clip:ARCH/TAG`), a graph of your own (`onnx:FILE`) or an
-encoder of your own (`package.module:Name`).
+encoder of your own (`package.module:Name`). Weights that nobody published have a name that you
+give: `NAME=timm:ARCH`, `NAME=open_clip:ARCH` or `NAME=open_clip:CONFIG.json`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import Encoder, EncoderCard, Library, Loading, TextEncoder
+from marc.encoders.own_names import SPELLING, check_own_name, renamed, split_name
 from marc.encoders.published import PUBLISHED, WITH_TEXT
 from marc.errors import MarcError, Registry, imported, instance, is_reference
 
@@ -72,17 +74,32 @@ def encoder_card(name: str) -> EncoderCard:
     'CLS'
     """
     instance("encoder", name, str)
+    own, of = split_name(name)
+    if own:
+        return renamed(_card_of_own(own, of), own)
     if name in PUBLISHED:
         return PUBLISHED[name]
     kind, _, rest = name.partition(":")
     if kind not in _LIBRARIES and is_reference(name):
         return _imported(name).card
     library = _LIBRARIES[kind] if kind in _LIBRARIES and ":" in name else None
-    if library is not None and name in (own := _own_cards(kind, library)):
-        return own[name]
+    if library is not None and name in (cards := _own_cards(kind, library)):
+        return cards[name]
     if library is None or library.card is None:
         raise _unknown(name)
     return library.card(rest)
+
+
+def _card_of_own(own: str, of: str) -> EncoderCard:
+    """The card of what a user gives a name to."""
+    check_own_name(own, _cards())
+    if of in PUBLISHED:
+        return PUBLISHED[of]
+    kind, _, rest = of.partition(":")
+    library = _LIBRARIES.get(kind)
+    if library is None or library.own is None or not rest:
+        raise MarcError("no name can be given to this", got=repr(of), allowed=SPELLING)
+    return library.own(rest)
 
 
 def create_encoder(
@@ -98,12 +115,13 @@ def create_encoder(
 
     Args:
         name: One of `list_encoders()`, or `timm:TAG`, `open_clip:ARCH/TAG`, `onnx:FILE`, or
-            `package.module:Name` of an encoder of yours, or of what makes one.
+            `package.module:Name` of an encoder of yours, or of what makes one. With weights of
+            your own, `NAME=timm:ARCH`, `NAME=open_clip:ARCH` or `NAME=open_clip:CONFIG.json`.
         weights: A file with the weights, or a folder with that file. None: they are looked for
             where the library keeps its downloads, and downloaded if they are not there.
         offline: Never try the network.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`. `mini:` and `onnx:` encoders run on the CPU in
-            float32 whatever is asked for, so that one call can name them beside others.
+        device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `mini:` and `onnx:` encoders run on the
+            CPU in float32 whatever is asked for, so that one call can name them beside others.
         precision: `auto` (bfloat16 on a GPU, float32 on a CPU), `float32` or `bfloat16`.
         batch: Images at a time; 0 leaves it to the device.
 
@@ -114,7 +132,8 @@ def create_encoder(
     """
     card = encoder_card(name)
     path = None if weights is None else Path(weights)
-    kind = name.partition(":")[0] if ":" in name else card.library
+    of = split_name(name)[1]
+    kind = of.partition(":")[0] if ":" in of else card.library
     if kind not in _LIBRARIES:
         return _imported(name)
     loaded = _LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
@@ -129,7 +148,7 @@ def check_predictor(card: EncoderCard) -> None:
         raise MarcError(
             "a predictor needs a text tower, and this encoder has none",
             got=card.name,
-            allowed=", ".join([*known, "open_clip:ARCH/TAG"]),
+            allowed=", ".join([*known, "open_clip:ARCH/TAG", "NAME=open_clip:ARCH"]),
             hint=WITH_TEXT.get(card.name),
         )
 
@@ -225,6 +244,6 @@ def _unknown(name: str) -> MarcError:
     return MarcError(
         "unknown encoder",
         got=repr(name),
-        allowed=", ".join([*names, *(each.spelling for each in libraries if each.card)]),
+        allowed=", ".join([*names, *(each.spelling for each in libraries if each.card), SPELLING]),
         hint=" or ".join(near) or "marc list encoders",
     )

@@ -137,8 +137,8 @@ class Loading:
     """Images at a time. 0: chosen by device."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):  # it may be that of elsewhere
-            allowed = "auto, cpu, cuda, cuda:N"
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", self.device):  # it may be elsewhere
+            allowed = "auto, cpu, cuda, cuda:N, mps"
             raise MarcError("unknown device", got=repr(self.device), allowed=allowed)
         one_of("precision", self.precision, _PRECISIONS)
         integer("batch", self.batch, 0, LARGEST_BATCH)
@@ -168,6 +168,12 @@ class Library:
     """The card of what follows the prefix; None if only `cards` can be named."""
     cards: Callable[[], Mapping[str, EncoderCard]] = dict
     """Encoders that have a card of their own, by their whole name."""
+    own: Callable[[str], EncoderCard] | None = None
+    """The card of an architecture with weights of a user's own, under a user's name."""
+
+
+class NotHere(MarcError):  # noqa: N818
+    """The library or the weights of an encoder are not on this machine."""
 
 
 def safe_name(name: str) -> str:

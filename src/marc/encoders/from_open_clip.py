@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import EncoderCard, Library, Loading, reason, safe_name
+from marc.encoders.cards import EncoderCard, Library, Loading, NotHere, reason, safe_name
+from marc.encoders.open_clip_configs import Architecture
 from marc.encoders.published import Pooling
 from marc.encoders.torch_runtime import Running, import_libraries, without_drawing
-from marc.encoders.weights import Published, WeightsFile, network
+from marc.encoders.weights import Published, WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
 
@@ -45,7 +46,7 @@ class _OpenClipEncoder:
     @property
     def logit_scale(self) -> float:
         """tau: the exponential of the stored number."""
-        return float(self._model.logit_scale.detach().double().exp())
+        return float(self._model.logit_scale.detach().cpu().double().exp())
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
@@ -62,10 +63,11 @@ class _OpenClipEncoder:
 def _load_open_clip(card: EncoderCard, loading: Loading) -> _OpenClipEncoder:
     import_libraries("open_clip")
     running = Running.choose(loading)
+    architecture = _architecture(card)
     file = WeightsFile.find(card, loading, _published)
-    with network(loading.offline):  # some towers and tokenizers are described on the hub
+    with architecture.network(loading.offline):
         model, digest = _fill_towers(file)
-        tokenizer = _tokenizer(card)
+        tokenizer = architecture.tokenizer(card)
     return _OpenClipEncoder(dataclasses.replace(card, digest=digest), model, tokenizer, running)
 
 
@@ -80,10 +82,16 @@ def _fill_towers(file: WeightsFile) -> tuple[nn.Module, str]:
     state = file.state()
     digest = WeightsFile.digest(state)
     try:
-        with without_drawing(), _without_complaint():
+        with without_drawing(), _without_complaint(), _architecture(file.card).known() as name:
             model: nn.Module = open_clip.create_model(
-                _architecture(file.card), pretrained_text=False
+                name, load_weights=False, pretrained_text=False
             )
+    except Exception as error:  # of another library: whatever it is, say what it was about
+        raise NotHere(
+            f"the towers of {file.card.name} cannot be built",
+            got=f"{file.card.tag}: {reason(error)}",
+        ) from error
+    try:
         model.load_state_dict(_translated(state, model), strict=True)
     except Exception as error:  # translating the file of another model fails in many ways
         raise file.misfit(error) from error
@@ -121,7 +129,8 @@ def _without_complaint() -> Iterator[None]:
     """open_clip warns of towers without weights; here they get theirs a moment later."""
 
     def other(record: logging.LogRecord) -> bool:
-        return "No pretrained weights" not in record.getMessage()
+        message = record.getMessage()
+        return "No pretrained weights" not in message and "no CLIP weights" not in message
 
     logger = logging.getLogger()
     logger.addFilter(other)
@@ -150,7 +159,7 @@ def _open_clip_card(name: str) -> EncoderCard:
             allowed=f"{architecture or name}/ and one of {', '.join(tags)}"
             if tags
             else f"ARCH/TAG, with ARCH one of {', '.join(near or open_clip.list_models())}",
-            hint="open_clip:ViT-B-16-quickgelu/openai",
+            hint="open_clip:ViT-B-16-quickgelu/openai; weights of your own: NAME=open_clip:ARCH",
         )
     if known.get("quick_gelu", False) != config.get("quick_gelu", False):
         other = architecture.removesuffix("-quickgelu")
@@ -179,29 +188,23 @@ def _open_clip_card(name: str) -> EncoderCard:
     )
 
 
-def _architecture(card: EncoderCard) -> str:
-    return card.tag.rpartition("/")[0]
+def _own_card(name: str) -> EncoderCard:
+    """The card of towers with weights of a user's own: ARCH, FILE.json, or ARCH/TAG."""
+    import_libraries("open_clip")
+    is_published = "/" in name and not name.endswith(".json")
+    return _open_clip_card(name) if is_published else Architecture.read(name).card()
 
 
-def _tokenizer(card: EncoderCard) -> Callable[[list[str]], Tensor]:
-    import open_clip
-
-    try:
-        tokenizer: Callable[[list[str]], Tensor] = open_clip.get_tokenizer(_architecture(card))
-    except Exception as error:  # those of some models are in yet another library, or on the hub
-        raise MarcError(
-            f"the tokenizer of {card.name} cannot be loaded",
-            got=reason(error),
-            hint="pip install transformers, and load it once with the network",
-        ) from error
-    return tokenizer
+def _architecture(card: EncoderCard) -> Architecture:
+    is_published = "/" in card.tag and "#" not in card.tag
+    return Architecture.read(card.tag.rpartition("/")[0] if is_published else card.tag)
 
 
 def _published(card: EncoderCard) -> Published:
     import open_clip
 
     architecture, _, tag = card.tag.rpartition("/")
-    known = open_clip.get_pretrained_cfg(architecture, tag)
+    known = open_clip.get_pretrained_cfg(architecture, tag) or {}
     repository, _, name = known.get("hf_hub", "").rpartition("/")
     safe = str(Path(name).with_suffix(".safetensors")) if name else ""
     folder = Path.home() / ".cache" / "clip"  # where open_clip keeps them
@@ -209,4 +212,4 @@ def _published(card: EncoderCard) -> Published:
     return Published(repository, names, known.get("url", ""), folder)
 
 
-LIBRARY = Library("open_clip:ARCH/TAG", _load_open_clip, _open_clip_card)
+LIBRARY = Library("open_clip:ARCH/TAG", _load_open_clip, _open_clip_card, own=_own_card)

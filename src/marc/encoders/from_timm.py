@@ -85,10 +85,7 @@ def _fill_tower(file: WeightsFile) -> tuple[nn.Module, str]:
 
 def _timm_card(tag: str) -> EncoderCard:
     import_libraries("timm")
-    import timm
-    import torch
-
-    known = _known(tag)
+    known = _known(tag, published=True)
     architecture, tag = known.architecture, f"{known.architecture}.{known.tag}"
     if "quickgelu" in " ".join(known.notes or ()).lower() and "quickgelu" not in architecture:
         raise MarcError(
@@ -96,7 +93,25 @@ def _timm_card(tag: str) -> EncoderCard:
             got=tag,
             hint=f"timm:{tag.replace('_clip_', '_clip_quickgelu_')}",
         )
-    projecting = _projects(tag, known.num_classes)
+    return _card_of(tag, known, "")
+
+
+def _own_card(tag: str) -> EncoderCard:
+    """The card of an architecture with weights of a user's own."""
+    import_libraries("timm")
+    known = _known(tag)
+    whose = f"those of {known.tag}" if known.hf_hub_id or known.url else Pooling.DEFAULT
+    words = f" with weights of your own; size, mean, std: {whose}"
+    if "_clip_" in tag and "quickgelu" not in tag:
+        words += "; GELU: OpenAI's weights need the architecture with _clip_quickgelu_"
+    return _card_of(tag, known, words)
+
+
+def _card_of(tag: str, known: Any, words: str) -> EncoderCard:
+    import timm
+    import torch
+
+    projecting = _projects(f"{known.architecture}.{known.tag}", known.num_classes)
     with torch.device("meta"):  # shapes alone
         model: Any = timm.create_model(tag, num_classes=known.num_classes if projecting else 0)
     pooling, dim = Pooling.DEFAULT, getattr(model, "head_hidden_size", None) or model.num_features
@@ -108,7 +123,8 @@ def _timm_card(tag: str) -> EncoderCard:
     crop = Crop.of_model(tag, known.input_size[1:], known.interpolation)
     return EncoderCard(
         name=safe_name(tag),
-        summary=f"{tag} of timm; the crop is ours: short side to {crop.size}, then the centre",
+        summary=f"{tag} of timm{words}; the crop is ours: "
+        f"short side to {crop.size}, then the centre",
         library="timm",
         tag=tag,
         dim=dim,
@@ -129,8 +145,8 @@ def _projects(tag: str, n_classes: int) -> bool:
     return bool(paired) and n_classes > 0
 
 
-def _known(tag: str) -> Any:
-    """What timm knows of the weights behind a tag."""
+def _known(tag: str, *, published: bool = False) -> Any:
+    """What timm knows of a tag, or of an architecture; if it must be `published`, with weights."""
     import timm
     from timm.models import get_pretrained_cfg
 
@@ -138,13 +154,17 @@ def _known(tag: str) -> Any:
         known = get_pretrained_cfg(tag)
     except RuntimeError:  # the architecture is known, the weights are not
         known = None
-    if known is None or not known.architecture or not (known.hf_hub_id or known.url):
-        architecture = tag.partition(".")[0]
+    architecture = tag.partition(".")[0]
+    has_weights = known is not None and (known.hf_hub_id or known.url)
+    if known is None or not known.architecture or (published and not has_weights):
         near = timm.list_models(f"*{architecture}*", pretrained=True)[:8] if architecture else []
         raise MarcError(
             "timm has no weights of this name",
             got=repr(tag),
             allowed=", ".join(near) or "a tag of timm, for example timm:resnet18.a1_in1k",
+            hint=f"NAME=timm:{architecture} --weights NAME=PATH, for weights of your own"
+            if timm.is_model(architecture)
+            else None,
         )
     return known
 
@@ -167,4 +187,4 @@ def _published(card: EncoderCard) -> Published:
     return Published(known.hf_hub_id or "", names, url or "", folder)
 
 
-LIBRARY = Library("timm:TAG", _load_timm, _timm_card)
+LIBRARY = Library("timm:TAG", _load_timm, _timm_card, own=_own_card)

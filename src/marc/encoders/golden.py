@@ -127,6 +127,12 @@ def check_golden(encoder: Encoder, folder: Path | None = None) -> _Verdict:
     return _compare_stored(encoder, now, folder or cache_folder() / "golden")
 
 
+def known_digests(name: str, folder: Path | None = None) -> list[str]:
+    """Of the weights that were checked under a name on this machine, their first letters."""
+    folder = folder or cache_folder() / "golden"
+    return [*map(_digest_in, sorted(folder.glob(f"{safe_name(name)}@*-{_VERSION}.npz")))]
+
+
 def _shipped_vectors(path: Path = _SHIPPED) -> dict[str, _Known]:
     """Known vectors that ship with us, by encoder and digest; none of another version."""
     arrays = read_arrays(path, "a file of golden vectors")
@@ -174,7 +180,7 @@ def _compare_stored(encoder: Encoder, now: _Known, folder: Path) -> _Verdict:
         return _compare(
             name, now, known, "the vectors of its first check", f"to accept them, rm '{path}'"
         )
-    others = sorted(folder.glob(f"{safe_name(name)}@*-{_VERSION}.npz"))
+    others = known_digests(name, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_arrays(path, now.as_arrays())
@@ -183,7 +189,7 @@ def _compare_stored(encoder: Encoder, now: _Known, folder: Path) -> _Verdict:
         return _Verdict(name, "failed", 0.0, 0.0, problem)
     message = "first check of these weights: their vectors are stored, and compared from now on"
     if others:
-        message += f"; other weights had this name before: {', '.join(map(_digest_in, others))}"
+        message += f"; other weights had this name before: {', '.join(others)}"
     return _Verdict(name, "stored", 0.0, 0.0, message)
 
 

@@ -12,6 +12,7 @@ Licences are those that timm states for its files; that of the predictors is the
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -55,3 +56,20 @@ PUBLISHED = MappingProxyType({name: _card(name, facts) for name, facts in _TOML[
 """All of them by name, the predictors first."""
 WITH_TEXT = {name: facts["text"] for name, facts in _TOML["cards"].items() if "text" in facts}
 """Where the text tower of an image space is."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an encoder takes of a network, and of a processor."""
+
+    n_bytes: float
+    """Of its file, in float32."""
+    operations: float
+    """Multiplications for one picture of 224 pixels."""
+
+
+COSTS = {
+    card.tag: Cost(4e6 * _TOML["costs"][name][0], 1e9 * _TOML["costs"][name][1])
+    for name, card in PUBLISHED.items()
+}
+"""By tag: the same whatever the encoder is called."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.encoders.cards import EncoderCard, Loading
+from marc.encoders.cards import EncoderCard, Loading, NotHere
 from marc.errors import MarcError
 from marc.scores import unit
 
@@ -111,7 +111,7 @@ def import_libraries(*names: str) -> None:
     """
     for name in ("torch", "torchvision", *names):
         if importlib.util.find_spec(name) is None:
-            raise MarcError(
+            raise NotHere(
                 "encoders in torch need more than the base installation",
                 got=f"no module {name}",
                 hint="pip install 'marc-clip[encoders]'",
@@ -170,11 +170,15 @@ def without_drawing() -> AbstractContextManager[Any]:
 
 
 def choose_device(asked: str) -> str:
-    """`cpu`, `cuda` or `cuda:N`; `auto` is a GPU where there is one."""
+    """`cpu`, `cuda`, `cuda:N` or `mps`; `auto` is a GPU of CUDA where there is one.
+
+    Apple's GPU must be asked for: not every operation is there, and none was held to the CPU's.
+    """
     import torch
 
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     devices = ["cpu", *(["cuda"] if there else []), *(f"cuda:{number}" for number in range(there))]
+    devices += ["mps"] if torch.backends.mps.is_available() else []
     if asked == "auto":
         return "cuda" if there else "cpu"
     if asked not in devices:
@@ -194,7 +198,7 @@ def _choose_precision(asked: str, device: str) -> str:
     if asked != "auto":
         return asked
     # older GPUs compute it by way of float32, more slowly than float32 itself
-    able = device != "cpu" and torch.cuda.is_bf16_supported(including_emulation=False)
+    able = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
     return "bfloat16" if able else "float32"
 
 

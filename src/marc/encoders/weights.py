@@ -7,16 +7,15 @@ never tried. Files hold tensors by name, in one of three formats.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marc.encoders.cards import EncoderCard, Loading, reason
+from marc.encoders.cards import EncoderCard, Loading, NotHere, reason
+from marc.encoders.network import hub, network, unreachable
 from marc.encoders.script_archives import read_script
 from marc.errors import MarcError
 from marc.files import refuse_odd_file, user_path
@@ -24,7 +23,6 @@ from marc.files import refuse_odd_file, user_path
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _USUAL_NAMES = {
     "timm": ("model.safetensors", "pytorch_model.bin"),
     "open_clip": (
@@ -67,6 +65,12 @@ class WeightsFile:
         if loading.weights is not None:
             return cls(card, _find_weights(card, loading.weights))
         place = published(card)
+        if not place.repository and not place.url:
+            raise NotHere(
+                f"no weights are published for {card.name}",
+                got=card.tag,
+                hint=f"--weights {card.name}=PATH",
+            )
         with network(loading.offline):
             if place.repository:
                 names = place.names or _USUAL_NAMES[card.library]
@@ -142,33 +146,6 @@ class WeightsFile:
         )
 
 
-@contextmanager
-def network(offline: bool) -> Iterator[None]:
-    """While this is open and `offline`, the libraries that load models refuse to use the network.
-
-    The environment is for what is imported later, the constant for what is imported already.
-    Afterwards everything is as it was: another encoder may be loaded from the network.
-    """
-    if not offline:
-        yield
-        return
-    from huggingface_hub import constants
-
-    before = {name: os.environ.get(name) for name in _SWITCHES}
-    constant = constants.HF_HUB_OFFLINE
-    os.environ.update(dict.fromkeys(_SWITCHES, "1"))
-    constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = constant
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
 def _hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offline: bool) -> Path:
     """The first of some files that a repository of the Hugging Face hub has.
 
@@ -178,7 +155,10 @@ def _hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offli
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     repository, _, revision = repository.partition("@")
+    by_hand = f"{hub()}/{repository}/resolve/{revision or 'main'}/{names[0]}"
     for cached_only in (True,) if offline else (True, False):
+        if not cached_only and (why := unreachable(hub())):
+            raise _no_weights(card, repository, by_hand, why)
         for name in names:
             try:
                 with network(offline=cached_only):
@@ -188,12 +168,13 @@ def _hub_file(card: EncoderCard, repository: str, names: Sequence[str], *, offli
                 return Path(found)
             except LocalEntryNotFoundError as error:
                 if not cached_only:  # the network is not there
-                    raise _no_weights(card, repository, offline, reason(error)) from error
+                    raise _no_weights(card, repository, by_hand, reason(error)) from error
             except EntryNotFoundError:
                 continue  # the repository has no file of this name
             except Exception as error:  # whatever goes wrong on the way, the advice is the same
-                raise _no_weights(card, repository, offline, reason(error)) from error
-    raise _no_weights(card, repository, offline, f"none of {', '.join(names)}")
+                raise _no_weights(card, repository, by_hand, reason(error)) from error
+    why = "" if offline else f"none of {', '.join(names)}"
+    raise _no_weights(card, repository, by_hand, why)
 
 
 def _url_file(card: EncoderCard, url: str, folder: Path, *, offline: bool) -> Path:
@@ -202,29 +183,34 @@ def _url_file(card: EncoderCard, url: str, folder: Path, *, offline: bool) -> Pa
     if target.is_file():
         return target
     if offline:
-        raise _no_weights(card, url, offline, "")
+        raise _no_weights(card, url, url, "")
+    if why := unreachable(url):
+        raise _no_weights(card, url, url, why)
     from torch.hub import download_url_to_file
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         download_url_to_file(url, str(target), progress=False)
     except Exception as error:  # as above
-        raise _no_weights(card, url, offline, reason(error)) from error
+        raise _no_weights(card, url, url, reason(error)) from error
     return target
 
 
-def _no_weights(card: EncoderCard, place: str, offline: bool, why: str) -> MarcError:
-    if offline:
-        problem = f"the weights of {card.name} are not on this machine, and the network is off"
-        got = f"nothing kept of {place}"
-    else:
-        problem = f"the weights of {card.name} could not be downloaded"
-        got = f"{place}: {why}"
-    return MarcError(
+def _no_weights(card: EncoderCard, place: str, by_hand: str, why: str) -> NotHere:
+    """The way out where weights can be had neither from this machine nor from the network.
+
+    `why` is empty if the network was off.
+    """
+    problem = (
+        f"the weights of {card.name} could not be downloaded"
+        if why
+        else f"the weights of {card.name} are not on this machine, and the network is off"
+    )
+    return NotHere(
         problem,
-        got=got,
+        got=f"{place}: {why}" if why else f"nothing kept of {place}",
         allowed=f"a file or folder with the weights of {card.tag} ({card.library})",
-        hint="--weights PATH",
+        hint=f"--weights PATH --offline, with the file of {by_hand}",
     )
 
 

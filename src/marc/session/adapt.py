@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from marc.embed.changes import Estimate
+from marc.embed.estimate import Estimate
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
 from marc.embed.verb import embed_pictures
