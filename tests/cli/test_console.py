@@ -12,7 +12,8 @@ import marc
 from marc.admission import POLICIES
 from marc.cli.console import p_value, points, spread
 
-COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "judge", "report", "list"]
+COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "judge", "report", "export"]
+COMMANDS += ["list"]
 
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)])

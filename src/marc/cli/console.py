@@ -48,6 +48,7 @@ _SEVERAL = {
     "adapt": ("--encoder", "--prompts", "--weights"),
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
+    "export": ("--space",),
     "geometry": ("--space", "--neighbors"),
     "judge": ("--labels",),
     "select": ("--space",),
