@@ -134,6 +134,12 @@ def test_values_are_spread_only_over_the_flags_that_take_several():
     assert spread([]) == []
 
 
+def test_a_flag_may_come_without_its_value():
+    assert spread(["run", "s", "--track", "-o", "x"]) == ["run", "s", "--track=", "-o", "x"]
+    assert spread(["run", "s", "--track"]) == ["run", "s", "--track="]
+    assert spread(["run", "s", "--track", "mine"]) == ["run", "s", "--track", "mine"]
+
+
 def test_points_that_round_to_zero_have_no_minus():
     assert [points(value) for value in (-1e-9, 0.0, -0.0123)] == ["+0.00", "+0.00", "-1.23"]
 

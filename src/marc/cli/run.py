@@ -13,6 +13,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import choose_orders, open_stream
+from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
@@ -20,6 +21,7 @@ from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
 from marc.results.run import RunPlan, named_spaces
+from marc.results.tracking import Tracker
 from marc.stream import Stream
 from marc.stream.transforms import resolve
 from marc.types import Step, order_name
@@ -61,6 +63,7 @@ def run(
     oracle: bool = typer.Option(
         False, "--oracle", help="Choose the weights that the authors chose on labels, on labels."
     ),
+    track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Run again and replace the result."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
@@ -78,6 +81,7 @@ def run(
 
     Classes that come together:  marc run arrays/photos.npz --order dirichlet:gamma=0.1
     """
+    tracker = open_tracker(track, dry_run=dry_run)
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     w = None if weight is None else _number_or_text(weight)
     spaces = [resolve(each) for each in space]
@@ -94,7 +98,7 @@ def run(
         kind = "" if stream.ordering.kind == "shuffled" else f"-{stream.ordering.file_name}"
         name = f"{stream.name}-m{stream.n_views}-all{kind}".replace("/", "_")
         path = Path(output or f"runs/{name}")
-        _run_all(every, path, force=force, dry_run=dry_run, json=json)
+        _run_all(every, path, tracker, force=force, dry_run=dry_run, json=json)
         return
     settings |= _parse_settings(option)
     # class means have no settings: who gives one means the paper's system
@@ -121,9 +125,11 @@ def run(
     stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
+        result |= log_to(tracker, path, json=True)
         console.as_json("run", {"folder": str(path), **result})
     else:
         _show(path, config, stored.metrics, was_done=folder.done)
+        log_to(tracker, path, json=False)
 
 
 def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
@@ -297,7 +303,15 @@ def _changed(metrics: dict[str, Any]) -> str:
     return ", ".join(console.percent(fraction) for fraction in metrics["changed"])
 
 
-def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json: bool) -> None:
+def _run_all(
+    every: AllMethods,
+    path: Path,
+    tracker: Tracker | None,
+    *,
+    force: bool,
+    dry_run: bool,
+    json: bool,
+) -> None:
     """Run what can be run, each into a folder of its own, and say why for the rest."""
     if (path / Folder.CONFIG).exists():
         raise MarcError(
@@ -326,6 +340,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         result = {"folder": str(path), "runs": runs, "left_out": refused, "failed": failed}
         if comparison is not None:
             result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
+        result |= log_to(tracker, *done, json=True)
         console.as_json("runs", result)
     else:
         if comparison is not None:
@@ -339,6 +354,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         console.done(path, more=again)
         for line in left_out:
             console.say(line)
+        log_to(tracker, *done, json=False)
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
