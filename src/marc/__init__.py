@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.replay.sweep import Sweep as Sweep
     from marc.replay.sweep import sweep as sweep
     from marc.report.build import report as report
+    from marc.report.export import export as export
     from marc.results.compare import compare as compare
     from marc.results.judge import judge as judge
     from marc.results.run import load_run as load_run
@@ -81,6 +82,7 @@ _WHERE = {
     "compare": "results.compare",
     "create_encoder": "encoders",
     "create_method": "peers.registry",
+    "export": "report.export",
     "geometry_of": "spaces.geometry",
     "iter_steps": "loop",
     "judge": "results.judge",

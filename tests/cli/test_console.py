@@ -12,7 +12,8 @@ import marc
 from marc.admission import POLICIES
 from marc.cli.console import p_value, points, spread
 
-COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "judge", "report", "list"]
+COMMANDS = ["demo", "geometry", "select", "run", "sweep", "compare", "judge", "report", "export"]
+COMMANDS += ["list"]
 
 
 @pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)])
@@ -131,6 +132,12 @@ def test_values_are_spread_only_over_the_flags_that_take_several():
     wanted = ["sweep", "--space", "a", "--space", "b", "--held-out", "x", "--held-out", "y"]
     assert spread(["sweep", "--space", "a", "b", "--held-out", "x", "y"]) == wanted
     assert spread([]) == []
+
+
+def test_a_flag_may_come_without_its_value():
+    assert spread(["run", "s", "--track", "-o", "x"]) == ["run", "s", "--track=", "-o", "x"]
+    assert spread(["run", "s", "--track"]) == ["run", "s", "--track="]
+    assert spread(["run", "s", "--track", "mine"]) == ["run", "s", "--track", "mine"]
 
 
 def test_points_that_round_to_zero_have_no_minus():

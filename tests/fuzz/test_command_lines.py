@@ -54,6 +54,7 @@ def lines(tmp_path_factory):
         "compare": [folder / "run", folder / "run"],
         "judge": [folder / "run"],
         "report": [folder / "sweep"],
+        "export": [folder / "run", "--to", "csv"],
         "embed": [f"folder/{folder / 'photos'}", *encoders],
         "check": [pack, "--encoder", "mini:pixels"],
         "list": ["methods"],

@@ -8,6 +8,7 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import class_list
+from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.console import count
 from marc.embed.estimate import Estimate
 from marc.embed.plan import EmbeddingPlan
@@ -36,6 +37,7 @@ def adapt(
     ),
     offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
     device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:N or mps."),
+    track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="The folder; adapted/NAME by default."),
     force: bool = typer.Option(
         False, "--force", help="Replace other answers there; features that are right are kept."
@@ -51,6 +53,7 @@ def adapt(
 
     Without a network:  marc adapt photos/ --class-names names.txt --weights models --offline
     """
+    tracker = open_tracker(track, dry_run=dry_run)
     with console.notes(), console.progress() as bar:
         found = adapt_pictures(
             source,
@@ -76,9 +79,11 @@ def adapt(
             for note in found.notes:
                 console.say(f"note: {note}")
     elif json:
-        console.as_json("adapt", _as_data(found))
+        tracked = log_to(tracker, found.folder / "run", json=True)
+        console.as_json("adapt", {**_as_data(found), **tracked})
     else:
         _show(found)
+        log_to(tracker, found.folder / "run", json=False)
 
 
 def _cost(estimate: Estimate) -> str:

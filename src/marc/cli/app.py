@@ -22,6 +22,7 @@ from marc.cli.adapt import adapt
 from marc.cli.check import check
 from marc.cli.compare import compare
 from marc.cli.embed import embed_pictures
+from marc.cli.export import export
 from marc.cli.judge import judge
 from marc.cli.listing import list_names
 from marc.cli.report import report
@@ -54,6 +55,7 @@ _OWN: dict[str, Callable[..., None] | str] = {
     "compare": compare,
     "judge": judge,
     "report": report,
+    "export": export,
     "check": check,
     "list": list_names,
 }

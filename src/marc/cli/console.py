@@ -48,6 +48,7 @@ _SEVERAL = {
     "adapt": ("--encoder", "--prompts", "--weights"),
     "check": ("--encoder", "--weights"),
     "embed": ("--encoder", "--prompts", "--weights"),
+    "export": ("--space",),
     "geometry": ("--space", "--neighbors"),
     "judge": ("--labels",),
     "select": ("--space",),
@@ -57,6 +58,8 @@ _SEVERAL = {
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }
 """Options that take several values after one flag, by command: `--seed 0 1 2`."""
+_ALONE = ("--track",)
+"""Options whose value may be left out."""
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
@@ -80,7 +83,9 @@ def spread(arguments: Sequence[str]) -> list[str]:
     arguments = [*(e for e in arguments[:end] if e not in _ANYWHERE), *arguments[end:]]
     several = _SEVERAL.get(arguments[0] if arguments else "", ())
     flag, fresh = "", False
-    for argument in arguments:
+    for argument, following in zip(arguments, [*arguments[1:], "-"], strict=False):
+        if argument in _ALONE and following.startswith("-"):
+            argument += "="
         if argument.startswith("-"):
             flag, fresh = (argument if argument in several else ""), True
         elif flag and not fresh:

@@ -14,6 +14,7 @@ from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._label_order import chance_notes
 from marc.cli._options import choose_orders, open_stream
+from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
@@ -21,6 +22,7 @@ from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
 from marc.results.run import RunPlan, named_spaces
+from marc.results.tracking import Tracker
 from marc.stream import Stream
 from marc.stream.transforms import resolve
 from marc.types import Step, order_name
@@ -62,6 +64,7 @@ def run(
     oracle: bool = typer.Option(
         False, "--oracle", help="Choose the weights that the authors chose on labels, on labels."
     ),
+    track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Run again and replace the result."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
@@ -79,6 +82,7 @@ def run(
 
     Classes that come together:  marc run arrays/photos.npz --order dirichlet:gamma=0.1
     """
+    tracker = open_tracker(track, dry_run=dry_run)
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     w = None if weight is None else _number_or_text(weight)
     spaces = [resolve(each) for each in space]
@@ -95,7 +99,7 @@ def run(
         kind = "" if stream.ordering.kind == "shuffled" else f"-{stream.ordering.file_name}"
         name = f"{stream.name}-m{stream.n_views}-all{kind}".replace("/", "_")
         path = Path(output or f"runs/{name}")
-        _run_all(every, path, force=force, dry_run=dry_run, json=json)
+        _run_all(every, path, tracker, force=force, dry_run=dry_run, json=json)
         return
     settings |= _parse_settings(option)
     # class means have no settings: who gives one means the paper's system
@@ -122,10 +126,12 @@ def run(
     stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
-        console.as_json("run", {"folder": str(path), **result, "notes": _notes(stored)})
+        result |= {"notes": _notes(stored), **log_to(tracker, path, json=True)}
+        console.as_json("run", {"folder": str(path), **result})
     else:
         _show(path, config, stored.metrics, was_done=folder.done)
         _tell(_notes(stored))
+        log_to(tracker, path, json=False)
 
 
 def _notes(stored: Stored) -> list[str]:
@@ -311,7 +317,15 @@ def _changed(metrics: dict[str, Any]) -> str:
     return ", ".join(console.percent(fraction) for fraction in metrics["changed"])
 
 
-def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json: bool) -> None:
+def _run_all(
+    every: AllMethods,
+    path: Path,
+    tracker: Tracker | None,
+    *,
+    force: bool,
+    dry_run: bool,
+    json: bool,
+) -> None:
     """Run what can be run, each into a folder of its own, and say why for the rest."""
     if (path / Folder.CONFIG).exists():
         raise MarcError(
@@ -342,6 +356,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         result["notes"] = notes
         if comparison is not None:
             result["comparison"] = {"reference": comparison.reference, "runs": comparison.runs}
+        result |= log_to(tracker, *done, json=True)
         console.as_json("runs", result)
     else:
         if comparison is not None:
@@ -356,6 +371,7 @@ def _run_all(every: AllMethods, path: Path, *, force: bool, dry_run: bool, json:
         for line in left_out:
             console.say(line)
         _tell(notes)
+        log_to(tracker, *done, json=False)
     if failed:
         reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)

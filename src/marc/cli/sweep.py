@@ -12,6 +12,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import check_spaces, choose_orders, open_stream
+from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.replay.sweep import Score, Sweep, SweepJob
 from marc.results.folder import Folder, Stored
 from marc.results.sweep import SweepPlan, load_sweep
@@ -38,6 +39,7 @@ def sweep(
     held_out: list[str] = typer.Option(
         [], "--held-out", help="Sweep folders of other streams on which to choose K and w."
     ),
+    track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Sweep again and replace the result."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
@@ -51,6 +53,7 @@ def sweep(
 
     K and w chosen elsewhere:  marc sweep arrays/photos.npz --held-out sweeps/other -o sweeps/photos
     """
+    tracker = open_tracker(track, dry_run=dry_run)
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     job = SweepJob.plan(stream, capacity, weight, orders, POLICIES.resolve(policy))
     plan = SweepPlan(job, check_spaces(stream, space))
@@ -77,12 +80,14 @@ def sweep(
         for name, ends in intervals.items():
             rows[name][_GRID]["gain_interval"] = ends
         data = {"config": config, "metrics": metrics, "scores": rows}
+        data |= log_to(tracker, path, json=True)
         console.as_json("sweep", {"folder": str(path), **data})
     else:
         _show(result, scores, intervals, config)
         for note in _notes(scores, config, oracles["n_replicates"]):
             console.say(note)
         console.done(path, was_there=folder.done)
+        log_to(tracker, path, json=False)
 
 
 def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:

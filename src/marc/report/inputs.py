@@ -193,7 +193,7 @@ def _open_again(stored: Stored) -> Stream:
         raise MarcError(
             "the source of this result cannot be opened again",
             got=f"{stored.path}: {config['source']} ({str(error).splitlines()[0]})",
-            hint=f"call marc report where marc {config['kind']} was called",
+            hint=f"the same command in the folder where marc {config['kind']} was called",
         ) from error
     if len(stream) < 2:
         raise MarcError("a report needs a stream with neighbours", got=f"{len(stream)} image")

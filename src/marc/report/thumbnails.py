@@ -26,36 +26,39 @@ _BUDGET = 9_000_000
 _RUNGS = ((_LARGEST, 80), (_LARGEST, 60), (72, 50), (48, 45), (32, 40))  # pixels, WebP quality
 
 
-def pictures_of(stream: Stream, source: str) -> Pictures:
-    """Where the pictures of a source are found, by the source's type."""
+def pictures_of(stream: Stream, source: str, pixels: int | None = _LARGEST) -> Pictures:
+    """Where the pictures of a source are found, by the source's type.
+
+    `pixels` is the longer side of what is read from files; None: as large as they are.
+    """
     if is_pictures(source):
-        return _pictures_of_store(stream, str(FeatureStore.default_path(source)))
+        return _pictures_of_store(stream, str(FeatureStore.default_path(source)), pixels)
     kind, _, name = source.partition("/")
     own = SOURCES[kind].pictures if kind in SOURCES else None
     if own is not None:
         return own(name)
     by_type = {"arrays": _pictures_of_files, "store": _pictures_of_store}
-    return by_type[kind](stream, name) if kind in by_type else _no_picture
+    return by_type[kind](stream, name, pixels) if kind in by_type else _no_picture
 
 
 def _no_picture(row: int) -> None:
     del row
 
 
-def _pictures_of_files(stream: Stream, name: str) -> Pictures:
+def _pictures_of_files(stream: Stream, name: str, pixels: int | None) -> Pictures:
     """A feature pack: its ids are paths, relative to the pack or as they are."""
     ids, beside = stream.features.ids, Path(name).parent
 
     def picture(row: int) -> NDArray[np.uint8] | None:
         for path in (beside / ids[row], Path(ids[row])):
             if _is_file(path):
-                return _read_picture(FileBytes(str(path)))
+                return _read_picture(FileBytes(str(path)), pixels)
         return None
 
     return picture
 
 
-def _pictures_of_store(stream: Stream, name: str) -> Pictures:
+def _pictures_of_store(stream: Stream, name: str, pixels: int | None) -> Pictures:
     """A feature store: the pictures lie where they were embedded from, if they still do."""
     about = FeatureStore(user_path(name)).about
     try:
@@ -66,12 +69,14 @@ def _pictures_of_store(stream: Stream, name: str) -> Pictures:
 
     def picture(row: int) -> NDArray[np.uint8] | None:
         place = places.get(stream.features.ids[row])
-        return None if place is None else _read_picture(place, upright=about["upright"])
+        return None if place is None else _read_picture(place, pixels, upright=about["upright"])
 
     return picture
 
 
-def _read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8] | None:
+def _read_picture(
+    place: Location, pixels: int | None = _LARGEST, *, upright: bool = True
+) -> NDArray[np.uint8] | None:
     """A small copy of a picture; None if it cannot be read."""
     from marc.pictures import decoding
 
@@ -79,7 +84,8 @@ def _read_picture(place: Location, *, upright: bool = True) -> NDArray[np.uint8]
         picture = decoding.read_picture(place, upright=upright)
     except decoding.Unreadable:
         return None
-    picture.thumbnail((_LARGEST, _LARGEST))
+    if pixels is not None:
+        picture.thumbnail((pixels, pixels))
     return np.asarray(picture)
 
 

@@ -47,13 +47,15 @@ class AnswerTable:
         arrow = optional("pyarrow", "a parquet file", "marc-clip[hf]")
         writer = optional("pyarrow.parquet", "a parquet file", "marc-clip[hf]")
         file = io.BytesIO()
-        columns = {name: _as_text(values) for name, values in self.columns.items()}
-        writer.write_table(arrow.table(columns), file)
+        writer.write_table(arrow.table(self.as_unicode()), file)
         return file.getvalue()
+
+    def as_unicode(self) -> dict[str, Sequence[Any]]:
+        """The columns with text that Unicode has: odd bytes of a file's name are spelled out."""
+        return {name: _as_text(values) for name, values in self.columns.items()}
 
 
 def _as_text(values: Sequence[Any]) -> Sequence[Any]:
-    """Text that Unicode has; a name of no encoding keeps its odd bytes spelled out."""
     if not any(isinstance(value, str) for value in values):
         return values
     return [v.encode("utf-8", "backslashreplace").decode() if v is not None else v for v in values]
