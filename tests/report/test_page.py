@@ -164,11 +164,13 @@ def test_filters_and_search_list_what_they_say(browser, pages):
     with opened(browser, pages["run"]) as page:
         data = data_of(page)
         for kind in ("repaired", "broken", "low margin", "hubs"):
-            page.locator(f'input[value="{kind}"]').check(force=True)
             wanted = [str(q["row"]) for q in data["queries"] if kind in q["kinds"]]
+            assert page.locator(f'input[value="{kind}"]').is_disabled() == (not wanted)
+            if not wanted:
+                continue
+            page.locator(f'input[value="{kind}"]').check(force=True)
             rows = [o.get_attribute("data-row") for o in page.locator(".option").all()]
             assert rows == wanted
-            assert wanted or kind == "hubs"
         page.locator('input[value="all"]').check(force=True)
         page.locator("#search").fill("ALERT(")
         wanted = [q for q in data["queries"] if 1 in (q["truth"], q["base"], q["adapted"])]
@@ -182,6 +184,45 @@ def test_a_sample_opens_in_the_explorer(browser, pages):
         link.click()
         page.wait_for_function("document.querySelector('.option[aria-selected=true]') !== null")
         assert f"#q-{shown(page)[0]}" == link.get_attribute("href")
+
+
+def test_the_address_follows_the_query_and_leads_back_to_it(browser, pages):
+    address = "window.location.hash"
+    with opened(browser, pages["run"]) as page:
+        assert page.evaluate(address) == ""
+        rows = [query["row"] for query in data_of(page)["queries"]]
+        for key, place in [("j", 1), ("j", 2), ("k", 1)]:
+            page.keyboard.press(key)
+            assert page.evaluate(address) == f"#q-{rows[place]}"
+        first, last = (page.locator(".samples a").nth(place) for place in (0, -1))
+        for link in (first, last):
+            link.click()
+        first, last = (link.get_attribute("href") for link in (first, last))
+        assert f"#q-{shown(page)[0]}" == last
+        for step, expected in [("back", first), ("back", f"#q-{rows[1]}"), ("forward", first)]:
+            page.evaluate(f"window.history.{step}()")
+            page.wait_for_function(f"{address} === '{expected}'")
+            assert f"#q-{shown(page)[0]}" == expected
+        page.goto(pages["run"].as_uri() + last)
+        page.reload()
+        assert f"#q-{shown(page)[0]}" == last
+
+
+def test_what_a_finger_touches_is_large_enough(browser, pages):
+    with opened(browser, pages["run"], NARROW) as page:
+        for place in (
+            "button",
+            "nav a",
+            "summary",
+            ".filters span",
+            "select",
+            "#slider",
+            "#search",
+        ):
+            for each in page.locator(f"{place}:visible").all():
+                box = each.bounding_box()
+                assert box["height"] >= 40, (place, each.inner_text())
+                assert box["width"] >= 40, (place, each.inner_text())
 
 
 def test_the_entries_show_label_similarity_vote_and_time(browser, pages):

@@ -22,6 +22,7 @@ from marc.replay.sweep import Sweep
 from marc.report.answered import Answered
 from marc.report.explorer import explore
 from marc.report.figures import draw_figures
+from marc.report.finding import find
 from marc.report.inputs import Inputs
 from marc.report.setting import Subject
 from marc.report.stepped import Stepped
@@ -33,8 +34,14 @@ from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 _ASSETS = Path(__file__).with_name("assets")
-_SCRIPTS = ("page.js",)  # one element of the page holds all of them, in this order
-_STYLES = ("page.css",)
+_SCRIPTS = (
+    "page.js",
+    "voices.js",
+    "figures.js",
+    "map.js",
+    "start.js",
+)  # one element of the page holds all of them, in this order
+_STYLES = ("page.css", "finding.css", "print.css")
 _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
 _HEAD = 4096  # characters in which a page says what it is
@@ -163,18 +170,20 @@ def _describe(
         {
             "name": kind,
             "mark": kind if kind in explored.kinds else "same",
-            "total": f"{explored.totals[kind]:,} in the first order",
+            "total": subject.mean_count(kind),
             "images": [_sample(subject, int(row), images.get(int(row))) for row in rows],
         }
         for kind, rows in explored.samples.items()
     ]
     content = {
         "story": story,
+        "finding": find(subject, explored.queries, images),
         "stream": subject.stream,
+        "n_orders": len(subject.seeds),
         "order": order_name(subject.seeds[0], subject.stream.ordering.name),
         "samples": samples,
         "introduction": explored.introduction,
-        "kinds": [{"name": name, "total": total} for name, total in explored.kinds.items()],
+        "kinds": [{"name": name, "listed": listed} for name, listed in explored.kinds.items()],
         "kinds_explained": explored.explanation,
         "stops": explored.data.get("stops"),
         "weight": f"{subject.weight:.4g}" if isinstance(subject, Subject) else None,
