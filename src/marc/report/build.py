@@ -34,13 +34,7 @@ from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 _ASSETS = Path(__file__).with_name("assets")
-_SCRIPTS = (
-    "page.js",
-    "voices.js",
-    "figures.js",
-    "map.js",
-    "start.js",
-)  # one element of the page holds all of them, in this order
+_SCRIPTS = ("page.js", "voices.js", "start.js")  # one element holds all of them, in this order
 _STYLES = ("page.css", "finding.css", "print.css")
 _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
