@@ -225,6 +225,34 @@ def test_what_a_finger_touches_is_large_enough(browser, pages):
                 assert box["width"] >= 40, (place, each.inner_text())
 
 
+@pytest.mark.parametrize("name", ["run", "means"])
+def test_one_space_stands_out_in_every_figure(browser, pages, name):
+    with opened(browser, pages[name]) as page:
+        looks = data_of(page)["looks"]
+        menu = page.locator(".figure-tools select").first
+        assert menu.locator("option").all_text_contents() == [
+            "every space",
+            *(looks[int(o.get_attribute("value"))] for o in menu.locator("option").all()[1:]),
+        ]
+        menu.focus()
+        page.keyboard.press("ArrowDown")
+        [place] = {e.get_attribute("data-space") for e in page.locator("[data-space].on").all()}
+        assert menu.input_value() == place
+        for figure in page.locator(".figure").all():
+            here = figure.locator(f'[data-space="{place}"]').count() > 0
+            assert ("lit" in figure.get_attribute("class")) == here
+        other = page.locator(f'.figure [data-space]:not([data-space="{place}"]) text').last
+        other.hover()
+        [lit] = {e.get_attribute("data-space") for e in page.locator("[data-space].on").all()}
+        assert looks[int(lit)].startswith(other.text_content().rstrip("…"))
+        page.mouse.move(0, 0)
+        assert page.locator(f'[data-space="{place}"].on').count() > 0
+        other.click()
+        other.click()
+        page.mouse.move(0, 0)
+        assert page.locator("[data-space].on").count() == 0
+
+
 def test_the_entries_show_label_similarity_vote_and_time(browser, pages):
     with opened(browser, pages["run"]) as page:
         page.keyboard.press("j")

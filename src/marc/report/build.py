@@ -21,7 +21,7 @@ from marc.files import whole_file, write_whole
 from marc.replay.sweep import Sweep
 from marc.report.answered import Answered
 from marc.report.explorer import explore
-from marc.report.figures import draw_figures
+from marc.report.figures import draw_figures, looks_of
 from marc.report.finding import find
 from marc.report.inputs import Inputs
 from marc.report.setting import Subject
@@ -34,7 +34,12 @@ from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 _ASSETS = Path(__file__).with_name("assets")
-_SCRIPTS = ("page.js", "voices.js", "start.js")  # one element holds all of them, in this order
+_SCRIPTS = (
+    "page.js",
+    "voices.js",
+    "figures.js",
+    "start.js",
+)  # one element holds all of them, in this order
 _STYLES = ("page.css", "finding.css", "print.css")
 _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
@@ -158,6 +163,7 @@ def _describe(
         "ids": {row: features.ids[row] for row in explored.rows},
         "pictures": images,
         "queries": explored.queries,
+        "looks": list(looks_of(subject)),
         "map": None,
     }
     samples = [

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from marc.report.figures import looks_of
 from marc.report.setting import Subject
 from marc.report.stepped import Stepped
 
@@ -27,6 +28,7 @@ class _Column:
 
     name: str
     role: str
+    voice: str
     place: int
     """Among the spaces or voices of a query."""
 
@@ -37,7 +39,7 @@ def find(
     pictures: Mapping[int, str],
 ) -> dict[str, Any]:
     """The query of the first screen, its nearest pictures, and the rule that chose it."""
-    columns = _columns(subject)
+    columns, looks = _columns(subject), looks_of(subject)
     places = [column.place for column in columns]
     kind = _kind(subject, queries)
     found = [query for query in queries if _is(query, kind)]
@@ -56,6 +58,7 @@ def find(
             {
                 "name": column.name,
                 "role": column.role,
+                "color": looks[column.voice].page_color,
                 "pictures": [
                     {**shown(row), "label": names[label], "agrees": label == query["adapted"]}
                     for row, label in voted
@@ -81,15 +84,16 @@ def find(
 
 def _columns(subject: Subject | Stepped) -> list[_Column]:
     """The space that is read and the one beside it, or those that are trusted most and least."""
+    roles = ["where this memory is read", "the same memory, read there instead"]
     if isinstance(subject, Subject):
-        roles = "where this memory is read", "the same memory, read there instead"
         spaces = zip(subject.shown_spaces, roles, strict=False)
-        return [_Column(name, role, place) for place, (name, role) in enumerate(spaces)]
-    heard = [(subject.voices.index(voice), space) for voice, space in subject.spaces.items()]
-    if len(heard) < 2:
-        return [_Column(space, "where this memory is read", place) for place, space in heard]
-    (first, most), (last, least) = min(heard), max(heard)
-    return [_Column(most, "trusted most", first), _Column(least, "trusted least", last)]
+        return [_Column(name, role, name, place) for place, (name, role) in enumerate(spaces)]
+    heard = [voice for voice in subject.voices if voice in subject.spaces]  # the heaviest first
+    roles = ["trusted most", "trusted least"] if len(heard) > 1 else roles
+    return [
+        _Column(subject.spaces[voice], role, voice, subject.voices.index(voice))
+        for voice, role in zip(heard[:1] + heard[1:][-1:], roles, strict=False)
+    ]
 
 
 def _kind(subject: Subject | Stepped, queries: Sequence[dict[str, Any]]) -> str:

@@ -66,6 +66,7 @@ function start() {
   });
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", followLink);
+  startFigures();
   renderList();
   followLink();
 }

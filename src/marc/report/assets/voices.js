@@ -25,13 +25,16 @@ function renderVoices(query) {
   byId("said").textContent = `The answer is ${className(query.adapted)}`;
 }
 
+// The colour and the mark of a voice, the same in every figure.
+function glyphOf({ color, glyph }) {
+  const mark = make("span", { class: "glyph", "aria-hidden": "true", "data-glyph": glyph });
+  mark.style.color = color;
+  return mark;
+}
+
 function voicesLegend() {
   return make("p", { class: "legend" }, make("span", { class: "swatch" }), "base, then what each voice adds: ",
-    ...data.voices.map(({ name, color }) => {
-      const swatch = make("span", { class: "swatch" });
-      swatch.style.background = color;
-      return make("span", { class: "voice" }, swatch, name, " ");
-    }));
+    ...data.voices.map((voice) => make("span", { class: "voice" }, glyphOf(voice), voice.name, " ")));
 }
 
 function classRow(query, number, parts, values, wins) {
@@ -91,7 +94,7 @@ function voicePanel(query, voice, share) {
     classRow(query, query.classes[place], [part(100 * height(place) / top, color, null)], [evidence[place]],
       query.classes[place] === query.adapted));
   const article = make("article", { class: "panel", "aria-label": name },
-    make("h3", {}, name),
+    make("h3", {}, glyphOf(data.voices[voice]), name),
     make("p", { class: "answer" }, `weight ${plainZero(weight.toFixed(3))} · ${Math.round(100 * share)} %`),
     height(places[0]) > 0 ? classTable(["evidence"], rows) : make("p", { class: "none" }, "It prefers no class yet."),
     earlier(query.entries[voice]));
