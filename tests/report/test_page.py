@@ -253,6 +253,56 @@ def test_one_space_stands_out_in_every_figure(browser, pages, name):
         assert page.locator("[data-space].on").count() == 0
 
 
+@pytest.mark.parametrize("name", ["run", "unlabelled", "means"])
+def test_the_map_marks_one_image_in_every_space_and_opens_it(browser, pages, name):
+    with opened(browser, pages[name]) as page:
+        data = data_of(page)
+        drawn, listed = data["map"], {query["row"] for query in data["queries"]}
+        assert page.locator(".plane .point").count() == 2 * len(drawn["rows"])
+        plane = page.locator(".plane").last
+        plane.focus()
+        seen = set()
+        for key in ["ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"] * 3:
+            page.keyboard.press(key)
+            place = page.evaluate("marks.place")
+            seen.add(place)
+            for ring, points in zip(
+                page.locator(".ring").all(), drawn["planes"].values(), strict=True
+            ):
+                at = [float(ring.get_attribute(name)) for name in ("cx", "cy")]
+                assert at == points[2 * place : 2 * place + 2]
+            answer = data["classes"][drawn["answers"][place]]
+            assert answer.strip() in page.locator("#map-card b").text_content()
+        assert len(seen) > 3
+        place = next(n for n, row in enumerate(drawn["rows"]) if row in listed)
+        page.evaluate(f"mark({place})")
+        plane.focus()
+        page.keyboard.press("Enter")
+        row = drawn["rows"][place]
+        page.wait_for_selector(f'.option[data-row="{row}"][aria-selected="true"]')
+        first = page.locator("#map-classes button").first
+        first.focus()
+        page.keyboard.press("Enter")
+        apart = sum(answer != drawn["legend"][0] for answer in drawn["answers"])
+        assert page.locator(".point.faint").count() == 2 * apart
+        page.keyboard.press("Enter")
+        assert page.locator(".point.faint").count() == 0
+
+
+def test_the_pointer_finds_the_image_under_it(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        plane = page.locator(".plane").first
+        plane.scroll_into_view_if_needed()
+        box, drawn = plane.bounding_box(), data_of(page)["map"]
+        points = np.reshape(next(iter(drawn["planes"].values())), (-1, 2))
+        for place in (0, 50, 100):
+            x, y = (points[place] + 40) / 1080 * box["width"]
+            plane.hover(position={"x": x, "y": y})
+            found = points[page.evaluate("marks.place")]
+            nearest = np.linalg.norm(points - points[place], axis=1) < 8
+            assert found.tolist() in points[nearest].tolist()
+
+
 def test_the_entries_show_label_similarity_vote_and_time(browser, pages):
     with opened(browser, pages["run"]) as page:
         page.keyboard.press("j")

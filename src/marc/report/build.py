@@ -24,6 +24,7 @@ from marc.report.explorer import explore
 from marc.report.figures import draw_figures, looks_of
 from marc.report.finding import find
 from marc.report.inputs import Inputs
+from marc.report.map import draw_map
 from marc.report.setting import Subject
 from marc.report.stepped import Stepped
 from marc.report.story import Story
@@ -34,13 +35,9 @@ from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 _ASSETS = Path(__file__).with_name("assets")
-_SCRIPTS = (
-    "page.js",
-    "voices.js",
-    "figures.js",
-    "start.js",
-)  # one element holds all of them, in this order
-_STYLES = ("page.css", "finding.css", "print.css")
+# one element of the page holds all scripts, in this order
+_SCRIPTS = ("page.js", "voices.js", "figures.js", "map.js", "start.js")
+_STYLES = ("page.css", "finding.css", "map.css", "print.css")
 _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
 _HEAD = 4096  # characters in which a page says what it is
@@ -164,7 +161,7 @@ def _describe(
         "pictures": images,
         "queries": explored.queries,
         "looks": list(looks_of(subject)),
-        "map": None,
+        "map": draw_map(subject, [each["row"] for each in explored.queries], picture, images),
     }
     samples = [
         {

@@ -88,11 +88,11 @@ def _columns(subject: Subject | Stepped) -> list[_Column]:
     if isinstance(subject, Subject):
         spaces = zip(subject.shown_spaces, roles, strict=False)
         return [_Column(name, role, name, place) for place, (name, role) in enumerate(spaces)]
-    heard = [voice for voice in subject.voices if voice in subject.spaces]  # the heaviest first
-    roles = ["trusted most", "trusted least"] if len(heard) > 1 else roles
+    voices = subject.shown_voices
+    roles = ["trusted most", "trusted least"] if len(voices) > 1 else roles
     return [
         _Column(subject.spaces[voice], role, voice, subject.voices.index(voice))
-        for voice, role in zip(heard[:1] + heard[1:][-1:], roles, strict=False)
+        for voice, role in zip(voices, roles, strict=False)
     ]
 
 

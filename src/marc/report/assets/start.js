@@ -67,6 +67,7 @@ function start() {
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", followLink);
   startFigures();
+  if (data.map) startMap();
   renderList();
   followLink();
 }
