@@ -1,61 +1,13 @@
 """The page in a real browser: what it shows is what the library gives, at any weight."""
 
 import json
-import shutil
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from helpers.report_pages import NASTY, make_results, make_stream
+from helpers.browsers import NARROW, data_of, opened
+from helpers.report_pages import NASTY, make_stream
 
 import marc
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-QUIET = [
-    *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--no-first-run", "--no-default-browser-check", "--mute-audio"),
-]
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Whatever Chromium or Chrome is installed; nothing is ever downloaded."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"no browser on the path: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=found, args=QUIET)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """A page with labels, one without, and those of a method that reads several spaces."""
-    folder = tmp_path_factory.mktemp("browser")
-    results = make_results(folder)
-    return {
-        name: marc.report(results[name], output=folder / f"{name}.html", n_queries=80).path
-        for name in ("run", "unlabelled", "means", "tda")
-    }
-
-
-@contextmanager
-def opened(browser, path, viewport=WIDE, **options):
-    """The page, and a check at the end that it complained of nothing and asked for nothing."""
-    page = browser.new_page(viewport=viewport, **options)
-    complaints, requests = [], []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url[:60]))
-    page.goto(path.as_uri())
-    yield page
-    assert complaints == []
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    page.close()
 
 
 def shown(page):
@@ -65,8 +17,9 @@ def shown(page):
     return int(row), float(page.locator("#weight").input_value()), answers
 
 
-def data_of(page):
-    return json.loads(page.locator("#explorer-data").text_content())
+@pytest.fixture(scope="module")
+def pages(pages_to_open):
+    return pages_to_open
 
 
 def library_answers(row, weight, spaces):
@@ -223,84 +176,6 @@ def test_what_a_finger_touches_is_large_enough(browser, pages):
                 box = each.bounding_box()
                 assert box["height"] >= 40, (place, each.inner_text())
                 assert box["width"] >= 40, (place, each.inner_text())
-
-
-@pytest.mark.parametrize("name", ["run", "means"])
-def test_one_space_stands_out_in_every_figure(browser, pages, name):
-    with opened(browser, pages[name]) as page:
-        looks = data_of(page)["looks"]
-        menu = page.locator(".figure-tools select").first
-        assert menu.locator("option").all_text_contents() == [
-            "every space",
-            *(looks[int(o.get_attribute("value"))] for o in menu.locator("option").all()[1:]),
-        ]
-        menu.focus()
-        page.keyboard.press("ArrowDown")
-        [place] = {e.get_attribute("data-space") for e in page.locator("[data-space].on").all()}
-        assert menu.input_value() == place
-        for figure in page.locator(".figure").all():
-            here = figure.locator(f'[data-space="{place}"]').count() > 0
-            assert ("lit" in figure.get_attribute("class")) == here
-        other = page.locator(f'.figure [data-space]:not([data-space="{place}"]) text').last
-        other.hover()
-        [lit] = {e.get_attribute("data-space") for e in page.locator("[data-space].on").all()}
-        assert looks[int(lit)].startswith(other.text_content().rstrip("…"))
-        page.mouse.move(0, 0)
-        assert page.locator(f'[data-space="{place}"].on').count() > 0
-        other.click()
-        other.click()
-        page.mouse.move(0, 0)
-        assert page.locator("[data-space].on").count() == 0
-
-
-@pytest.mark.parametrize("name", ["run", "unlabelled", "means"])
-def test_the_map_marks_one_image_in_every_space_and_opens_it(browser, pages, name):
-    with opened(browser, pages[name]) as page:
-        data = data_of(page)
-        drawn, listed = data["map"], {query["row"] for query in data["queries"]}
-        assert page.locator(".plane .point").count() == 2 * len(drawn["rows"])
-        plane = page.locator(".plane").last
-        plane.focus()
-        seen = set()
-        for key in ["ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"] * 3:
-            page.keyboard.press(key)
-            place = page.evaluate("marks.place")
-            seen.add(place)
-            for ring, points in zip(
-                page.locator(".ring").all(), drawn["planes"].values(), strict=True
-            ):
-                at = [float(ring.get_attribute(name)) for name in ("cx", "cy")]
-                assert at == points[2 * place : 2 * place + 2]
-            answer = data["classes"][drawn["answers"][place]]
-            assert answer.strip() in page.locator("#map-card b").text_content()
-        assert len(seen) > 3
-        place = next(n for n, row in enumerate(drawn["rows"]) if row in listed)
-        page.evaluate(f"mark({place})")
-        plane.focus()
-        page.keyboard.press("Enter")
-        row = drawn["rows"][place]
-        page.wait_for_selector(f'.option[data-row="{row}"][aria-selected="true"]')
-        first = page.locator("#map-classes button").first
-        first.focus()
-        page.keyboard.press("Enter")
-        apart = sum(answer != drawn["legend"][0] for answer in drawn["answers"])
-        assert page.locator(".point.faint").count() == 2 * apart
-        page.keyboard.press("Enter")
-        assert page.locator(".point.faint").count() == 0
-
-
-def test_the_pointer_finds_the_image_under_it(browser, pages):
-    with opened(browser, pages["run"]) as page:
-        plane = page.locator(".plane").first
-        plane.scroll_into_view_if_needed()
-        box, drawn = plane.bounding_box(), data_of(page)["map"]
-        points = np.reshape(next(iter(drawn["planes"].values())), (-1, 2))
-        for place in (0, 50, 100):
-            x, y = (points[place] + 40) / 1080 * box["width"]
-            plane.hover(position={"x": x, "y": y})
-            found = points[page.evaluate("marks.place")]
-            nearest = np.linalg.norm(points - points[place], axis=1) < 8
-            assert found.tolist() in points[nearest].tolist()
 
 
 def test_the_entries_show_label_similarity_vote_and_time(browser, pages):
