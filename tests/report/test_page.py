@@ -1,61 +1,13 @@
 """The page in a real browser: what it shows is what the library gives, at any weight."""
 
 import json
-import shutil
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from helpers.report_pages import NASTY, make_results, make_stream
+from helpers.browsers import NARROW, data_of, opened
+from helpers.report_pages import NASTY, make_stream
 
 import marc
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-QUIET = [
-    *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--no-first-run", "--no-default-browser-check", "--mute-audio"),
-]
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Whatever Chromium or Chrome is installed; nothing is ever downloaded."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"no browser on the path: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=found, args=QUIET)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """A page with labels, one without, and those of a method that reads several spaces."""
-    folder = tmp_path_factory.mktemp("browser")
-    results = make_results(folder)
-    return {
-        name: marc.report(results[name], output=folder / f"{name}.html", n_queries=80).path
-        for name in ("run", "unlabelled", "means", "tda")
-    }
-
-
-@contextmanager
-def opened(browser, path, viewport=WIDE, **options):
-    """The page, and a check at the end that it complained of nothing and asked for nothing."""
-    page = browser.new_page(viewport=viewport, **options)
-    complaints, requests = [], []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url[:60]))
-    page.goto(path.as_uri())
-    yield page
-    assert complaints == []
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    page.close()
 
 
 def shown(page):
@@ -65,8 +17,9 @@ def shown(page):
     return int(row), float(page.locator("#weight").input_value()), answers
 
 
-def data_of(page):
-    return json.loads(page.locator("#explorer-data").text_content())
+@pytest.fixture(scope="module")
+def pages(pages_to_open):
+    return pages_to_open
 
 
 def library_answers(row, weight, spaces):
@@ -164,11 +117,13 @@ def test_filters_and_search_list_what_they_say(browser, pages):
     with opened(browser, pages["run"]) as page:
         data = data_of(page)
         for kind in ("repaired", "broken", "low margin", "hubs"):
-            page.locator(f'input[value="{kind}"]').check(force=True)
             wanted = [str(q["row"]) for q in data["queries"] if kind in q["kinds"]]
+            assert page.locator(f'input[value="{kind}"]').is_disabled() == (not wanted)
+            if not wanted:
+                continue
+            page.locator(f'input[value="{kind}"]').check(force=True)
             rows = [o.get_attribute("data-row") for o in page.locator(".option").all()]
             assert rows == wanted
-            assert wanted or kind == "hubs"
         page.locator('input[value="all"]').check(force=True)
         page.locator("#search").fill("ALERT(")
         wanted = [q for q in data["queries"] if 1 in (q["truth"], q["base"], q["adapted"])]
@@ -182,6 +137,45 @@ def test_a_sample_opens_in_the_explorer(browser, pages):
         link.click()
         page.wait_for_function("document.querySelector('.option[aria-selected=true]') !== null")
         assert f"#q-{shown(page)[0]}" == link.get_attribute("href")
+
+
+def test_the_address_follows_the_query_and_leads_back_to_it(browser, pages):
+    address = "window.location.hash"
+    with opened(browser, pages["run"]) as page:
+        assert page.evaluate(address) == ""
+        rows = [query["row"] for query in data_of(page)["queries"]]
+        for key, place in [("j", 1), ("j", 2), ("k", 1)]:
+            page.keyboard.press(key)
+            assert page.evaluate(address) == f"#q-{rows[place]}"
+        first, last = (page.locator(".samples a").nth(place) for place in (0, -1))
+        for link in (first, last):
+            link.click()
+        first, last = (link.get_attribute("href") for link in (first, last))
+        assert f"#q-{shown(page)[0]}" == last
+        for step, expected in [("back", first), ("back", f"#q-{rows[1]}"), ("forward", first)]:
+            page.evaluate(f"window.history.{step}()")
+            page.wait_for_function(f"{address} === '{expected}'")
+            assert f"#q-{shown(page)[0]}" == expected
+        page.goto(pages["run"].as_uri() + last)
+        page.reload()
+        assert f"#q-{shown(page)[0]}" == last
+
+
+def test_what_a_finger_touches_is_large_enough(browser, pages):
+    with opened(browser, pages["run"], NARROW) as page:
+        for place in (
+            "button",
+            "nav a",
+            "summary",
+            ".filters span",
+            "select",
+            "#slider",
+            "#search",
+        ):
+            for each in page.locator(f"{place}:visible").all():
+                box = each.bounding_box()
+                assert box["height"] >= 40, (place, each.inner_text())
+                assert box["width"] >= 40, (place, each.inner_text())
 
 
 def test_the_entries_show_label_similarity_vote_and_time(browser, pages):

@@ -56,6 +56,25 @@ class Answered:
         assert self.inputs.run is not None
         return np.asarray(self.inputs.run.arrays["prediction"] == self.labels)
 
+    @cached_property
+    def outcomes(self) -> dict[str, NDArray[np.bool_]]:
+        """Every answer under exactly one name: what the memory did to it, (orders, N)."""
+        if self.labels is None:
+            assert self.inputs.run is not None  # a sweep has labels
+            changed = self.inputs.run.arrays["prediction"] != self.base_prediction
+            return {"changed": changed, "unchanged": ~changed}
+        base, right = self.base_prediction == self.labels, self.right
+        return {
+            "repaired": right & ~base,
+            "broken": ~right & base,
+            "right both times": right & base,
+            "wrong both times": ~right & ~base,
+        }
+
+    def mean_count(self, outcome: str) -> str:
+        """How many images have an outcome, mean over orders: one number wherever it stands."""
+        return f"{self.outcomes[outcome].sum(axis=1).mean():,.0f}"
+
     @property
     def is_measured(self) -> bool:
         """Whether it is known how sure the answers of a run are, and how right."""

@@ -21,8 +21,10 @@ from marc.files import whole_file, write_whole
 from marc.replay.sweep import Sweep
 from marc.report.answered import Answered
 from marc.report.explorer import explore
-from marc.report.figures import draw_figures
+from marc.report.figures import draw_figures, looks_of
+from marc.report.finding import find
 from marc.report.inputs import Inputs
+from marc.report.map import draw_map
 from marc.report.setting import Subject
 from marc.report.stepped import Stepped
 from marc.report.story import Story
@@ -33,8 +35,9 @@ from marc.results.sweep import load_sweep
 from marc.types import order_name
 
 _ASSETS = Path(__file__).with_name("assets")
-_SCRIPTS = ("page.js",)  # one element of the page holds all of them, in this order
-_STYLES = ("page.css",)
+# one element of the page holds all scripts, in this order
+_SCRIPTS = ("page.js", "voices.js", "figures.js", "map.js", "start.js")
+_STYLES = ("page.css", "finding.css", "map.css", "print.css")
 _GENERATOR = '<meta name="generator" content="marc report">'
 _DIGEST = '<meta name="marc-report" content="{}">'
 _HEAD = 4096  # characters in which a page says what it is
@@ -157,24 +160,27 @@ def _describe(
         "ids": {row: features.ids[row] for row in explored.rows},
         "pictures": images,
         "queries": explored.queries,
-        "map": None,
+        "looks": list(looks_of(subject)),
+        "map": draw_map(subject, [each["row"] for each in explored.queries], picture, images),
     }
     samples = [
         {
             "name": kind,
             "mark": kind if kind in explored.kinds else "same",
-            "total": f"{explored.totals[kind]:,} in the first order",
+            "total": subject.mean_count(kind),
             "images": [_sample(subject, int(row), images.get(int(row))) for row in rows],
         }
         for kind, rows in explored.samples.items()
     ]
     content = {
         "story": story,
+        "finding": find(subject, explored.queries, images),
         "stream": subject.stream,
+        "n_orders": len(subject.seeds),
         "order": order_name(subject.seeds[0], subject.stream.ordering.name),
         "samples": samples,
         "introduction": explored.introduction,
-        "kinds": [{"name": name, "total": total} for name, total in explored.kinds.items()],
+        "kinds": [{"name": name, "listed": listed} for name, listed in explored.kinds.items()],
         "kinds_explained": explored.explanation,
         "stops": explored.data.get("stops"),
         "weight": f"{subject.weight:.4g}" if isinstance(subject, Subject) else None,

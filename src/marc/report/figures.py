@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Sweep
 from marc.report.answered import Answered
-from marc.report.curves import Cells, Curves, keys, legend, line, panels
+from marc.report.curves import Cells, Curves, label_ends, line, panels
 from marc.report.setting import Subject
 from marc.report.stepped import Stepped
 from marc.report.style import INK, MUTED, Look
@@ -26,7 +26,18 @@ from marc.scores import BINS, reliability
 _percent = partial(percent, page=True)
 _PARTS = 10
 _FINE = 50  # parts of a curve of weights
-_PLAIN = Look(INK, "o", (0, (2, 1.5)), 1.4)  # without memory
+_NO_MEMORY = "no memory"
+_PLAIN = Look(INK, "o", (0, (2, 1.5)), 1.4)
+
+
+def looks_of(subject: Subject | Stepped) -> dict[str, Look]:
+    """A look for every name that is drawn on a page, the same wherever it is."""
+    if isinstance(subject, Stepped):
+        return Look.of(tuple(dict.fromkeys([subject.name, *subject.voices])), 1)
+    spaces = subject.shown_spaces if subject.sweep is None else ordered_spaces(subject)
+    return Look.of(
+        tuple(dict.fromkeys([*subject.shown_spaces, *spaces])), len(subject.shown_spaces)
+    )
 
 
 def draw_figures(
@@ -40,13 +51,9 @@ def draw_figures(
     if isinstance(subject, Stepped):
         if learned := _learned_weights(subject):
             every = [("weights", _draw_weights, learned), *every]
-        looks = {**Look.of(subject.voices, 0), **Look.of([subject.name], 1)}
-        return [(name, draw(data, looks), data.table) for name, draw, data in every]
-    shown = spaces = subject.shown_spaces
-    if subject.sweep is not None:
-        spaces = ordered_spaces(subject)
+    elif subject.sweep is not None:
         every = [*sweep_figures(subject, others), *every]
-    looks = Look.of(tuple(dict.fromkeys([*shown, *spaces])), len(shown))
+    looks = {_NO_MEMORY: _PLAIN, **looks_of(subject)}
     return [(name, draw(data, looks), data.table) for name, draw, data in every]
 
 
@@ -91,7 +98,7 @@ def _along_stream(subject: Subject | Stepped) -> Curves:
         series = {subject.name: parts(run.arrays["prediction"] != subject.base_prediction)}
     else:
         base = np.broadcast_to(subject.base_prediction == truth, (len(orders), len(truth)))
-        series = {"no memory": parts(base), subject.name: parts(subject.right)}
+        series = {_NO_MEMORY: parts(base), subject.name: parts(subject.right)}
         if isinstance(subject, Subject) and subject.against is not None:
             series[subject.against] = parts(subject.right_beside)
     label = "answers changed, percent" if truth is None else "right answers, percent"
@@ -108,7 +115,7 @@ def _reliability(subject: Answered) -> Curves:
     run, truth = subject.inputs.run, subject.labels
     assert run is not None  # `is_measured`
     answers = {
-        "no memory": (run.arrays["base_confidence"], subject.base_prediction == truth),
+        _NO_MEMORY: (run.arrays["base_confidence"], subject.base_prediction == truth),
         subject.name: (run.arrays["confidence"][0], subject.right[0]),
     }
     edges, found = np.linspace(0, 1, BINS + 1), {n: reliability(*a) for n, a in answers.items()}
@@ -128,37 +135,38 @@ def _reliability(subject: Answered) -> Curves:
 
 
 def _draw_reliability(data: Curves, looks: Mapping[str, Look]) -> Any:
-    figure, (axes,) = panels(len(data.curves))
-    shown = {name: looks.get(name, _PLAIN) for name in data.curves}
+    figure, (axes,) = panels(0)
     axes.plot([0, 100], [0, 100], color=MUTED, linewidth=0.8, zorder=1)
+    drawn = {}
     for name, curve in reversed(data.curves.items()):
         filled = ~np.isnan(curve)
-        line(axes, 100 * np.asarray(data.x)[filled], 100 * curve[filled], shown[name], marker=True)
+        drawn[name] = 100 * np.asarray(data.x)[filled], 100 * curve[filled]
+        line(axes, *drawn[name], looks[name], marker=True)
     axes.set_xlabel(f"confidence, percent, in {BINS} bins")
     axes.set_ylabel(data.label)
-    legend(figure, keys(data.curves, shown, marker=True))
+    label_ends(axes, drawn, looks, marker=True)
     return figure
 
 
 def _draw_along_stream(data: Curves, looks: Mapping[str, Look]) -> Any:
-    figure, (axes,) = panels(len(data.curves))
-    shown = {name: looks.get(name, _PLAIN) for name in data.curves}
-    for name, curve in reversed(data.curves.items()):
-        line(axes, data.x, 100 * curve, shown[name], marker=True)
+    figure, (axes,) = panels(0)
+    drawn = {name: (data.x, 100 * curve) for name, curve in data.curves.items()}
+    for name, curve in reversed(drawn.items()):
+        line(axes, *curve, looks[name], marker=True)
     axes.set_xticks(data.x)
     axes.set_xlabel(f"part of the stream, of {len(data.x)}")
     axes.set_ylabel(data.label)
-    legend(figure, keys(data.curves, shown, marker=True))
+    label_ends(axes, drawn, looks, marker=True)
     return figure
 
 
 def _draw_weights(data: Curves, looks: Mapping[str, Look]) -> Any:
-    figure, (axes,) = panels(len(data.curves))
-    for voice, curve in reversed(data.curves.items()):  # the heaviest lie on top
-        look = looks[voice]  # of many spaces, some share colour and dash, and none the mark too
-        axes.plot(data.x, curve, marker=look.marker, markevery=7, markersize=4, **look.line)
+    figure, (axes,) = panels(0, n_labels=len(data.curves))
+    drawn = {voice: (data.x, curve) for voice, curve in data.curves.items()}
+    for voice, curve in reversed(drawn.items()):  # the heaviest lie on top
+        line(axes, *curve, looks[voice], marker=True, every=7)
     axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     axes.set_xlabel("images so far")
     axes.set_ylabel(data.label)
-    legend(figure, keys(data.curves, looks, marker=True))
+    label_ends(axes, drawn, looks, marker=True)
     return figure

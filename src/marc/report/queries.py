@@ -23,10 +23,8 @@ class Explored:
 
     samples: dict[str, Int]
     """By what the memory did to the answer: rows of a few images."""
-    totals: dict[str, int]
-    """How many images each of these has."""
-    kinds: dict[str, str]
-    """By name of a filter: how many images it lets through are listed, and of how many."""
+    kinds: dict[str, int]
+    """By name of a filter: how many of the listed images it lets through."""
     queries: list[dict[str, Any]]
     data: dict[str, Any]
     """What the script needs beside them."""
@@ -100,8 +98,7 @@ def explored(
         )
     return Explored(
         samples,
-        {kind: int(mask.sum()) for kind, mask in _all_outcomes(subject).items()},
-        {kind: _listed_of(mask, rows) for kind, mask in masks.items()},
+        {kind: int(mask[rows].sum()) for kind, mask in masks.items()},
         describe(rows),
         data,
         f"{introduction} {rule}",
@@ -109,41 +106,21 @@ def explored(
     )
 
 
-def _listed_of(mask: NDArray[np.bool_], rows: Int) -> str:
-    """How many images of a kind the explorer lists, and of how many."""
-    listed, total = int(mask[rows].sum()), int(mask.sum())
-    return f"{listed:,}" if listed == total else f"{listed:,} of {total:,}"
-
-
 def outcomes(subject: Answered) -> dict[str, NDArray[np.bool_]]:
-    """What the memory did to each answer of the first order, as far as labels let one say."""
-    before, after, truth = subject.base_prediction, subject.prediction, subject.labels
-    if truth is None:
-        return {"changed": before != after}
+    """The answers of the first order that the memory changed, as far as labels let one say."""
     return {
-        "repaired": (before != truth) & (after == truth),
-        "broken": (before == truth) & (after != truth),
+        name: each[0]
+        for name, each in subject.outcomes.items()
+        if name in ("repaired", "broken", "changed")
     }
-
-
-def _all_outcomes(subject: Answered) -> dict[str, NDArray[np.bool_]]:
-    """Every image under exactly one name: what the memory did to its answer, or did not."""
-    kinds = outcomes(subject)
-    rest = ~np.any(list(kinds.values()), axis=0)
-    if subject.labels is None:
-        kinds["unchanged"] = rest
-    else:
-        right = subject.prediction == subject.labels
-        kinds |= {"right both times": rest & right, "wrong both times": rest & ~right}
-    return kinds
 
 
 def _sample_images(subject: Answered) -> dict[str, Int]:
     """A few images of each kind, spread evenly over the stream, so that nobody chose them."""
     order = subject.stream.order
     samples = {}
-    for name, mask in _all_outcomes(subject).items():
-        rows = order[mask[order]]
+    for name, mask in subject.outcomes.items():
+        rows = order[mask[0][order]]
         positions = np.linspace(0, len(rows) - 1, min(_SAMPLES, len(rows)) + 2).round()[1:-1]
         samples[name] = rows[np.unique(positions.astype(int))]
     return samples

@@ -109,6 +109,17 @@ class Stepped(Answered):
             self.stream, History.trace(trajectory, (capacity,), self.stream.n_classes)
         )
 
+    @property
+    def shown_voices(self) -> tuple[str, ...]:
+        """The voices whose spaces are trusted most and least, where any reads a space."""
+        heard = [voice for voice in self.voices if voice in self.spaces]  # the heaviest first
+        return (*heard[:1], *heard[1:][-1:])
+
+    @property
+    def shown_spaces(self) -> tuple[str, ...]:
+        """The spaces of these."""
+        return tuple(self.spaces[voice] for voice in self.shown_voices)
+
     def weights(self, voice: str) -> NDArray[np.float64]:
         """The weight of a voice along the first order, (T,)."""
         return np.array([said.weights.get(voice, 0.0) for said in self.said])

@@ -81,6 +81,11 @@ def _size(difference: float) -> str:
     return f"{abs(100 * difference):.1f}"
 
 
+def _mean_of(orders: str) -> str:
+    """Over what a number is a mean; of one order it is none."""
+    return orders if orders.startswith("1 order") else f"mean of {orders}"
+
+
 def _memory(subject: Subject | Stepped) -> str:
     """What a title is about."""
     if isinstance(subject, Stepped):
@@ -106,12 +111,12 @@ def _labelled(subject: Subject | Stepped, others: Sequence[Sweep]) -> _Texts:
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
     kind, interval = subject.stream.ordering, f"{_points(gain.low)} to {_points(gain.high)}"
     orders += "" if kind.kind == "shuffled" else f" of the kind {kind.name}"
-    few = worst_tenth(right.mean(axis=1) - base)
+    mean, few = _mean_of(orders), worst_tenth(right.mean(axis=1) - base)
     sentences = [
         f"Without memory the predictor answers {_percent(base)} % of {images} correctly; with "
         f"the memory it answers {_percent(accuracy)} %.",
         f"The gain is {_points(gain.estimate)} points, with a 95 % interval of {interval}, "
-        f"paired over images, mean of {orders}"
+        f"paired over images, {mean}"
         + (f"; in {worst(len(right))} it is {_points(few)}." if len(right) > 1 else "."),
         _baseline(subject),
         _setting_sentence(subject),
@@ -120,15 +125,17 @@ def _labelled(subject: Subject | Stepped, others: Sequence[Sweep]) -> _Texts:
         sentences += _believed(subject)
     else:
         sentences += [*_beside_sentences(subject), *_choice_sentences(subject, others)]
-    repaired = (right & ~base_right).sum(axis=1).mean()
-    broken = (~right & base_right).sum(axis=1).mean()
     matched = "matched baseline" + ("" if isinstance(subject, Stepped) else ", w = 0")
     facts = [
         ("without memory", f"{_percent(base)} %", matched),
-        ("with memory", f"{_percent(accuracy)} %", f"mean of {orders}"),
+        ("with memory", f"{_percent(accuracy)} %", mean),
         ("gain", _points(gain.estimate), f"points; 95 % {interval}"),
-        ("repaired", f"{repaired:,.0f}", "wrong before, right now"),
-        ("broken", f"{broken:,.0f}", "right before, wrong now"),
+        (
+            "repaired",
+            subject.mean_count("repaired"),
+            f"wrong before, right now; {mean}",
+        ),
+        ("broken", subject.mean_count("broken"), f"right before, wrong now; {mean}"),
     ]
     return title, sentences, facts
 
@@ -140,13 +147,13 @@ def _unlabelled(subject: Subject | Stepped) -> _Texts:
     images, orders = count(len(subject.stream), "image"), count(len(subject.seeds), "order")
     sentences = [
         f"The memory changes {_percent(changed)} % of the predictor's answers to {images}, "
-        f"mean of {orders}.",
+        f"{_mean_of(orders)}.",
         "The labels of this stream are not known, so the page says what changes and why, and not "
         "whether it is right.",
         _baseline(subject),
         _setting_sentence(subject),
     ]
-    facts = [("answers changed", f"{_percent(changed)} %", f"mean of {orders}")]
+    facts = [("answers changed", f"{_percent(changed)} %", _mean_of(orders))]
     if isinstance(subject, Stepped):
         sentences += _believed(subject)
     elif subject.against is not None:
@@ -194,7 +201,9 @@ def _beside_sentences(subject: Subject) -> list[str]:
         return []
     gain = float(subject.right_beside.mean() - (subject.base_prediction == subject.labels).mean())
     verb = "gains" if gain >= 0 else "loses"
-    return [f"Read in “{subject.against}” instead, the same memory {verb} {_size(gain)} points."]
+    first = " in the first order" if len(subject.right_beside) < len(subject.seeds) else ""
+    said = f"the same memory {verb} {_size(gain)} points{first}"
+    return [f"Read in “{subject.against}” instead, {said}."]
 
 
 def _choice_sentences(subject: Subject, others: Sequence[Sweep]) -> list[str]:

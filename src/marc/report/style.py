@@ -15,10 +15,10 @@ _STYLE = Path(__file__).with_name("assets") / "figures.mplstyle"
 INK, MUTED, LINE = "#1d1d1f", "#6e6e73", "#dcdce0"
 """The greys of `figures.mplstyle`; a page replaces them by its own."""
 
-_PAGE_COLORS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
-
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖"}
+"""Marks of matplotlib, as a page writes them beside a name."""
 _DASHES = ("-", (0, (4, 1.6)), (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5)))
+_PLACE = "space-"  # how the elements of a look are called, until they are on a page
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,23 @@ class Look:
     dash: Any
     """A line style of matplotlib."""
     width: float
+    place: int | None = None
+    """Which of the spaces of a page it is: a page lets one of them stand out."""
+
+    @property
+    def page_color(self) -> str:
+        """The colour as a page takes it, which has another for a dark scheme."""
+        return f"var(--look-{Look.PALETTE.index(self.color)})"
+
+    @property
+    def glyph(self) -> str:
+        """The mark as text."""
+        return _MARKERS[self.marker]
+
+    @property
+    def name(self) -> str | None:
+        """What an element of this look is called in a figure."""
+        return None if self.place is None else f"{_PLACE}{self.place}"
 
     @property
     def line(self) -> dict[str, Any]:
@@ -41,15 +58,20 @@ class Look:
 
     @staticmethod
     def of(spaces: Sequence[str], n_shown: int) -> dict[str, Look]:
-        """A look for each space; the first few, which are shown side by side, are heavier."""
+        """A look for each space; the first few, which are shown side by side, are heavier.
+
+        No two of 24 share colour and dash, no two of 42 colour and mark, and no two of 168 all.
+        """
+        n_colors, markers = len(Look.PALETTE), tuple(_MARKERS)
         return {
             space: Look(
-                Look.PALETTE[index % len(Look.PALETTE)],
-                _MARKERS[index % len(_MARKERS)],
-                "-" if index < n_shown else _DASHES[1 + index % (len(_DASHES) - 1)],
-                2.2 if index < n_shown else 1.2,
+                Look.PALETTE[place % n_colors],
+                markers[place % len(markers)],
+                _DASHES[place // n_colors % len(_DASHES)],
+                2.2 if place < n_shown else 1.2,
+                place,
             )
-            for index, space in enumerate(spaces)
+            for place, space in enumerate(spaces)
         }
 
 
@@ -67,16 +89,19 @@ def drawing() -> Iterator[None]:
 def page_svg(text: str, name: str) -> str:
     """A file of matplotlib's as an SVG element of a page.
 
-    Greys follow the page, ids are the figure's own, and what only a separate file needs (prolog,
-    metadata, namespaces) is left out.
+    Colours follow the page, ids are the figure's own, elements say of which space they are, and
+    what only a separate file needs (prolog, metadata, namespaces) is left out.
     """
     text = text[text.index("<svg") :].strip()
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = text.replace("xlink:href=", "href=")
+    text = re.sub(rf'\bid="{_PLACE}(\d+)"', r'data-space="\1"', text)
     text = re.sub(r'\b(id|href)="(#?)([^"]+)"', rf'\1="\2{name}-\3"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-    for color, variable in _PAGE_COLORS.items():
+    page_colors = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"}
+    page_colors |= {color: f"var(--look-{n})" for n, color in enumerate(Look.PALETTE)}
+    for color, variable in page_colors.items():
         text = text.replace(color, variable)
     opening, rest = text.split(">", 1)
     opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)  # the page decides the size

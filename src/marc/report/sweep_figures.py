@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marc.replay.sweep import Score, Sweep
 from marc.replay.weights import accuracy_at
-from marc.report.curves import Cells, Curves, keys, legend, line, mark_key, panels
+from marc.report.curves import Cells, Curves, label_ends, legend, line, mark_key, panels
 from marc.report.setting import Subject
 from marc.report.style import MUTED, Look
 from marc.report.text import percent, points
@@ -155,9 +155,10 @@ def _by_purity(subject: Subject) -> _ByPurity:
 
 def _draw_by_weight(data: Curves, looks: Mapping[str, Look]) -> Any:
     words = list(data.marks)
-    figure, (axes,) = panels(len(data.curves) + len(words))
-    for space, curve in reversed(data.curves.items()):  # the first lie on top
-        line(axes, data.x, 100 * curve, looks[space])
+    figure, (axes,) = panels(len(words), n_labels=len(data.curves))
+    drawn = {space: (data.x, 100 * curve) for space, curve in data.curves.items()}
+    for space, curve in reversed(drawn.items()):  # the first lie on top
+        line(axes, *curve, looks[space])
     for word, marks in data.marks.items():
         for space, (weight, value) in marks.items():
             # a hollow mark for what needed labels: it is no result, only a bound
@@ -167,6 +168,7 @@ def _draw_by_weight(data: Curves, looks: Mapping[str, Look]) -> Any:
                 color=looks[space].color,
                 markerfacecolor=face,
                 markersize=_SIZES[word],
+                gid=looks[space].name,
                 zorder=5,
             )
     _weight_axis(axes, float(data.x[-1]))
@@ -181,21 +183,23 @@ def _draw_by_weight(data: Curves, looks: Mapping[str, Look]) -> Any:
         )
         for word in words
     }
-    legend(figure, {**keys(data.curves, looks), **signs})
+    label_ends(axes, drawn, looks, marker=False)
+    legend(figure, signs)
     return figure
 
 
 def _draw_by_capacity(data: Curves, looks: Mapping[str, Look]) -> Any:
-    figure, (axes,) = panels(len(data.curves))
-    for space, curve in reversed(data.curves.items()):
-        line(axes, data.x, 100 * curve, looks[space], marker=True)
+    figure, (axes,) = panels(0, n_labels=len(data.curves))
+    drawn = {space: (data.x, 100 * curve) for space, curve in data.curves.items()}
+    for space, curve in reversed(drawn.items()):
+        line(axes, *curve, looks[space], marker=True)
     axes.set_xscale("log", base=2)
     axes.set_xticks(data.x, [str(capacity) for capacity in data.x])
     axes.minorticks_off()
     axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
     axes.set_xlabel("capacity K, entries per pseudo-class")
     axes.set_ylabel(data.label)
-    legend(figure, keys(data.curves, looks, marker=True))
+    label_ends(axes, drawn, looks, marker=True)
     return figure
 
 
@@ -208,7 +212,8 @@ def _draw_by_purity(data: _ByPurity, looks: Mapping[str, Look]) -> Any:
         for space, share, value in zip(data.spaces, shares, data.value, strict=True):
             look = looks[space]
             size = 8 if look.width > 2 else 6
-            axes.plot([100 * share], [100 * value], look.marker, color=look.color, markersize=size)
+            at = [100 * share], [100 * value]
+            axes.plot(*at, look.marker, color=look.color, markersize=size, gid=look.name)
         axes.axhline(0, color=MUTED, linewidth=0.8, zorder=1)
         axes.set_xlabel(name)
         axes.margins(0.12)

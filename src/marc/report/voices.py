@@ -8,6 +8,7 @@ import numpy as np
 
 from marc.class_means import ClassMeans
 from marc.method import MARC
+from marc.report.figures import looks_of
 from marc.report.queries import (
     LOW_MARGIN,
     Explored,
@@ -17,7 +18,6 @@ from marc.report.queries import (
     outcomes,
 )
 from marc.report.stepped import Stepped
-from marc.report.style import Look
 from marc.scores import Int
 
 _NEAREST = 4
@@ -49,7 +49,7 @@ def explore_voices(subject: Stepped, limit: int) -> Explored:
     apart = "; class means remember no single images" if subject.name == ClassMeans.name else ""
     among = _OWN_RECORD if subject.name == MARC.name else _RECORD.format(apart)
     earlier = f" {_EARLIER.format(among)}" if subject.spaces else ""
-    looks = Look.of(subject.voices, 0)
+    looks = looks_of(subject)
     return explored(
         subject,
         images,
@@ -61,7 +61,12 @@ def explore_voices(subject: Stepped, limit: int) -> Explored:
         explanation=_EXPLANATION + earlier,
         data={
             "voices": [
-                {"name": voice, "color": looks[voice].color, "space": voice in subject.spaces}
+                {
+                    "name": voice,
+                    "color": looks[voice].page_color,
+                    "glyph": looks[voice].glyph,
+                    "space": voice in subject.spaces,
+                }
                 for voice in subject.voices
             ],
             "images": _images(subject),

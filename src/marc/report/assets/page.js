@@ -1,6 +1,6 @@
 "use strict";
 
-// The explorer. Everything shown comes from the data block of the page; text is set as text, never
+// The explorer: the first of the scripts of the page, whose names the others use. Everything shown comes from the data block of the page; text is set as text, never
 // as markup, so that a class name cannot do anything but be read.
 
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
@@ -23,17 +23,6 @@ function answerAt(query, space, weight) {
     if (scores[place] > scores[best]) best = place;
   }
   return query.classes[best];
-}
-
-// ---- any other method: a score is the sum of what each voice says, at the weights of that moment
-
-// What a voice adds to a class, above what it adds to the class that it speaks for least.
-const addedBy = (query, voice, place) =>
-  query.weights[voice] * (query.evidence[voice][place] - query.evidence[voice][query.classes.length]);
-
-function voicesOf(query) {
-  const voices = data.voices.map((_, voice) => voice);
-  return voices.sort((a, b) => Math.abs(query.weights[b]) - Math.abs(query.weights[a]) || a - b);
 }
 
 // ---- small helpers
@@ -120,10 +109,16 @@ function select(query) {
   renderPanels();
 }
 
+// Select a query, and let the address of the page say which, so that it can be sent to others.
+function visit(query) {
+  select(query);
+  window.history.replaceState(null, "", `#q-${query.row}`);
+}
+
 function moveBy(steps) {
   if (!state.listed.length) return;
   const place = state.listed.indexOf(state.query) + steps;
-  select(state.listed[Math.max(0, Math.min(place, state.listed.length - 1))]);
+  visit(state.listed[Math.max(0, Math.min(place, state.listed.length - 1))]);
 }
 
 // ---- one query
@@ -269,112 +264,6 @@ function entry(found) {
       make("span", { class: "details" }, `stored t = ${found.time}${found.hub ? " · hub" : ""}`)));
 }
 
-// ---- who said what
-
-function renderVoices(query) {
-  const whole = query.weights.reduce((sum, weight) => sum + Math.abs(weight), 0);
-  const share = (voice) => (whole ? Math.abs(query.weights[voice]) / whole : 0);
-  const voices = voicesOf(query);
-  const quiet = voices.filter((voice) => share(voice) < 0.01);
-  const words = quiet.map((voice) => data.voices[voice].name).join(", ");
-  byId("panels").classList.add("voices");
-  byId("panels").replaceChildren(
-    make("article", { class: "panel sum", "aria-label": "The sum", "data-answer": query.adapted },
-      make("h3", {}, "The sum"), voicesLegend(), sums(query, voices)),
-    ...voices.filter((voice) => share(voice) >= 0.01).map((voice) => voicePanel(query, voice, share(voice))),
-    make("p", { class: "quiet" }, quiet.length ? `With less than 1 % of the weight: ${words}.` : ""));
-  byId("said").textContent = `The answer is ${className(query.adapted)}`;
-}
-
-function voicesLegend() {
-  return make("p", { class: "legend" }, make("span", { class: "swatch" }), "base, then what each voice adds: ",
-    ...data.voices.map(({ name, color }) => {
-      const swatch = make("span", { class: "swatch" });
-      swatch.style.background = color;
-      return make("span", { class: "voice" }, swatch, name, " ");
-    }));
-}
-
-function classRow(query, number, parts, values, wins) {
-  const isTrue = number === query.truth;
-  const title = className(number) + (isTrue ? ", the true class" : "");
-  return make("tr", { class: wins ? "wins" : "" },
-    make("th", { scope: "row", title, "aria-label": title }, (isTrue ? "✓ " : "") + className(number)),
-    make("td", { class: "bar", "aria-hidden": "true" }, make("div", {}, ...parts)),
-    ...values.map((value) => make("td", { class: "number" }, scoreText(value))));
-}
-
-function classTable(heads, rows) {
-  const cells = heads.map((text) => make("td", { class: "number" }, text));
-  return make("table", { class: "bars" },
-    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "class"), make("td", {}), ...cells)),
-    make("tbody", {}, ...rows));
-}
-
-function part(length, color, title) {
-  const element = make("span", { title });
-  element.style.width = `${Math.max(0, length)}%`;
-  if (color) element.style.background = color;
-  return element;
-}
-
-function sums(query, voices) {
-  const floor = query.constant[query.classes.length];
-  const memory = query.classes.map((_, place) =>
-    query.weights.reduce((sum, weight, voice) => sum + weight * query.evidence[voice][place], 0));
-  const above = query.classes.map((_, place) =>
-    query.constant[place] - floor + voices.reduce((sum, voice) => sum + addedBy(query, voice, place), 0));
-  const top = Math.max(...above) || 1;
-  const total = memory.map((value, place) => query.constant[place] + value);
-  const rows = leading(query, total).map((place) => {
-    const parts = voices.map((voice) => {
-      const { name, color } = data.voices[voice];
-      const added = addedBy(query, voice, place);
-      return part(100 * added / top, color, `${name}: ${scoreText(added)}`);
-    });
-    const base = part(100 * (query.constant[place] - floor) / top, null, "base");
-    const values = [query.constant[place], memory[place], total[place]];
-    return classRow(query, query.classes[place], [base, ...parts], values, query.classes[place] === query.adapted);
-  });
-  return classTable(["base", "memory", "sum"], rows);
-}
-
-function voicePanel(query, voice, share) {
-  const { name, color } = data.voices[voice];
-  const weight = query.weights[voice];
-  const evidence = query.evidence[voice];
-  const sign = weight < 0 ? -1 : 1;
-  const places = query.classes.map((_, place) => place);
-  places.sort((a, b) => sign * (evidence[b] - evidence[a]) || a - b);
-  const height = (place) => sign * (evidence[place] - evidence[query.classes.length]);
-  const top = height(places[0]) || 1;
-  const rows = places.slice(0, 5).map((place) =>
-    classRow(query, query.classes[place], [part(100 * height(place) / top, color, null)], [evidence[place]],
-      query.classes[place] === query.adapted));
-  const article = make("article", { class: "panel", "aria-label": name },
-    make("h3", {}, name),
-    make("p", { class: "answer" }, `weight ${plainZero(weight.toFixed(3))} · ${Math.round(100 * share)} %`),
-    height(places[0]) > 0 ? classTable(["evidence"], rows) : make("p", { class: "none" }, "It prefers no class yet."),
-    earlier(query.entries[voice]));
-  article.style.setProperty("--accent", color);
-  return article;
-}
-
-function earlier(found) {
-  if (!found.length) return null;
-  const [answers, times, truths] = data.images;
-  return make("ol", { class: "entries", "aria-label": "Nearest earlier images, nearest first" },
-    ...found.map(({ row, similarity }) => {
-      const wrong = truths && truths[row] !== answers[row];
-      const words = `${className(answers[row])}${wrong ? `, is ${className(truths[row])}` : ""}; t = ${times[row]}`;
-      return make("li", { class: "entry", title: words },
-        picture(row),
-        make("span", {},
-          make("span", { class: wrong ? "label wrong" : "label" }, (wrong ? "✗ " : "") + className(answers[row])),
-          make("span", { class: "details" }, plainZero(similarity.toFixed(2)))));
-    }));
-}
-
 // ---- the weight
 
 function setWeight(weight) {
@@ -385,77 +274,3 @@ function setWeight(weight) {
   if (document.activeElement !== byId("weight")) byId("weight").value = String(weight);
   if (state.query !== null) renderPanels();
 }
-
-// ---- keys, links and tables
-
-function onKey(event) {
-  if (event.altKey || event.ctrlKey || event.metaKey) return;
-  const typing = event.target.matches("input[type=search], input[type=number]");
-  const onList = event.target === byId("list");
-  const step = { j: 1, k: -1 }[event.key];
-  const arrow = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-  if (step !== undefined && !typing) moveBy(step);
-  else if (arrow !== undefined && onList) moveBy(arrow);
-  else if (onList && event.key === "Home") moveBy(-state.listed.length);
-  else if (onList && event.key === "End") moveBy(state.listed.length);
-  else return;
-  event.preventDefault();
-}
-
-function followLink() {
-  const found = /^#q-(\d+)$/.exec(window.location.hash);
-  const query = found && data.queries.find((each) => each.row === Number(found[1]));
-  if (!query) return;
-  if (!state.listed.includes(query)) {
-    document.querySelector("input[name=kind][value=all]").checked = true;
-    byId("search").value = "";
-    renderList();
-  }
-  select(query);
-  byId("explorer").scrollIntoView();
-}
-
-function sortBy(table, column) {
-  const head = table.tHead.rows[0].cells[column];
-  const direction = head.getAttribute("aria-sort") === "descending" ? 1 : -1;
-  for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
-  const value = (row) => row.cells[column].dataset.value;
-  const compare = (a, b) => (column === 0 ? value(b).localeCompare(value(a)) : Number(value(a)) - Number(value(b)));
-  const rows = [...table.tBodies[0].rows].sort((a, b) => direction * compare(a, b));
-  table.tBodies[0].append(...rows);
-}
-
-function startSlider() {
-  byId("slider").addEventListener("input", (event) => setWeight(data.stops[Number(event.target.value)]));
-  byId("weight").addEventListener("input", (event) => {
-    const weight = Number(event.target.value);
-    if (event.target.value !== "" && Number.isFinite(weight) && weight >= 0) setWeight(weight);
-  });
-  byId("reset").addEventListener("click", () => setWeight(data.weight));
-  setWeight(data.weight);
-}
-
-function start() {
-  for (const table of document.querySelectorAll("table.sortable")) {
-    table.tHead.querySelectorAll("button").forEach((button, column) => {
-      button.addEventListener("click", () => sortBy(table, column));
-    });
-  }
-  document.querySelector(".explorer").hidden = false;
-  if (data.stops) startSlider();
-  byId("previous").addEventListener("click", () => moveBy(-1));
-  byId("next").addEventListener("click", () => moveBy(1));
-  byId("search").addEventListener("input", renderList);
-  for (const radio of document.querySelectorAll("input[name=kind]")) radio.addEventListener("change", renderList);
-  byId("list").addEventListener("click", (event) => {
-    const chosen = event.target.closest(".option");
-    if (chosen) select(state.listed.find((query) => String(query.row) === chosen.dataset.row));
-  });
-  document.addEventListener("keydown", onKey);
-  window.addEventListener("hashchange", followLink);
-  renderList();
-  followLink();
-}
-
-start();
