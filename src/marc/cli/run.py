@@ -126,7 +126,7 @@ def run(
     stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
-        result |= {"notes": _notes(stored), **log_to(tracker, path, json=True)}
+        result = {**result, "notes": _notes(stored), **log_to(tracker, path, json=True)}
         console.as_json("run", {"folder": str(path), **result})
     else:
         _show(path, config, stored.metrics, was_done=folder.done)
