@@ -15,7 +15,7 @@ DOCS = Path(__file__).parent
 _ADAPT = ["adapt", "photos", "--class-names", "names.txt", "--predictor", "mini:captions"]
 # name, the command that leaves a folder, the page in it
 PAGES = [
-    ("demo", ["demo"], "report.html"),
+    ("demo", ["demo"], "sketch-12/report.html"),
     ("own-pictures", [*_ADAPT, "--encoder", "mini:pairs-large", "mini:vicreg"], "report.html"),
     ("study", ["study", "--lab", "--quick"], "index.html"),
 ]
@@ -31,8 +31,8 @@ def main() -> None:
             subprocess.run([marc, *command, "-o", "out"], cwd=work, check=True)
             shutil.rmtree(kept, ignore_errors=True)
             data = shutil.ignore_patterns("work", "features", "*.npz", "*.lock", "*.pdf")
-            shutil.copytree(Path(work) / "out", kept, ignore=data)
-        _picture(kept / page, DOCS / "images" / "gallery" / f"{name}.jpg")
+            shutil.copytree((Path(work) / "out" / page).parent, kept, ignore=data)
+        _picture(kept / Path(page).name, DOCS / "images" / "gallery" / f"{name}.jpg")
 
 
 def _draw_pictures(folder: Path) -> None:

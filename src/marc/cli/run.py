@@ -126,8 +126,8 @@ def run(
     stored = Stored.read(path, "run")
     if json:
         result = {"config": config, "metrics": stored.metrics, "timing": stored.timing}
-        result = {**result, "notes": _notes(stored), **log_to(tracker, path, json=True)}
-        console.as_json("run", {"folder": str(path), **result})
+        more = {"notes": _notes(stored), **log_to(tracker, path, json=True)}
+        console.as_json("run", {"folder": str(path), **result, **more})
     else:
         _show(path, config, stored.metrics, was_done=folder.done)
         _tell(_notes(stored))
