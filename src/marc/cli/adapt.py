@@ -11,6 +11,7 @@ from marc.cli._options import class_list
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.console import count
 from marc.embed.estimate import Estimate
+from marc.embed.opening import IN_ANSWERS
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
 from marc.report.text import duration
@@ -99,7 +100,7 @@ def _show(found: Adapted) -> None:
     for note in found.notes:
         console.say(f"note: {note}")
     if found.unreadable:
-        where = found.folder / "features" / FeatureStore.QUARANTINE
+        where = found.folder / IN_ANSWERS / FeatureStore.QUARANTINE
         console.say(f"could not be read: {count(found.unreadable, 'picture')}; see {where}")
     console.say(f"{count(n_images, 'picture')}, {len(found.class_names)} classes", bold=True)
     trusts = ", ".join(f"{space} {value:.2f}" for space, value in found.trust.items())

@@ -18,6 +18,9 @@ from marc.replay.evidence import n_threads
 from marc.scores import unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream
 
+IN_ANSWERS = "features"
+"""What a store is called that lies in a folder of answers."""
+
 _OFF = 0.01  # more than rounding to float16 leaves of a unit vector
 _BLOCK = 64  # pictures at a time, which stay in the cache of the processor
 _AGAIN = "call the same marc embed again: it goes on where it stopped"
@@ -50,7 +53,13 @@ def open_store(store: FeatureStore) -> Stream:
     )
     labels = store.get(store.LABELS)[readable] if store.about["labelled"] else None
     labels = check_labels(labels, n_images, features.predictor.n_classes)
-    return Stream(features, np.arange(n_images), labels, name=store.path.name)
+    return Stream(features, np.arange(n_images), labels, name=_name(store))
+
+
+def _name(store: FeatureStore) -> str:
+    """That of its folder, or of the folder of answers that it is a part of."""
+    path = store.path
+    return path.name if path.name != IN_ANSWERS else path.parent.name or path.name
 
 
 def _predictor_arrays(store: FeatureStore) -> tuple[SealedArray, SealedArray]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from marc.embed.estimate import Estimate
+from marc.embed.opening import IN_ANSWERS
 from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
 from marc.embed.verb import embed_pictures
@@ -43,7 +44,7 @@ from marc.spaces.trust import LEAST_TRUST, is_own, trust
 from marc.stream import Stream
 from marc.types import OnProgress, Run, Step
 
-_RECORD, _FEATURES, _RUN = "adapt.json", "features", "run"
+_RECORD, _RUN = "adapt.json", "run"
 _NEAREST = 3  # remembered pictures that are named beside an answer
 
 
@@ -143,7 +144,7 @@ def adapt(
         weights=weights,
         offline=offline,
         device=device,
-        output=out / _FEATURES,
+        output=out / IN_ANSWERS,
         force=force,
         on_progress=on_progress,
     )
@@ -153,7 +154,7 @@ def adapt(
     with locked(out, "another marc adapt is writing here"):
         write_json(out / _RECORD, {"asked": asked, "finished": False})
         embedding = embed(on_estimate=on_estimate)
-        stream = replace(cast(Stream, embedding.outcome), source=f"store/{out / _FEATURES}")
+        stream = replace(cast(Stream, embedding.outcome), source=f"store/{out / IN_ANSWERS}")
         trusted = _trusts(stream)
         run = _run(stream, out / _RUN, trusted, on_progress, force=force)
         _write_answers(out, run, stream, trusted)
@@ -302,7 +303,7 @@ def _is_finished(out: Path, asked: Mapping[str, Any], *, force: bool) -> bool:
 def _read(out: Path, *, was_there: bool) -> Adapted:
     """What a finished folder holds."""
     record, stored = read_json(out / _RECORD), Stored.read(out / _RUN, "run")
-    listed = FeatureStore(out / _FEATURES).n_images
+    listed = FeatureStore(out / IN_ANSWERS).n_images
     return Adapted(
         folder=out,
         run=load_run(out / _RUN)[0],
