@@ -56,6 +56,7 @@ def lines(tmp_path_factory):
         "report": [folder / "sweep"],
         "export": [folder / "run", "--to", "csv"],
         "embed": [f"folder/{folder / 'photos'}", *encoders],
+        "adapt": [folder / "photos", *encoders[:4], "--offline"],
         "check": [pack, "--encoder", "mini:pixels"],
         "list": ["methods"],
         "study": ["no-such-plan.toml"],

@@ -27,6 +27,8 @@ def run(stream):
 @pytest.fixture
 def export(run, stream, tmp_path):
     def write(to, run=run, stream=stream, **options):
+        if to in ("atlas", "hf", "parquet"):
+            pytest.importorskip("pyarrow")
         options = {"pictures": picture, **options}
         return marc.export(run, to, tmp_path / "out", stream=stream, **options)
 
