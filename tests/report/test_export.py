@@ -1,5 +1,7 @@
 """One verb: the order that is chosen, and what may be replaced."""
 
+import shutil
+
 import numpy as np
 import pytest
 from helpers.commands import tree
@@ -40,6 +42,13 @@ def test_the_first_order_is_taken_unless_another_is_asked_for(runs, place):
         expected = marc.export(run, "csv", f"{run.seed}.csv", stream=stream).path
         assert done.path.read_bytes() == expected.read_bytes()
     assert first.path.read_bytes() != second.path.read_bytes()
+
+
+def test_a_run_in_a_folder_of_answers_is_called_as_that_is(runs, place):
+    answers = place / "photos"
+    (answers / "features").mkdir(parents=True)
+    shutil.copytree(runs[0], answers / "run")
+    assert marc.export(answers / "run", "csv").path.as_posix() == "exports/photos.csv"
 
 
 @pytest.mark.parametrize("to", exchange.FORMATS)

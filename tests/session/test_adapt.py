@@ -1,6 +1,7 @@
 """`marc.adapt`: a folder of pictures in, answers and a page out."""
 
 import csv
+import json
 import os
 
 import numpy as np
@@ -148,6 +149,17 @@ def test_sub_folders_called_like_a_class_are_labels_in_the_order_of_the_classes(
     ]
 
 
+def test_of_two_classes_of_one_name_a_sub_folder_is_the_one_that_can_be_answered(tmp_path):
+    photos, names = (
+        draw(tmp_path / "photos", range(10), "{label}/{row}.png"),
+        tmp_path / "names.txt",
+    )
+    used = sorted({PLAN.class_names[PLAN.labels[row]] for row in range(10)})
+    names.write_text("\n".join([*used, used[0]]), encoding="utf-8")
+    found = adapt(photos, names, output=tmp_path / "out", **MINI)
+    assert len(used) not in found.run.labels
+
+
 def test_other_sub_folders_are_no_labels_and_that_is_said(tmp_path):
     photos = draw(tmp_path / "photos", range(30), name="2024/{row:03}.png")
     found = adapt(photos, PLAN.class_names, output=tmp_path / "out", **MINI)
@@ -193,6 +205,45 @@ def test_a_new_picture_is_noticed(tmp_path):
     assert len(table(found.answers)) == 11
 
 
+def test_what_changed_is_said_in_numbers(tmp_path):
+    photos = draw(tmp_path / "photos", range(10))
+    adapt(photos, PLAN.class_names, output=tmp_path / "out", **MINI)
+    draw(photos, [10])
+    with pytest.raises(MarcError, match="number: stored 10, now 11"):
+        adapt(photos, PLAN.class_names, output=tmp_path / "out", **MINI)
+
+
+def test_prompts_and_weights_that_are_files_are_known_by_more_than_their_names(tmp_path):
+    file = tmp_path / "mine.pt"
+    file.write_text("one", encoding="utf-8")
+    named = [str(file), f"mine={file}", "tip-7"]
+    before = module._named_files(named)
+    assert [*before] == named[:2]
+    assert module._named_files(named) == before == json.loads(json.dumps(before))
+    file.write_text("another", encoding="utf-8")
+    assert module._named_files(named) != before
+
+
+def test_after_a_request_that_was_refused_another_needs_no_force(photos, tmp_path):
+    out = tmp_path / "out"
+    for options in ({"encoders": ["nosuch"]}, {"predictor": "none"}, {"classes": ["star"]}):
+        with pytest.raises(MarcError):
+            adapt(photos, **{"classes": PLAN.class_names, "output": out, **MINI, **options})
+    (out / "adapt.json.123.new").write_text("", encoding="utf-8")  # of a writer that was killed
+    assert not adapt(photos, PLAN.class_names, output=out, **MINI).was_there
+
+
+def test_one_picture_is_too_few_and_the_error_says_what_answers_it(tmp_path):
+    photos = draw(tmp_path / "photos", [0])
+    with pytest.raises(MarcError, match="two pictures at least"):
+        adapt(photos, PLAN.class_names, output=tmp_path / "out", **MINI)
+
+
+def test_one_encoder_needs_no_list(photos, adapted):
+    options = {**MINI, "encoders": "mini:pairs-large"}
+    assert adapt(photos, PLAN.class_names, output=adapted.folder, **options).was_there
+
+
 def test_a_folder_of_something_else_is_left_alone(photos, tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(MarcError, match="left alone"):
@@ -219,8 +270,9 @@ def test_two_at_once_one_works_and_the_other_is_told(photos, tmp_path):
         ({"classes": ["star", " "]}, "class name must be text"),
         ({"classes": PLAN.class_names, "order": "random"}, "order"),
         ({"classes": PLAN.class_names, "encoders": ["nosuch"]}, "unknown encoder"),
+        ({"classes": PLAN.class_names, "predictor": "none"}, "answers need a predictor"),
     ],
-    ids=["none", "repeated", "empty", "order", "encoder"],
+    ids=["none", "repeated", "empty", "order", "encoder", "predictor"],
 )
 def test_bad_requests_are_refused_and_nothing_is_written(photos, tmp_path, options, problem):
     with pytest.raises(MarcError, match=problem):

@@ -174,6 +174,17 @@ def test_what_is_no_picture_is_refused_and_not_learned(picture, problem):
     assert len(session) == 0
 
 
+@pytest.mark.parametrize("classes", ["star", None, ["star", 3], ["star", "Star"], {"star", "fish"}])
+def test_classes_are_a_list_of_distinct_names(classes):
+    with pytest.raises(MarcError, match="class"):
+        marc.Session(classes, "mini:captions", "mini:pairs-small")
+
+
+def test_how_many_neighbours_is_a_number():
+    with pytest.raises(MarcError, match="why"):
+        new_session().step(np.zeros((8, 8, 3), np.uint8), why="x")
+
+
 def test_a_method_of_batches_is_refused():
     with pytest.raises(MarcError, match="one picture at a time"):
         new_session(method="lame")

@@ -33,6 +33,7 @@ def adapt(
     order: str = typer.Option(
         "stored", help="How the pictures come: stored, or by the time of their files."
     ),
+    root: str = typer.Option("", help="Where a named data set lies."),
     weights: list[str] = typer.Option(
         [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
     ),
@@ -62,6 +63,7 @@ def adapt(
             predictor=predictor,
             encoders=encoder,
             prompts=prompts,
+            root=root,
             weights=weights,
             offline=offline,
             device=device,

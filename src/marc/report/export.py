@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from marc.embed.opening import IN_ANSWERS
 from marc.errors import MarcError, instance, integer, one_of
 from marc.files import PARTIAL, json_digest, sync_folder, user_path, versions, write_whole
 from marc.report.exchange import FORMATS, MARK, Content
@@ -118,8 +119,9 @@ def _opened(
             raise MarcError("a run is exported with its stream", got="no stream", hint="stream=...")
         runs, name = [run], str(run.method["method"])
     else:
-        runs, name = load_run(run), Path(run).resolve().name
+        runs = load_run(run)
         stream = Inputs.read([Path(run)]).stream
+        name = _name(Path(run).resolve())
     seeds = [each.seed for each in runs]
     if order is not None and order not in seeds:
         known = ", ".join(map(str, seeds))
@@ -129,6 +131,12 @@ def _opened(
     if len(chosen.order) != len(stream.features.ids):
         raise MarcError("this run is of another stream", got=f"{len(chosen.order)} answers")
     return chosen, others, stream.reordered(chosen.order), name
+
+
+def _name(folder: Path) -> str:
+    """That of a run's folder, or of the folder of answers that it is a part of."""
+    in_answers = (folder.parent / IN_ANSWERS).is_dir() and folder.parent.name
+    return in_answers or folder.name
 
 
 def _spaces_of(run: Run, stream: Stream, asked: Sequence[str]) -> tuple[str, ...]:

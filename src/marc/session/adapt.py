@@ -26,6 +26,7 @@ from marc.encoders.cards import safe_name
 from marc.errors import MarcError, one_of
 from marc.files import (
     LOCK,
+    PARTIAL,
     differences,
     json_digest,
     locked,
@@ -45,6 +46,7 @@ from marc.stream import Stream
 from marc.types import OnProgress, Run, Step
 
 _RECORD, _RUN = "adapt.json", "run"
+_FEWEST = 2  # pictures that a page can compare
 _NEAREST = 3  # remembered pictures that are named beside an answer
 
 
@@ -87,8 +89,9 @@ def adapt(
     classes: Sequence[str] | os.PathLike[str] = (),
     *,
     predictor: str | TextEncoder = "",
-    encoders: Sequence[str | Encoder] = ("dinov2-b",),
+    encoders: str | Sequence[str | Encoder] = ("dinov2-b",),
     prompts: Sequence[str] = (),
+    root: str | os.PathLike[str] = "",
     weights: Sequence[str] = (),
     offline: bool = False,
     device: str = "auto",
@@ -112,6 +115,7 @@ def adapt(
         predictor: the zero-shot classifier; `clip-b16-text` by default.
         encoders: whose spaces the memory is read in: names, or encoders.
         prompts: prompt sets by name or file; by default those that the predictor knows.
+        root: the folder of a named data set.
         weights: weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH.
         offline: never touch the network.
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
@@ -122,15 +126,24 @@ def adapt(
         on_progress: called with how far the work has come.
         on_estimate: called with what embedding will take, before it starts.
     """
-    images, notes = _listed(source, classes, order)
+    if predictor == "none":
+        hint = f"--predictor {EmbeddingPlan.PREDICTOR}"
+        raise MarcError("answers need a predictor", got="none", hint=hint)
+    encoders = [encoders] if isinstance(encoders, str) else encoders
+    images, notes = _listed(source, classes, order, user_path(root) if root else None)
     out = user_path(output) if output else _default_folder(images.name)
     asked = {
-        "pictures": [images.digest, _files_digest(images)],
+        "pictures": {
+            "number": len(images),
+            "names": images.digest[:12],
+            "sizes and times": _files_digest(images)[:12],
+        },
         "classes": list(images.class_names),
         "predictor": _identity(predictor),
         "encoders": [_identity(each) for each in encoders],
         "prompts": [*prompts],
         "weights": [*weights],
+        "files": _named_files([*prompts, *weights]),
         "order": order,
     }
     if _is_finished(out, asked, force=force):
@@ -155,6 +168,10 @@ def adapt(
         write_json(out / _RECORD, {"asked": asked, "finished": False})
         embedding = embed(on_estimate=on_estimate)
         stream = replace(cast(Stream, embedding.outcome), source=f"store/{out / IN_ANSWERS}")
+        if len(stream) < _FEWEST:
+            problem = "a memory needs two pictures at least, one to answer and one from before"
+            hint = "marc.Session answers one picture"
+            raise MarcError(problem, got=f"{len(stream)} that could be read", hint=hint)
         trusted = _trusts(stream)
         run = _run(stream, out / _RUN, trusted, on_progress, force=force)
         _write_answers(out, run, stream, trusted)
@@ -214,11 +231,14 @@ def _write_answers(out: Path, run: Run, stream: Stream, trusted: Mapping[str, fl
 
 
 def _listed(
-    source: str | os.PathLike[str], classes: Sequence[str] | os.PathLike[str], order: str
+    source: str | os.PathLike[str],
+    classes: Sequence[str] | os.PathLike[str],
+    order: str,
+    root: Path | None,
 ) -> tuple[ImageSet, list[str]]:
     """The pictures in their order with what may be on them, and what a person should know."""
     one_of("order", order, Adapted.ORDERS, "--order time")
-    images, notes = open_images(os.fspath(source)), list[str]()
+    images, notes = open_images(os.fspath(source), root), list[str]()
     if classes:
         is_file = isinstance(classes, str | os.PathLike)
         given = user_path(cast(str, classes)) if is_file else cast(Sequence[str], classes)
@@ -235,7 +255,7 @@ def _listed(
 
 def _labelled_as(images: ImageSet, names: tuple[str, ...]) -> tuple[ImageSet, list[str]]:
     """Pictures with these class names: sub-folders are labels if they are called so."""
-    label = {name.casefold(): number for number, name in enumerate(names)}
+    label = {name.casefold(): number for number, name in reversed([*enumerate(names)])}
     if images.labels is None:
         return replace(images, class_names=names), []
     if other := [name for name in images.class_names if name.casefold() not in label]:
@@ -263,6 +283,12 @@ def _files_digest(images: ImageSet) -> str:
     return json_digest([_stat(location) for location in images.locations])
 
 
+def _named_files(texts: Sequence[str]) -> dict[str, list[int]]:
+    """Sizes and times of the prompt sets and weights that are files: one may be replaced too."""
+    paths = {text: user_path(text.partition("=")[2] or text) for text in texts}
+    return {text: [*_stat(FileBytes(str(path)))] for text, path in paths.items() if path.is_file()}
+
+
 def _stat(location: Location) -> tuple[int, int]:
     """Bytes and time of a file; 0 for what is none of its own."""
     with suppress(OSError):
@@ -283,7 +309,7 @@ def _default_folder(name: str) -> Path:
 
 def _is_finished(out: Path, asked: Mapping[str, Any], *, force: bool) -> bool:
     """Whether all of this was done already; refuses a folder of other settings, or of others."""
-    if not out.exists() or (out.is_dir() and {each.name for each in out.iterdir()} <= {LOCK}):
+    if not out.exists() or (out.is_dir() and all(map(_is_begun, out.iterdir()))):
         return False
     if not out.is_dir() or not (out / _RECORD).is_file():
         problem = "this folder was not made by marc adapt, so it is left alone"
@@ -298,6 +324,13 @@ def _is_finished(out: Path, asked: Mapping[str, Any], *, force: bool) -> bool:
         )
     whole = all((out / name).exists() for name in ("answers.csv", "report.html", _RUN))
     return bool(record.get("finished")) and whole and not force
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether it is there before anything is: a request that was refused answers no question."""
+    return path.name in (LOCK, _RECORD) or (
+        path.name.startswith(f"{_RECORD}.") and path.name.endswith(PARTIAL)
+    )
 
 
 def _read(out: Path, *, was_there: bool) -> Adapted:

@@ -24,6 +24,7 @@ from marc.loop import Method
 from marc.peers.registry import create_method
 from marc.pictures.decoding import Unreadable, decode, plain, read_bytes
 from marc.pictures.image_set import FileBytes, ImageSet
+from marc.pictures.listing import with_class_names
 from marc.predictor import Predictor, PromptEmbeddings
 from marc.results.snapshot import damaged, method_of, read_state, write_state
 from marc.session.record import Neighbor, Record
@@ -61,6 +62,8 @@ class Answer:
 class Session:
     """A zero-shot classifier with a memory of the pictures that it has seen.
 
+    One picture at a time: where several threads step it, they take turns with a lock.
+
     Args:
         classes: what may be on a picture, in words.
         predictor: the zero-shot classifier, a name of `marc list encoders` or an encoder.
@@ -96,7 +99,7 @@ class Session:
             [predictor, *spaces], weights, offline=offline, device=device
         )
         plan = EmbeddingPlan(
-            images=ImageSet("a session", (), (), class_names=tuple(classes)),
+            images=with_class_names(ImageSet("a session", (), ()), classes),
             store=Path(),
             spaces=tuple(others),
             predictor=first,
@@ -136,7 +139,7 @@ class Session:
             learn: whether to remember it; without, the session stays as it was.
             why: also give the nearest pictures of each space: 5, or this many.
         """
-        n_near = _NEIGHBORS if why is True else integer("why", int(why), 0)
+        n_near = _NEIGHBORS if why is True else integer("why", 0 if why is False else why, 0)
         query = self._query(picture)
         keys = {_OWN: query.clip_key, **query.keys}
         path = str(picture) if isinstance(picture, str | os.PathLike) else ""
