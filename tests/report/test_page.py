@@ -200,6 +200,13 @@ def test_names_that_run_to_the_left_do_not_turn_the_arrow(browser, pages):
             assert page.locator(place).first.evaluate(isolated) == "isolate"
 
 
+def test_only_an_answer_that_stayed_is_marked_as_equal(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        for query in data_of(page)["queries"]:
+            marks = page.locator(f"#option-{query['row']} .mark.same").count()
+            assert marks == (query["base"] == query["adapted"])
+
+
 def test_a_score_below_zero_has_a_minus_as_everywhere_else(browser, pages):
     with opened(browser, pages["run"]) as page:
         assert page.evaluate("[scoreText(-1.5), scoreText(-0.001)]") == ["−1.50", "0.00"]

@@ -52,7 +52,7 @@ function markOf(query) {
   if (query.kinds.includes("repaired")) return ["repaired", "repaired"];
   if (query.kinds.includes("broken")) return ["broken", "broken"];
   if (query.kinds.includes("changed")) return ["changed", "changed"];
-  return ["same", query.base === query.adapted ? "unchanged" : "changed, still wrong"];
+  return query.base === query.adapted ? ["same", "unchanged"] : ["changed", "changed, still wrong"];
 }
 
 // ---- the list of queries
