@@ -80,7 +80,7 @@ def test_a_method_that_reads_no_space_shows_its_answer_alone(results, tmp_path):
 def test_it_stands_before_the_numbers_and_needs_no_script(results, tmp_path):
     text = marc.report(results["run"], output=tmp_path / "p.html").path.read_text("utf-8")
     assert text.index('id="finding"') < text.index('class="facts"') < text.index("<script")
-    assert text.count("Nearest in “") == 2
+    assert text.count("Nearest in <span") == 2
 
 
 def test_numbers_of_outcomes_are_the_same_wherever_they_stand(results, tmp_path):

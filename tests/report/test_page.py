@@ -111,6 +111,11 @@ def test_j_and_k_work_anywhere_but_in_a_text_field(browser, pages):
         page.keyboard.type("jk")
         assert page.locator("#search").input_value() == "jk"
         assert page.locator("#found").text_content() == "0 of 80 queries"
+        assert page.locator("#list").get_attribute("aria-activedescendant") is None
+        page.locator("#search").fill("")
+        before = shown(page)[0]
+        page.locator(".figure-tools select").first.press("j")  # letters find a space by its name
+        assert shown(page)[0] == before
 
 
 def test_filters_and_search_list_what_they_say(browser, pages):
@@ -159,6 +164,60 @@ def test_the_address_follows_the_query_and_leads_back_to_it(browser, pages):
         page.goto(pages["run"].as_uri() + last)
         page.reload()
         assert f"#q-{shown(page)[0]}" == last
+
+
+def test_the_address_names_what_a_filter_leaves(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        page.keyboard.press("j")
+        for query in data_of(page)["queries"]:
+            page.locator("#search").fill(data_of(page)["classes"][query["adapted"]])
+            assert page.evaluate("window.location.hash") == f"#q-{shown(page)[0]}"
+
+
+def test_a_link_to_an_image_that_is_not_listed_says_so(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        before = shown(page)[0]
+        page.evaluate("window.location.hash = '#q-99999'")
+        page.locator("#found", has_text="not among the 80 queries").wait_for()
+        assert shown(page)[0] == before
+
+
+def test_the_keys_go_on_where_a_link_led(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        rows = [query["row"] for query in data_of(page)["queries"]]
+        link = page.locator(".samples a").first
+        link.press("Enter")
+        page.wait_for_function("document.activeElement.id === 'list'")
+        place = rows.index(int(link.get_attribute("href").removeprefix("#q-")))
+        page.keyboard.press("ArrowDown")
+        assert shown(page)[0] == rows[min(place + 1, len(rows) - 1)]
+
+
+def test_names_that_run_to_the_left_do_not_turn_the_arrow(browser, pages):
+    isolated = "(part) => getComputedStyle(part).unicodeBidi"
+    with opened(browser, pages["run"]) as page:
+        for place in (".samples b", ".finding .change b", ".option bdi"):
+            assert page.locator(place).first.evaluate(isolated) == "isolate"
+
+
+def test_only_an_answer_that_stayed_is_marked_as_equal(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        for query in data_of(page)["queries"]:
+            marks = page.locator(f"#option-{query['row']} .mark.same").count()
+            assert marks == (query["base"] == query["adapted"])
+
+
+def test_a_score_below_zero_has_a_minus_as_everywhere_else(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        assert page.evaluate("[scoreText(-1.5), scoreText(-0.001)]") == ["−1.50", "0.00"]
+
+
+def test_a_weight_beyond_all_numbers_is_not_taken(browser, pages):
+    with opened(browser, pages["run"]) as page:
+        before = shown(page)[2]
+        page.locator("#weight").fill("1e308")
+        assert "Infinity" not in page.locator("#panels").inner_text()
+        assert shown(page)[2] == before
 
 
 def test_what_a_finger_touches_is_large_enough(browser, pages):

@@ -6,7 +6,7 @@ from helpers.commands import tree
 
 import marc
 from marc import MarcError
-from marc.report.build import _as_script_data
+from marc.report.build import _as_script_data, _headline
 
 
 def test_a_page_that_is_there_is_not_made_again(results, tmp_path):
@@ -35,3 +35,11 @@ def test_script_data_cannot_end_its_element_and_keeps_every_number():
     text = _as_script_data(value)
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == value
+
+
+def test_a_headline_keeps_the_name_in_it_whole():
+    whole = '<span class="whole">“{}”</span>'
+    assert _headline("Read in “a-b” gains") == f"Read in {whole.format('a-b')} gains"
+    assert _headline("“<b>” loses") == f"{whole.format('&lt;b&gt;')} loses"
+    assert _headline("“a” “b” & c") == f"{whole.format('a” “b')} &amp; c"
+    assert _headline("<none>") == "&lt;none&gt;"

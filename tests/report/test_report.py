@@ -296,3 +296,12 @@ def test_the_smallest_streams_have_a_page_or_a_reason(tmp_path, monkeypatch, n_i
     else:
         page = read(marc.report("run", output="page.html"))
         assert len(page.data["queries"]) == n_images
+
+
+def test_a_method_that_changes_nothing_makes_no_difference(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    marc.write_pack(marc.synthetic_stream(40, 3), "tiny.npz")
+    call("run", "arrays/tiny.npz", "--method", "zero-shot", "-o", "run")
+    page = read(marc.report("run", output="page.html"))
+    assert "makes no difference" in page.words
+    assert "clear difference" not in page.words

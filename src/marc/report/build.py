@@ -214,6 +214,7 @@ def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) ->
     figures = [{**figure, "svg": Markup(figure["svg"])} for figure in content["figures"]]
     text = environment.get_template("page.html").render(
         **{**content, "figures": figures},
+        headline=_headline(content["story"].title),
         css=Markup(css),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -223,6 +224,17 @@ def _render(content: Mapping[str, Any], data: Mapping[str, Any], digest: str) ->
     )
     encoded = text.encode("utf-8", "replace")  # names of files may have no encoding
     return encoded.decode().replace("@@SIZE@@", f"{len(encoded) / 1e6:.2f} MB", 1)
+
+
+def _headline(title: str) -> str:
+    """A title that breaks before or after the name in it, and not at a hyphen of the name."""
+    from markupsafe import Markup, escape
+
+    before, opening, rest = title.partition("“")
+    name, closing, after = rest.rpartition("”")
+    if not opening or not closing:
+        return escape(title)
+    return Markup('{}<span class="whole">“{}”</span>{}').format(before, name, after)
 
 
 def _joined(names: Sequence[str]) -> str:

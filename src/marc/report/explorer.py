@@ -45,12 +45,13 @@ _LEADING = 5  # classes listed for their base score alone, and for their evidenc
 _NEARLY = 1e-9  # scores this close to the winner's, relatively, may win by rounding
 _EXPLANATION = (
     "Neighbour disagreement is the share of nearest entries whose pseudo-labels the two spaces "
-    f"do not share. Low margin: the best two sums are among the closest {LOW_MARGIN:.0%} of "
-    f"the stream. Hubs: at least {_HUBS_MET} of the nearest entries are read {_HUB:.0f} times as "
-    "often as equal chances would give. A vote is alpha exp(−beta (1 − similarity)); the "
-    "evidence L of a class is the sum of the votes of all its entries, shown or not. Bars "
-    "start at the lowest base score of any class, which changes no answer; equal sums go to "
-    "the lower class; ✓ marks the true class, where it is known."
+    "do not share. Low margin: the best two sums are among the closest "
+    f"{100 * LOW_MARGIN:.0f} % of the stream. Hubs: at least {_HUBS_MET} of the nearest entries "
+    f"are read {_HUB:.0f} times as often as equal chances would give. "
+    "A vote is alpha exp(−beta (1 − similarity)); the evidence L of a class is the sum of the "
+    "votes of all its entries, shown or not. Bars start at the lowest base score of any class, "
+    "which changes no answer; equal sums go to the lower class; ✓ marks the true class, where it "
+    "is known."
 )
 """What the filters and the numbers beside them mean."""
 

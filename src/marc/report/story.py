@@ -104,7 +104,8 @@ def _labelled(subject: Subject | Stepped, others: Sequence[Sweep]) -> _Texts:
     gain = paired_difference(right, np.broadcast_to(base_right, right.shape))
     base, accuracy = float(base_right.mean()), float(right.mean())
     if gain.low <= 0 <= gain.high:
-        title = f"{_memory(subject)} makes no clear difference"
+        clear = "clear " if gain.low < gain.high else ""
+        title = f"{_memory(subject)} makes no {clear}difference"
     else:
         verb = "gains" if gain.estimate > 0 else "loses"
         title = f"{_memory(subject)} {verb} {_size(gain.estimate)} points"

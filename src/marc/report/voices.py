@@ -25,9 +25,9 @@ _NEAREST = 4
 _DIGITS = 5  # of scores and evidence on the page
 _EXPLANATION = (
     "Disagreement is the share of the weight that speaks for another class than the answer. Low "
-    f"margin: the best two sums are among the closest {LOW_MARGIN:.0%} of the stream. The evidence "
-    "for a class enters its sum multiplied by the weight. Bars start at the lowest value of any "
-    "class, which changes no answer; ✓ marks the true class, where it is known."
+    f"margin: the best two sums are among the closest {100 * LOW_MARGIN:.0f} % of the stream. "
+    "The evidence for a class enters its sum multiplied by the weight. Bars start at the lowest "
+    "value of any class, which changes no answer; ✓ marks the true class, where it is known."
 )
 _EARLIER = (
     "The pictures are the nearest earlier images of the stream in that space, among {}, each under "

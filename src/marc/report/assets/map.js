@@ -82,7 +82,7 @@ function describe(place) {
   const open = make("button", { type: "button" }, "Open in the explorer");
   open.addEventListener("click", () => openQuery(place));
   return [image, make("div", {},
-    make("p", {}, name, map.truth === null ? "" : `: it is ${className(map.truth[place])}`),
+    make("p", {}, name, map.truth === null ? "" : `, true class: ${className(map.truth[place])}`),
     make("p", {}, before === after ? "" : `${before} → `, make("b", {}, after), ` (${KINDS[map.kinds[place]]})`,
       queryAt(place) ? open : make("small", {}, " · the explorer does not list it")))];
 }

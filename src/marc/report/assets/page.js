@@ -46,13 +46,13 @@ function picture(row) {
 const className = (number) => data.classes[number];
 const weightText = (weight) => String(Number(weight.toPrecision(4)));
 const plainZero = (text) => (Number(text) === 0 ? text.replace("-", "") : text);
-const scoreText = (score) => plainZero(score.toFixed(2));
+const scoreText = (score) => plainZero(score.toFixed(2)).replace("-", "−");
 
 function markOf(query) {
   if (query.kinds.includes("repaired")) return ["repaired", "repaired"];
   if (query.kinds.includes("broken")) return ["broken", "broken"];
   if (query.kinds.includes("changed")) return ["changed", "changed"];
-  return ["same", query.base === query.adapted ? "unchanged" : "changed, still wrong"];
+  return query.base === query.adapted ? ["same", "unchanged"] : ["changed", "changed, still wrong"];
 }
 
 // ---- the list of queries
@@ -66,13 +66,13 @@ function matches(query, kind, text) {
 function option(query) {
   const [mark, word] = markOf(query);
   const change = query.base === query.adapted
-    ? className(query.adapted) : `${className(query.base)} → ${className(query.adapted)}`;
+    ? [className(query.adapted)] : [className(query.base), " → ", make("bdi", {}, className(query.adapted))];
   const share = several ? `${Math.round(100 * query.disagreement)} % disagree · ` : "";
   return make("div", { class: "option", role: "option", id: `option-${query.row}`, "aria-selected": "false",
     "data-row": query.row },
     picture(query.row),
     make("span", {},
-      make("span", { class: "line" }, make("span", { class: `mark ${mark}`, title: word }), change,
+      make("span", { class: "line" }, make("span", { class: `mark ${mark}`, title: word }), ...change,
         make("span", { class: "hidden" }, ` (${word})`)),
       make("span", { class: "line" }, `${share}t = ${query.time}`)));
 }
@@ -87,8 +87,15 @@ function renderList() {
   else markSelected();
 }
 
+// What a filter shows; an address that names a query keeps naming the one that is shown.
+function refilter() {
+  renderList();
+  if (state.query && window.location.hash.startsWith("#q-")) visit(state.query);
+}
+
 function markSelected() {
   const list = byId("list");
+  list.removeAttribute("aria-activedescendant");
   for (const element of list.children) {
     const chosen = state.query !== null && element.dataset.row === String(state.query.row);
     element.setAttribute("aria-selected", String(chosen));
@@ -127,7 +134,7 @@ function renderSubject() {
   const query = state.query;
   const [mark, word] = markOf(query);
   const tags = query.kinds.filter((kind) => ["low margin", "hubs"].includes(kind));
-  const known = query.truth === null ? null : make("p", {}, "It is ", make("b", {}, className(query.truth)), ".");
+  const known = query.truth === null ? null : make("p", {}, "True class: ", make("b", {}, className(query.truth)));
   const when = data.voices ? "With it: " : `At w = ${weightText(data.weight)}: `;
   const held = data.voices ? "" : `${query.held} entries held`;
   const disagreement = `${Math.round(100 * query.disagreement)} % ${data.voices ? "" : "neighbour "}disagreement`;

@@ -2,7 +2,7 @@
 
 function onKey(event) {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
-  const typing = event.target.matches("input[type=search], input[type=number]");
+  const typing = event.target.matches("input[type=search], input[type=number], select");
   const onList = event.target === byId("list");
   const step = { j: 1, k: -1 }[event.key];
   const arrow = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
@@ -17,13 +17,19 @@ function onKey(event) {
 function followLink() {
   const found = /^#q-(\d+)$/.exec(window.location.hash);
   const query = found && data.queries.find((each) => each.row === Number(found[1]));
-  if (!query) return;
+  if (!query) {
+    if (!found) return;
+    byId("found").textContent = `That image is not among the ${data.queries.length} queries listed here`;
+    byId("explorer").scrollIntoView();
+    return;
+  }
   if (!state.listed.includes(query)) {
     document.querySelector("input[name=kind][value=all]").checked = true;
     byId("search").value = "";
     renderList();
   }
   select(query);
+  byId("list").focus({ preventScroll: true });  // the keys go on from here
   byId("explorer").scrollIntoView();
 }
 
@@ -42,7 +48,7 @@ function startSlider() {
   byId("slider").addEventListener("input", (event) => setWeight(data.stops[Number(event.target.value)]));
   byId("weight").addEventListener("input", (event) => {
     const weight = Number(event.target.value);
-    if (event.target.value !== "" && Number.isFinite(weight) && weight >= 0) setWeight(weight);
+    if (event.target.value !== "" && weight >= 0 && weight < 1e9) setWeight(weight);
   });
   byId("reset").addEventListener("click", () => setWeight(data.weight));
   setWeight(data.weight);
@@ -58,8 +64,8 @@ function start() {
   if (data.stops) startSlider();
   byId("previous").addEventListener("click", () => moveBy(-1));
   byId("next").addEventListener("click", () => moveBy(1));
-  byId("search").addEventListener("input", renderList);
-  for (const radio of document.querySelectorAll("input[name=kind]")) radio.addEventListener("change", renderList);
+  byId("search").addEventListener("input", refilter);
+  for (const radio of document.querySelectorAll("input[name=kind]")) radio.addEventListener("change", refilter);
   byId("list").addEventListener("click", (event) => {
     const chosen = event.target.closest(".option");
     if (chosen) visit(state.listed.find((query) => String(query.row) === chosen.dataset.row));

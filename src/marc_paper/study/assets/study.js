@@ -20,7 +20,7 @@ function filter() {
 }
 
 function unfold() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(location.hash.slice(1));
   const section = target && target.closest("details.experiment");
   if (!section) return;
   if (section.hidden) { search.value = ""; filter(); }
