@@ -189,6 +189,19 @@ def test_bad_use_of_an_option_is_an_object_too(place):
     assert "--nonsense" in outcome.err
 
 
+@pytest.mark.parametrize(
+    "words", [["list", "policies"], ["select", "lab/sketch-12", "--space", "pixels"]]
+)
+def test_quietly_a_result_that_lies_nowhere_is_still_printed(words):
+    outcome = call("-q", *words)
+    assert outcome.status == 0
+    assert outcome.out
+
+
+def test_no_line_of_a_piped_table_ends_in_blanks():
+    assert not [line for line in call("list", "methods").out.splitlines() if line.endswith(" ")]
+
+
 def test_quietly_only_the_place_of_a_result_is_said(sources, place):
     words = ["run", sources["labelled"], "--space", "classes", "-o", "out"]
     assert call(*words, "--quiet")[:2] == call("-q", *words)[:2] == (0, "out\n")

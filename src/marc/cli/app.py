@@ -87,7 +87,10 @@ def _options(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
     quiet: bool = typer.Option(
-        False, "-q", "--quiet", help="Print errors and where the result is, and nothing else."
+        False,
+        "-q",
+        "--quiet",
+        help="Print errors and the result, or where it is, and nothing else.",
     ),
     verbose: bool = typer.Option(
         False, "-v", "--verbose", help="Say what took how long; whole tracebacks of bugs."

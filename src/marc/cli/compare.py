@@ -91,7 +91,7 @@ def show_runs(comparison: Comparison) -> None:
         lines.append([name, *results, *gains, *pair, *_protocol(row)])
     columns = ["run", "no memory", "accuracy", "gain", "worst", f"vs {names[0]}", "95 % interval"]
     protocol = ["images/s", "order", "views", "uses", "settings"]
-    console.table([*columns, "McNemar p", *protocol], lines)
+    console.table([*columns, "McNemar p", *protocol], lines, always=True)
     console.paragraph(
         "accuracy in percent, over the orders of each run; no memory: the same pipeline without\n"
         "one; worst: the mean gain in the worst tenth of the orders, of fewer than 20 the worst;\n"

@@ -102,12 +102,14 @@ def table(
     *,
     numbers: bool = True,
     keys: int = 1,
+    always: bool = False,
 ) -> None:
     """Print a table; with `numbers`, all columns but the first are set to the right.
 
     What is too wide for a terminal goes on below, where the first `keys` columns stand again.
+    `always`: quietly too, because the table is the result and lies nowhere else.
     """
-    if _how.quiet:
+    if _how.quiet and not always:
         return
     columns = [*map(_visible, columns)]
     rows = [[*map(_visible, row)] for row in rows]
@@ -125,7 +127,13 @@ def table(
             grid.add_row(*(escape(row[index]) for index in part))
         # half a number is worse than a long line, so a table may be wider than its terminal
         needed = sum(size + 2 for size in part.values())
-        Console(highlight=False, emoji=False, width=max(needed, _out.width)).print(grid)
+        wide = Console(highlight=False, emoji=False, width=max(needed, _out.width))
+        if sys.stdout.isatty():
+            wide.print(grid)
+            continue
+        with wide.capture() as captured:
+            wide.print(grid)
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _terminal_width() -> int | None:

@@ -84,7 +84,7 @@ def _show(judgement: Judgement) -> None:
             f"not used: {console.count(judgement.n_agreements, 'label')} of images on which both "
             "agree; an audit of another\nrun or order is no random draw from this one"
         )
-    console.say(judgement.sentence, bold=True)
+    console.say(judgement.sentence, bold=True, always=True)
     if labelled:
         _show_numbers(judgement)
     if judgement.has_truth and not labelled:

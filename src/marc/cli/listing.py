@@ -58,7 +58,7 @@ def _print(
     if json:
         console.as_json(kind, data)
     else:
-        console.table(columns, rows, numbers=False)
+        console.table(columns, rows, numbers=False, always=True)
 
 
 def _list_method_cards(pattern: str, card: str, json: bool) -> None:
@@ -218,7 +218,7 @@ def _show_card(card: MethodCard) -> None:
             console.say(f"{name}: {value}")
     rows = [[name, str(value)] for name, value in card.settings.items()]
     if rows:
-        console.table(["setting", "default"], rows, numbers=False)
+        console.table(["setting", "default"], rows, numbers=False, always=True)
     _show_tables(card)
 
 
@@ -231,7 +231,7 @@ def _show_tables(card: MethodCard) -> None:
             [data_set, *(str(settings.get(name, "")) for name in names)]
             for data_set, settings in card.published.items()
         ]
-        console.table(["data set", *names], rows)
+        console.table(["data set", *names], rows, always=True)
     for name, grid in card.searched.items():
         values = ", ".join(f"{value:g}" for value in grid)
         console.say(f"chosen on labels with --oracle: {name} of {values}")

@@ -211,13 +211,13 @@ def _conclude(selection: Selection) -> None:
     first = selection.ranking[0].space
     if selection.method == "none":
         why, _, numbers = selection.reason.partition(": ")
-        console.say(f"no memory: {why}", bold=True)
+        console.say(f"no memory: {why}", bold=True, always=True)
         console.say(numbers)
     elif selection.space is not None:
         alone = ": there is no other" if len(selection.ranking) == 1 else ""
-        console.say(f"choose {first}{alone}", bold=True)
+        console.say(f"choose {first}{alone}", bold=True, always=True)
     else:
-        console.say(f"too close to call: {', '.join(selection.tied)}", bold=True)
+        console.say(f"too close to call: {', '.join(selection.tied)}", bold=True, always=True)
         console.say("no choice is needed: class means read them all, each as far as it is trusted")
         ahead = all(selection.leads[other].low > 0 for other in selection.tied[1:])
         if selection.test == "radii" and ahead:

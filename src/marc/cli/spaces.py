@@ -125,7 +125,7 @@ def _show_geometry(stream: Stream, measured: list[Geometry]) -> None:
         for each in measured
         for kappa, measures in each.measures.items()
     ]
-    console.table([*columns, "anti-hubs %", "skewness"], rows)
+    console.table([*columns, "anti-hubs %", "skewness"], rows, always=True)
     missing = any(math.isnan(each.pseudo_purity.low) for each in measured[0].measures.values())
     why = "no intervals: none were asked for, or there are too few images"
     console.say(why if missing else "±: 95 %, over batches of the images")

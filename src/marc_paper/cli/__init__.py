@@ -66,4 +66,4 @@ def list_experiments(pattern: str, card: str, json: bool) -> None:
         console.as_json("experiments", data)
         return
     rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in shown]
-    console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False)
+    console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False, always=True)
