@@ -46,8 +46,8 @@ def test_the_first_order_is_taken_unless_another_is_asked_for(runs, place):
 
 def test_a_run_in_a_folder_of_answers_is_called_as_that_is(runs, place):
     answers = place / "photos"
-    (answers / "features").mkdir(parents=True)
     shutil.copytree(runs[0], answers / "run")
+    (answers / "answers.csv").touch()
     assert marc.export(answers / "run", "csv").path.as_posix() == "exports/photos.csv"
 
 

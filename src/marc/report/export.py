@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from marc.embed.opening import IN_ANSWERS
 from marc.errors import MarcError, instance, integer, one_of
 from marc.files import PARTIAL, json_digest, sync_folder, user_path, versions, write_whole
 from marc.report.exchange import FORMATS, MARK, Content
 from marc.report.inputs import Inputs
 from marc.report.thumbnails import Pictures, pictures_of
+from marc.results.folder import called
 from marc.results.run import load_run, named_spaces
 from marc.spaces.trust import ALL, trust
 from marc.stream import Stream, digest
@@ -121,7 +121,7 @@ def _opened(
     else:
         runs = load_run(run)
         stream = Inputs.read([Path(run)]).stream
-        name = _name(Path(run).resolve())
+        name = called(Path(run))
     seeds = [each.seed for each in runs]
     if order is not None and order not in seeds:
         known = ", ".join(map(str, seeds))
@@ -131,12 +131,6 @@ def _opened(
     if len(chosen.order) != len(stream.features.ids):
         raise MarcError("this run is of another stream", got=f"{len(chosen.order)} answers")
     return chosen, others, stream.reordered(chosen.order), name
-
-
-def _name(folder: Path) -> str:
-    """That of a run's folder, or of the folder of answers that it is a part of."""
-    in_answers = (folder.parent / IN_ANSWERS).is_dir() and folder.parent.name
-    return in_answers or folder.name
 
 
 def _spaces_of(run: Run, stream: Stream, asked: Sequence[str]) -> tuple[str, ...]:
