@@ -7,7 +7,7 @@ import pytest
 from helpers.commands import tree
 
 import marc
-from marc.files import PARTIAL
+from marc.files import LOCK, PARTIAL, locked
 from marc.report import exchange
 from marc.report.thumbnails import pictures_of
 from marc.sources.pack import write_pack
@@ -46,8 +46,8 @@ def test_the_first_order_is_taken_unless_another_is_asked_for(runs, place):
 
 def test_a_run_in_a_folder_of_answers_is_called_as_that_is(runs, place):
     answers = place / "photos"
-    (answers / "features").mkdir(parents=True)
     shutil.copytree(runs[0], answers / "run")
+    (answers / "answers.csv").touch()
     assert marc.export(answers / "run", "csv").path.as_posix() == "exports/photos.csv"
 
 
@@ -94,6 +94,20 @@ def test_a_failure_leaves_nothing(runs, place):
             marc.export(runs[0], to, "out", pictures=broken)
     assert not [path for path in place.rglob("*") if path.name.endswith(PARTIAL)]
     assert tree(place) == {}
+
+
+def test_what_a_killed_export_left_goes_with_the_next(runs, place):
+    (place / f".out{PARTIAL}" / "data").mkdir(parents=True)
+    marc.export(runs[0], "fiftyone", "out")
+    assert [path.name for path in place.iterdir()] == ["out"]
+
+
+def test_two_exports_to_one_folder_at_once_are_refused(runs, place):
+    with (
+        locked(place / "out", "busy", beside=place / f".out{LOCK}"),
+        pytest.raises(marc.MarcError, match="another marc export"),
+    ):
+        marc.export(runs[0], "fiftyone", "out")
 
 
 def test_what_cannot_be_exported_is_refused(runs, place):

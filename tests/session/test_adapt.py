@@ -160,6 +160,21 @@ def test_of_two_classes_of_one_name_a_sub_folder_is_the_one_that_can_be_answered
     assert len(used) not in found.run.labels
 
 
+def test_a_class_may_be_typed_as_its_folder_is_called(tmp_path):
+    photos = draw(tmp_path / "photos", [0, 1], "hot_dog/{row}.png")
+    draw(photos, [2], "Cat/{row}.png")
+    images, notes = module._listed(photos, ["cat", "hot_dog"], "stored", None)
+    assert (images.labels, notes) == ((0, 1, 1), [])
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [("folder/旅行/日本", "日本"), ("folder/a b:c?", "a-b-c"), ("folder/?", "pictures")],
+)
+def test_answers_are_called_as_their_pictures_in_any_script(source, name):
+    assert module._default_folder(source).as_posix() == f"adapted/{name}"
+
+
 def test_other_sub_folders_are_no_labels_and_that_is_said(tmp_path):
     photos = draw(tmp_path / "photos", range(30), name="2024/{row:03}.png")
     found = adapt(photos, PLAN.class_names, output=tmp_path / "out", **MINI)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import typer
@@ -123,9 +124,8 @@ def _show(found: Adapted) -> None:
     console.say(f"answers: {found.answers}{' (already there)' if found.was_there else ''}")
     console.say(f"page:    {found.page}")
     if run.labels is None:
-        console.say(
-            f"next: marc judge {found.folder / 'run'} --audit 50   is it worth it? label 50"
-        )
+        run_folder = quote(str(found.folder / "run"))
+        console.say(f"next: marc judge {run_folder} --audit 50   is it worth it? label 50")
 
 
 def _as_data(found: Adapted) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,12 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from marc.embed.opening import IN_ANSWERS
 from marc.errors import MarcError, instance, integer, one_of
-from marc.files import PARTIAL, json_digest, sync_folder, user_path, versions, write_whole
+from marc.files import (
+    LOCK,
+    PARTIAL,
+    json_digest,
+    locked,
+    sync_folder,
+    user_path,
+    versions,
+    write_whole,
+)
 from marc.report.exchange import FORMATS, MARK, Content
 from marc.report.inputs import Inputs
 from marc.report.thumbnails import Pictures, pictures_of
+from marc.results.folder import called
 from marc.results.run import load_run, named_spaces
 from marc.spaces.trust import ALL, trust
 from marc.stream import Stream, digest
@@ -121,7 +129,7 @@ def _opened(
     else:
         runs = load_run(run)
         stream = Inputs.read([Path(run)]).stream
-        name = _name(Path(run).resolve())
+        name = called(Path(run))
     seeds = [each.seed for each in runs]
     if order is not None and order not in seeds:
         known = ", ".join(map(str, seeds))
@@ -131,12 +139,6 @@ def _opened(
     if len(chosen.order) != len(stream.features.ids):
         raise MarcError("this run is of another stream", got=f"{len(chosen.order)} answers")
     return chosen, others, stream.reordered(chosen.order), name
-
-
-def _name(folder: Path) -> str:
-    """That of a run's folder, or of the folder of answers that it is a part of."""
-    in_answers = (folder.parent / IN_ANSWERS).is_dir() and folder.parent.name
-    return in_answers or folder.name
 
 
 def _spaces_of(run: Run, stream: Stream, asked: Sequence[str]) -> tuple[str, ...]:
@@ -197,17 +199,18 @@ def _digest_of(path: Path) -> str | None:
 def _whole_folder(path: Path, identity: str) -> Iterator[Path]:
     """A folder to fill, which takes its name, and the place of another export, when it is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
-    work, old = aside, aside.with_suffix(".old")
-    work.mkdir()
-    try:
-        yield work
-        write_whole(work / _MARK, f"{identity}\n".encode())
-        if path.exists():
-            path.rename(old)
-        work.rename(path)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
-    sync_folder(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    work, old, lock = (path.with_name(f".{path.name}{end}") for end in (PARTIAL, ".old", LOCK))
+    with locked(path, "another marc export is writing here", beside=lock):
+        try:
+            for each in (work, old):  # of a writer that was killed
+                shutil.rmtree(each, ignore_errors=True)
+            work.mkdir()
+            yield work
+            write_whole(work / _MARK, f"{identity}\n".encode())
+            if path.exists():
+                path.rename(old)
+            work.rename(path)
+            sync_folder(path.parent)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)

@@ -348,3 +348,10 @@ def _as_written(path: Path, kind: str) -> Iterator[dict[str, str]]:
             got=f"{error.problem}: {error.got}",
             hint=f"marc {kind} ... -o {path} --force computes it again",
         ) from error
+
+
+def called(folder: Path) -> str:
+    """What a result is called: as its folder is, or the folder of answers that it is a part of."""
+    folder = folder.resolve()
+    is_part = folder.name == "run" and (folder.parent / "answers.csv").is_file()
+    return (is_part and folder.parent.name) or folder.name

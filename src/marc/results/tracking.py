@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from marc.errors import MarcError
 from marc.files import file_digest, flatten, read_json
 from marc.results.answers import optional
-from marc.results.folder import Folder, Stored
+from marc.results.folder import Folder, Stored, called
 
 _EXTRA = "marc-clip[track]"
 _LARGEST = 5_000_000  # bytes of a file that goes along
@@ -55,6 +55,7 @@ class Tracker:
         Without an address the store is MLflow's own: `MLFLOW_TRACKING_URI`, or a file here.
         """
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # of minutes, else
         address = where if ":" in where else None
         named = os.environ.get("MLFLOW_EXPERIMENT_NAME") or cls.EXPERIMENT
         name = named if address or not where else where
@@ -78,7 +79,7 @@ class Tracker:
                 return Tracked(run.info.run_id, *about, was_there=True)
             words = {f"marc.{n}": v for n, v in flatten(metrics).items() if isinstance(v, str)}
             tags = {"marc.digest": digest, "marc.kind": kind, **words}
-            run = self.client.create_run(self.experiment_id, tags=tags, run_name=folder.name)
+            run = self.client.create_run(self.experiment_id, tags=tags, run_name=called(folder))
             run_id = run.info.run_id
             try:
                 self._fill(run_id, folder, config, metrics)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,6 @@ from marc.embed.plan import EmbeddingPlan
 from marc.embed.store import FeatureStore
 from marc.embed.verb import embed_pictures
 from marc.encoders import Encoder, TextEncoder
-from marc.encoders.cards import safe_name
 from marc.errors import MarcError, one_of
 from marc.files import (
     LOCK,
@@ -255,14 +255,19 @@ def _listed(
 
 def _labelled_as(images: ImageSet, names: tuple[str, ...]) -> tuple[ImageSet, list[str]]:
     """Pictures with these class names: sub-folders are labels if they are called so."""
-    label = {name.casefold(): number for number, name in reversed([*enumerate(names)])}
+    label = {_folded(name): number for number, name in reversed([*enumerate(names)])}
     if images.labels is None:
         return replace(images, class_names=names), []
-    if other := [name for name in images.class_names if name.casefold() not in label]:
+    if other := [name for name in images.class_names if _folded(name) not in label]:
         note = f"sub-folders are not taken for labels: {other[0]!r} is none of the classes"
         return replace(images, labels=None, class_names=names), [note]
-    numbers = [label[name.casefold()] for name in images.class_names]
+    numbers = [label[_folded(name)] for name in images.class_names]
     return replace(images, labels=tuple(numbers[n] for n in images.labels), class_names=names), []
+
+
+def _folded(name: str) -> str:
+    """As folders and people write a class: case and underscores are no difference."""
+    return name.replace("_", " ").casefold()
 
 
 def _in_time_order(images: ImageSet) -> ImageSet:
@@ -301,10 +306,11 @@ def _stat(location: Location) -> tuple[int, int]:
 def _default_folder(name: str) -> Path:
     """Under the last part of the name of a source.
 
-    >>> _default_folder("folder/holiday/photos").as_posix()
-    'adapted/photos'
+    >>> _default_folder("folder/holiday/my photos").as_posix()
+    'adapted/my-photos'
     """
-    return Path("adapted") / safe_name(name.rstrip("/").rpartition("/")[2])
+    last = name.rstrip("/").rpartition("/")[2]
+    return Path("adapted") / (re.sub(r"[^\w.-]+", "-", last).strip("-.") or "pictures")
 
 
 def _is_finished(out: Path, asked: Mapping[str, Any], *, force: bool) -> bool:
