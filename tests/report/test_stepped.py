@@ -165,3 +165,11 @@ def test_weights_that_an_oracle_chose_are_those_of_the_page(results, tmp_path):
     for said, row in zip(subject.said, subject.stream.order, strict=True):
         sums = said.base[:-1] + sum(said.weights[v] * e[:-1] for v, e in said.evidence.items())
         assert sums.max() - sums[said.classes.index(subject.prediction[row])] < 1e-9
+
+
+def test_a_method_without_memory_is_not_said_to_have_one(tmp_path):
+    stream = marc.load_stream("lab/sketch-12")
+    run = marc.run(marc.create_method("zero-shot"), stream)
+    marc.save_run(run, tmp_path / "run", stream)
+    page = marc.report(tmp_path / "run", output=tmp_path / "page.html")
+    assert page.story.title == "“zero-shot” has no memory: it makes no difference"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from marc.peers.registry import METHODS
 from marc.replay.sweep import Sweep
 from marc.report.answered import Answered
 from marc.report.setting import Subject
@@ -89,7 +90,11 @@ def _mean_of(orders: str) -> str:
 def _memory(subject: Subject | Stepped) -> str:
     """What a title is about."""
     if isinstance(subject, Stepped):
-        return f"The memory of “{subject.name}”"
+        card = METHODS.get(subject.name)
+        stores = card is None or card.sees != "image" or card.reads_before_writes is not None
+        return (
+            f"The memory of “{subject.name}”" if stores else f"“{subject.name}” has no memory: it"
+        )
     return f"A memory read in “{subject.method.space}”"
 
 
