@@ -109,7 +109,7 @@ def table(
     What is too wide for a terminal goes on below, where the first `keys` columns stand again.
     `always`: quietly too, because the table is the result and lies nowhere else.
     """
-    if _how.quiet and not always:
+    if _is_silent(always):
         return
     columns = [*map(_visible, columns)]
     rows = [[*map(_visible, row)] for row in rows]
@@ -141,6 +141,11 @@ def _terminal_width() -> int | None:
     return _out.width if sys.stdout.isatty() else None
 
 
+def _is_silent(always: bool) -> bool:
+    """Quietly nothing is said but what always is; before quiet JSON, nothing at all."""
+    return _how.quiet and (_how.json or not always)
+
+
 def paragraph(text: str) -> None:
     """Print sentences: in a pipe with the breaks they have, in a terminal as they fit."""
     say(text if _terminal_width() is None else " ".join(text.split()))
@@ -157,7 +162,7 @@ def tally(words: Iterable[str]) -> str:
 
 def say(text: str, *, bold: bool = False, err: bool = False, always: bool = False) -> None:
     """A line for a person, printed as it is: a path may look like markup."""
-    if not _how.quiet or always:
+    if not _is_silent(always):
         _print(text, "bold" if bold else "", err=err)
 
 
@@ -172,7 +177,7 @@ def _print(text: str, style: str = "", *, err: bool = False) -> None:
 def done(path: object, *, was_there: bool = False, more: str = "") -> None:
     """Say where a result is; quietly, nothing but that."""
     word = "already there" if was_there else "written"
-    say(str(path) if _how.quiet else f"{word}: {path}{more}", always=not _how.json)
+    say(str(path) if _how.quiet else f"{word}: {path}{more}", always=True)
 
 
 def complain(error: MarcError) -> None:
