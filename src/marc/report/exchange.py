@@ -22,6 +22,7 @@ from marc.files import whole_file, write_json, write_whole
 from marc.results.answers import AnswerTable, answers_of, optional
 from marc.results.audit import distinct
 from marc.results.remembered import Remembered
+from marc.spaces.plane import lay_out
 from marc.stream import Stream
 from marc.types import Run, order_name
 
@@ -108,7 +109,7 @@ def _write_atlas(content: Content, path: Path) -> int:
     for space in content.spaces:
         keys = content.stream.features.keys(space)
         if content.maps:
-            for axis, values in zip("xy", _map_of(keys).T, strict=True):
+            for axis, values in zip("xy", lay_out(keys)[0].T, strict=True):
                 table = table.append_column(f"{axis}_{space}", arrow.array(values))
         else:
             vectors = arrow.FixedSizeListArray.from_arrays(keys.reshape(-1), keys.shape[1])
@@ -116,15 +117,6 @@ def _write_atlas(content: Content, path: Path) -> int:
     kind = {"ids": arrow.list_(arrow.int64()), "distances": arrow.list_(arrow.float32())}
     nearest = arrow.array(_nearest(content), arrow.struct(list(kind.items())))
     return _write_table(path, table.append_column("neighbors", nearest), content)
-
-
-def _map_of(keys: Any) -> Any:
-    """Where t-SNE puts each image, (N, 2); near means alike, and far means little."""
-    from sklearn.manifold import TSNE
-
-    perplexity = min(30.0, (len(keys) - 1) / 3)
-    start = "pca" if min(keys.shape) >= 2 else "random"
-    return TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(keys)
 
 
 def _nearest(content: Content) -> list[dict[str, list[Any]]]:
