@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marc.errors import MarcError
-from marc.predictor import Predictor
 from marc.scores import unit
 from marc.stream import Stream
+from marc.stream.predictor import Predictor
 from marc.types import Query, Run, Step, Trajectory
 
 PREDICTOR = Predictor(unit(np.random.default_rng(0).standard_normal((5, 8))), 20.0)

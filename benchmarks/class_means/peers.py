@@ -15,9 +15,9 @@ from marc.class_means import ClassMeans
 from marc.loop import AnyMethod, Replayable
 from marc.method import MARC
 from marc.peers.registry import METHODS
-from marc.predictor import PromptEmbeddings
 from marc.spaces.trust import is_own
 from marc.stream import Stream
+from marc.stream.predictor import PromptEmbeddings
 
 KINDS = (
     *("shuffled", "stored", "sorted"),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.peers.registry import create_method as create_method
     from marc.peers.registry import list_methods as list_methods
     from marc.peers.registry import register_method as register_method
-    from marc.predictor import Predictor as Predictor
     from marc.replay.replay import replay as replay
     from marc.replay.sweep import Sweep as Sweep
     from marc.replay.sweep import sweep as sweep
@@ -52,6 +51,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.spaces.selection import select as select
     from marc.stream import Stream as Stream
     from marc.stream import transforms as transforms
+    from marc.stream.predictor import Predictor as Predictor
     from marc.types import CAPACITIES as CAPACITIES
     from marc.types import WEIGHTS as WEIGHTS
     from marc.types import Query as Query
@@ -68,7 +68,7 @@ _WHERE = {
     "Method": "loop",
     "MethodCard": "peers.cards",
     "Policy": "admission",
-    "Predictor": "predictor",
+    "Predictor": "stream.predictor",
     "Query": "types",
     "Run": "types",
     "Selection": "spaces.selection",

@@ -9,14 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, check_features, integer
-from marc.predictor import Predictor
 from marc.scores import BINS, BaseScores, Certainty, Float, Int, score_views, softmax, unit
+
+if TYPE_CHECKING:
+    from marc.stream.predictor import Predictor
 
 WEIGHTS = (0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0)
 """The paper's weights."""

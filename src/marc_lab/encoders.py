@@ -20,8 +20,8 @@ from marc.encoders.from_onnx import OnnxEncoder
 from marc.errors import MarcError
 from marc.files import read_arrays, read_json
 from marc.pictures.crops import Crop
-from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import unit
+from marc.stream.predictor import Predictor, PromptEmbeddings
 
 PREFIX = "mini:"
 PREDICTOR = "captions"

@@ -7,10 +7,10 @@ from helpers.making import make_stream
 
 import marc
 from marc.errors import MarcError
-from marc.predictor import PromptEmbeddings
 from marc.scores import unit
 from marc.sources.pack import read_pack, write_pack
 from marc.stream import Stream
+from marc.stream.predictor import PromptEmbeddings
 from marc_lab.encoders import mini_predictor
 
 VIEWS = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from marc.predictor import Predictor
 from marc.scores import score_views
 from marc.stream import Stream
+from marc.stream.predictor import Predictor
 from marc.types import Query
 
 SIZES = [(n_classes, n_views) for n_classes in (2, 5, 40, 200) for n_views in (1, 2, 8, 64)]

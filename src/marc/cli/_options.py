@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import typer
+
 from marc.cli import console
 from marc.errors import MarcError, integer
 from marc.sources import load_stream, resolve_source
 from marc.stream import Stream
 from marc.stream.orders import Ordering
 from marc.stream.transforms import resolve
+
+WEIGHTS = typer.Option(
+    [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
+)
+OFFLINE = typer.Option(False, "--offline", help="Never touch the network.")
+DEVICE = typer.Option("auto", help="auto, cpu, cuda, cuda:N or mps.")
+ROOT = typer.Option("", help="Where a named data set lies.")
+CLASS_NAMES = typer.Option("", help="A file with these names instead, one per line.")
+"""Options of several commands."""
 
 _SEEDS = (0, 1, 2)  # of the orders, unless others are asked for
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from marc.cli import console
-from marc.cli._options import class_list
+from marc.cli._options import CLASS_NAMES, DEVICE, OFFLINE, ROOT, WEIGHTS, class_list
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.console import count
 from marc.embed.estimate import Estimate
@@ -23,7 +23,7 @@ from marc.session.adapt import adapt as adapt_pictures
 def adapt(
     source: str = typer.Argument(help="A folder of pictures, or any other source of them."),
     classes: str = typer.Option("", help='What may be on them: "cat,dog,coffee cup".'),
-    class_names: str = typer.Option("", help="A file with the classes instead, one per line."),
+    class_names: str = CLASS_NAMES,
     encoder: list[str] = typer.Option(
         ["dinov2-b"], help="Encoders whose spaces the memory is read in: marc list encoders."
     ),
@@ -34,12 +34,10 @@ def adapt(
     order: str = typer.Option(
         "stored", help="How the pictures come: stored, or by the time of their files."
     ),
-    root: str = typer.Option("", help="Where a named data set lies."),
-    weights: list[str] = typer.Option(
-        [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
-    ),
-    offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
-    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:N or mps."),
+    root: str = ROOT,
+    weights: list[str] = WEIGHTS,
+    offline: bool = OFFLINE,
+    device: str = DEVICE,
     track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="The folder; adapted/NAME by default."),
     force: bool = typer.Option(

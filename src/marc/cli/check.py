@@ -16,6 +16,7 @@ import typer
 
 from marc.cli import console
 from marc.cli._data_checks import Finding, Level, check_data, open_data
+from marc.cli._options import OFFLINE, ROOT, WEIGHTS
 from marc.embed.plan import EncoderSpec
 from marc.embed.store import FeatureStore
 from marc.encoders import create_encoder, encoder_card, list_encoders
@@ -37,11 +38,9 @@ def check(
     source: str = typer.Argument("", help="Pictures or features; none checks the rest."),
     encoder: list[str] = typer.Option([], help="Encoders; all mini: ones by default."),
     method: str = typer.Option("", help="A method, to be held to the rules of all methods."),
-    root: str = typer.Option("", help="Where a named data set lies."),
-    weights: list[str] = typer.Option(
-        [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
-    ),
-    offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
+    root: str = ROOT,
+    weights: list[str] = WEIGHTS,
+    offline: bool = OFFLINE,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Check program, device, disk, encoders and data. The exit status is 1 if something is wrong.

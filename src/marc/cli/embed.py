@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from marc.cli import console
-from marc.cli._options import class_list
+from marc.cli._options import CLASS_NAMES, DEVICE, OFFLINE, ROOT, WEIGHTS, class_list
 from marc.cli.console import count
 from marc.embed.estimate import Estimate
 from marc.embed.fill import Embedded
@@ -32,22 +32,20 @@ def embed_pictures(
         [], help="Prompt sets by name or file, pooled; those of the data set by default."
     ),
     classes: str = typer.Option("", help='What to call the classes: "cat,dog,coffee cup".'),
-    class_names: str = typer.Option("", help="A file with these names instead, one per line."),
+    class_names: str = CLASS_NAMES,
     views: int = typer.Option(1, help="Views of each picture, the plain one included."),
     recipe: str = typer.Option(
         ViewPlan.RECIPE, help="How views are drawn if there are several: VA to VD."
     ),
     view_seed: int = typer.Option(0, help="The seed of the views."),
-    root: str = typer.Option("", help="Where a named data set lies."),
-    weights: list[str] = typer.Option(
-        [], help="Weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH."
-    ),
-    offline: bool = typer.Option(False, "--offline", help="Never touch the network."),
-    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:N or mps."),
+    root: str = ROOT,
+    weights: list[str] = WEIGHTS,
+    offline: bool = OFFLINE,
+    device: str = DEVICE,
     precision: str = typer.Option("auto", help="auto, float32 or bfloat16."),
     batch: int = typer.Option(0, help="Pictures in a batch; 0 chooses by device."),
     workers: int = typer.Option(
-        -1, help="Processes that read pictures, one a core; with --ray: one a GPU, or two."
+        -1, help="Processes that read pictures, one per core; with --ray: one per GPU, or two."
     ),
     chunk: int = typer.Option(
         0, help=f"Pictures in a chunk; {FeatureStore.CHUNK}, or what the store has."

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from marc.embed.sealed import SealedArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_labels, check_predictor
-from marc.predictor import Predictor, PromptEmbeddings
 from marc.replay.evidence import n_threads
 from marc.scores import unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream
+from marc.stream.predictor import Predictor, PromptEmbeddings
 
 IN_ANSWERS = "features"
 """What a store is called that lies in a folder of answers."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.memory import check_stored
-from marc.predictor import Predictor
 from marc.scores import Float, Int
+from marc.stream.predictor import Predictor
 from marc.types import Query
 
 MOST_SLOTS = 100_000

@@ -35,8 +35,8 @@ from marc.errors import MarcError, check_same_shape, integer, number, one_of, sw
 from marc.memory import Resumable
 from marc.peers._arrays import check_arrays, first_equal
 from marc.peers.view_selection import check_fraction, select_views
-from marc.predictor import Predictor
 from marc.scores import Float, Int, softmax
+from marc.stream.predictor import Predictor
 from marc.types import Query, Step
 
 _STARTS = ("text", "constant")

@@ -23,8 +23,8 @@ from marc.errors import MarcError, check_same_shape, number
 from marc.memory import Resumable
 from marc.peers._arrays import check_arrays, first_equal
 from marc.peers.view_selection import check_fraction, fraction_of_one, select_views
-from marc.predictor import PromptEmbeddings
 from marc.scores import Float, Int, softmax, unit
+from marc.stream.predictor import PromptEmbeddings
 from marc.types import Query, Step
 
 _RIDGE = 1e-6

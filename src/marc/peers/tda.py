@@ -25,11 +25,11 @@ from marc.memory import (
 )
 from marc.peers._arrays import MOST_SLOTS
 from marc.peers.view_selection import check_fraction, select_views
-from marc.predictor import Predictor
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
 from marc.scores import SHARPEST, Certainty, Int, entropy, kernel, softmax, unit
 from marc.stream import Stream
+from marc.stream.predictor import Predictor
 from marc.types import Query, Run, Step, Trajectory
 
 _ROWS = 256  # images of a block of posteriors

@@ -133,18 +133,12 @@ def adapt(
     images, notes = _listed(source, classes, order, user_path(root) if root else None)
     out = user_path(output) if output else _default_folder(images.name)
     asked = {
-        "pictures": {
-            "number": len(images),
-            "names": images.digest[:12],
-            "sizes and times": _files_digest(images)[:12],
-        },
-        "classes": list(images.class_names),
+        **_pictures_asked(images, order),
         "predictor": _identity(predictor),
         "encoders": [_identity(each) for each in encoders],
         "prompts": [*prompts],
         "weights": [*weights],
         "files": _named_files([*prompts, *weights]),
-        "order": order,
     }
     if _is_finished(out, asked, force=force):
         return _read(out, was_there=True)
@@ -180,6 +174,19 @@ def adapt(
         done = {"asked": asked, "finished": True, "trust": trusted, "notes": said}
         write_json(out / _RECORD, done)
     return _read(out, was_there=False)
+
+
+def _pictures_asked(images: ImageSet, order: str) -> dict[str, Any]:
+    """What of the pictures decides the answers; what differs is named to a person."""
+    return {
+        "pictures": {
+            "number": len(images),
+            "names": images.digest[:12],
+            "sizes and times": _files_digest(images)[:12],
+        },
+        "classes": list(images.class_names),
+        "order": order,
+    }
 
 
 def _identity(encoder: str | Encoder) -> str:

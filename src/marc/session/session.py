@@ -25,9 +25,9 @@ from marc.peers.registry import create_method
 from marc.pictures.decoding import Unreadable, decode, plain, read_bytes
 from marc.pictures.image_set import FileBytes, ImageSet
 from marc.pictures.listing import with_class_names
-from marc.predictor import Predictor, PromptEmbeddings
 from marc.results.snapshot import damaged, method_of, read_state, write_state
 from marc.session.record import Neighbor, Record
+from marc.stream.predictor import Predictor, PromptEmbeddings
 from marc.types import Query, Step
 
 _FORMAT = "marc-session"

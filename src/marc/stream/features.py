@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.predictor import Predictor
 from marc.scores import BaseScores, Float, score_views, unit
 from marc.stream import transforms
+from marc.stream.predictor import Predictor
 
 _BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
 

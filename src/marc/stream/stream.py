@@ -19,10 +19,10 @@ from marc.errors import (
     instance,
     integer,
 )
-from marc.predictor import Predictor, PromptEmbeddings
 from marc.scores import Int, unit
 from marc.stream.features import Features, digest
 from marc.stream.orders import Ordering
+from marc.stream.predictor import Predictor, PromptEmbeddings
 from marc.types import Query, Shown, order_name, visible
 
 

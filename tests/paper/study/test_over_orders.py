@@ -10,7 +10,7 @@ from helpers.studies import tiny_plan, tiny_stream, tiny_work
 from marc import create_method, run
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
-from marc.predictor import PromptEmbeddings
+from marc.stream.predictor import PromptEmbeddings
 from marc_paper.study.artifacts import Estimate
 from marc_paper.study.plan import _FEWEST_VIEWS, Plan
 from marc_paper.study.tables.over_orders import Mean, Runs
