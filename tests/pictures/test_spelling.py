@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.image_trees import tree, write_split
 
+from marc.errors import MarcError
 from marc.pictures import canonical, open_images
 
 
@@ -91,3 +92,10 @@ def test_where_there_is_no_current_folder_nothing_fails(here):
     os.chdir(gone)
     gone.rmdir()
     assert canonical("folder/photos/") == "folder/photos"
+
+
+@pytest.mark.parametrize("name", ["photoz", "nonsense/x"])
+def test_a_plain_name_of_nothing_is_said_to_be_no_folder(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MarcError, match="there is no such folder"):
+        open_images(name)

@@ -148,8 +148,10 @@ def _looks_like_path(text: str) -> bool:
 def unknown_source(source: str) -> MarcError:
     """The error for what is no source of pictures."""
     spellings = [spelling for spelling, _ in IMAGE_KINDS.values()]
+    is_plain = source.partition("/")[0] not in IMAGE_KINDS
     return MarcError(
-        "this is no source of pictures that is known",
+        ("there is no such folder, and " if is_plain else "")
+        + "this is no source of pictures that is known",
         got=repr(source),
         allowed=", ".join([*spellings, *NAMED_SETS]),
         hint=_meant(source),
