@@ -33,7 +33,7 @@ TEXTS = [
     "1e308",
 ]
 SETTINGS = [-1, 0, 2**31, 10**24, 1e9, "1e308", "nan", "1e-320", "x"]
-SLOW = {"--ray", "--lab", "--paper", "--quick", "--help", "--version", "--figures"}
+SLOW = {"--ray", "--track", "--lab", "--paper", "--quick", "--help", "--version", "--figures"}
 
 
 @pytest.fixture(scope="module")

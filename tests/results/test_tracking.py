@@ -163,7 +163,6 @@ def test_without_a_database_it_is_said_what_to_install(stores, sources, place, m
         Tracker.open()
 
 
-@pytest.mark.filterwarnings("ignore")  # what MLflow uses of SQLAlchemy is its own matter
 def test_the_real_store(sources, place, monkeypatch):
     pytest.importorskip("mlflow")
     pytest.importorskip("sqlalchemy")

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class Tracker:
         named = os.environ.get("MLFLOW_EXPERIMENT_NAME") or cls.EXPERIMENT
         name = named if address or not where else where
         tracking = optional("mlflow.tracking", "--track", _EXTRA)
-        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # errors are told as ours
         with _refusals("the store cannot be opened", address or "MLflow's own store"):
             client = tracking.MlflowClient(tracking_uri=address)
             found = client.get_experiment_by_name(name)
@@ -138,9 +139,15 @@ def _plain(name: str) -> str:
 
 @contextmanager
 def _refusals(problem: str, what: object) -> Iterator[None]:
-    """What MLflow, or the database or server behind it, refuses is an error of ours."""
+    """What MLflow, or the database or server behind it, refuses is an error of ours.
+
+    What it warns of is its own matter. Where warnings are errors, one in its first call would leave
+    its tables half made for the rest of the process.
+    """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except ImportError as error:  # mlflow-skinny comes without a database
         problem = f"--track needs the package {error.name}, which is not installed"
         raise MarcError(problem, hint=f'pip install "{_EXTRA}"') from error
