@@ -31,8 +31,21 @@ create table labels (number integer primary key, id text not null unique, seq in
 create table thumbnails (seq integer primary key, picture blob not null);
 """
 _VERSION = 1
+CANARY = 0.1
+"""The fraction of the steps that a canary answers, unless another is asked for."""
 _LEVELS = {"process": "normal", "power": "full"}
 """What is promised of an acknowledged step: it outlives the process, or a loss of power."""
+
+
+def new_head(**told: Any) -> dict[str, Any]:
+    """What is known of a memory beside its steps; of one that saw nothing, unless told otherwise.
+
+    `since` is the first step of the trial, which counts `steps` and `disagreements`.
+    """
+    counts = {"seq": 0, "n_seen": 0, "steps": 0, "disagreements": 0, "admitted": 0}
+    state = {"mode": "shadow", "fraction": CANARY, "fell_back": None, "snapshot": None}
+    head = {**counts, **state, **told}
+    return {"since": head["seq"] + 1, **head}
 
 
 class StepRow(NamedTuple):
@@ -173,17 +186,23 @@ class Log:
         rows = self._db.execute(f"select * from steps where id in ({marks})", tuple(ids))
         return {step.id: step for step in map(self._row, rows)}
 
+    def known_many(self, ids: Sequence[str]) -> dict[str, StepRow]:
+        """The same of any number of ids."""
+        parts = (ids[start : start + 500] for start in range(0, len(ids), 500))
+        return {name: step for part in parts for name, step in self.known(part).items()}
+
     def step(self, seq: int) -> StepRow | None:
         """One step by its number."""
         rows = self._db.execute("select * from steps where seq = ?", (seq,)).fetchall()
         return self._row(rows[0]) if rows else None
 
-    def unlabelled(self, since: int) -> list[int]:
-        """Numbers of the disagreements from a step on that nobody labelled."""
+    def unlabelled(self, since: int, most: int) -> list[int]:
+        """Numbers of the newest disagreements from a step on that nobody labelled."""
         rows = self._db.execute(
             "select s.seq from steps s left join labels l on l.id = s.id "
-            "where l.id is null and s.base <> s.prediction and s.judged and s.seq >= ?",
-            (since,),
+            "where l.id is null and s.base <> s.prediction and s.judged and s.seq >= ? "
+            "order by s.seq desc limit ?",
+            (since, most),
         )
         return [seq for (seq,) in rows]
 
@@ -194,6 +213,10 @@ class Log:
             if row[-1] != _seal(*label):
                 raise _damaged(self.path, f"the label of {label.id!r:.80} is not what was written")
             yield label
+
+    def n_labels(self) -> int:
+        """How many there are, which is the number of the last one."""
+        return int(self._db.execute("select count(*) from labels").fetchone()[0])
 
     def label(self, name: str) -> LabelRow | None:
         """That of one step."""

@@ -37,16 +37,18 @@ class Record:
 
     def write(
         self, keys: Mapping[str, Float], label: int, priority: float, item: int, name: str
-    ) -> None:
-        """Keep a picture if it is among the surest of its class."""
+    ) -> bool:
+        """Keep a picture if it is among the surest of its class; returns whether it was kept."""
+        kept = False
         for space, key in keys.items():
             if space not in self._memories:
                 self._memories[space] = Memory(len(self._classes), _CAPACITY, len(key))
             if self._memories[space].write(key, label, priority, item):
-                self._names[item] = name
+                self._names[item], kept = name, True
         held = len(next(iter(self._memories.values()))) if self._memories else 0
         if len(self._names) > 2 * held + _CAPACITY:  # names of pictures that were pushed out
             self._names = {item: self._names[item] for item in self._held()}
+        return kept
 
     def nearest(self, keys: Mapping[str, Float], count: int) -> dict[str, tuple[Neighbor, ...]]:
         """By space, the pictures that are most similar, nearest first."""
@@ -84,7 +86,11 @@ class Record:
         check_stored({*record._held()} <= {*record._names}, "a picture has no name")
         return record
 
-    def _held(self) -> Iterable[int]:
-        """Items that are kept, in every space the same."""
+    @property
+    def items(self) -> dict[int, list[int]]:
+        """Items that are kept, by class, in every space the same."""
         memory = next(iter(self._memories.values()), None)
-        return [] if memory is None else [item for each in memory.items.values() for item in each]
+        return {} if memory is None else memory.items
+
+    def _held(self) -> Iterable[int]:
+        return [item for each in self.items.values() for item in each]

@@ -1,0 +1,378 @@
+"""One memory that is served: it answers, learns, and writes down what changed before it says so.
+
+One thread at a time uses it. What it holds in memory follows from its folder: configuration, last
+snapshot, and the log since then. Where a step cannot be written, what was learned since is not
+acknowledged, and the memory is opened again from its folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from marc.errors import MarcError
+from marc.files import locked
+from marc.loop import Method
+from marc.results.snapshot import damaged, method_of
+from marc.serve import snapshots
+from marc.serve.answers import Names, answer, sample, sample_of_stored, without_memory
+from marc.serve.config import MODES, MemoryConfig, StepRequest
+from marc.serve.effects import REPLAYED, Learned, Learner
+from marc.serve.history import History
+from marc.serve.log import CANARY, Log, StepRow, new_head
+from marc.serve.refused import Refused
+from marc.serve.trial import Trial
+from marc.session.record import Record
+from marc.types import Query
+
+LOG = "log.sqlite"
+_SAMPLES = 60
+_SAMPLE_NEIGHBOURS = 5
+_BETWEEN_SAMPLES = 0.5  # seconds, at least
+
+
+class Unwritten(Exception):  # noqa: N818  (of the disk, not of the request)
+    """What was learned could not be written: the memory is to be opened again from its folder."""
+
+
+def as_refusal(error: BaseException) -> MarcError:
+    """An error of a method, as one that a client is told."""
+    if isinstance(error, MarcError):
+        return error
+    got = f"{type(error).__name__}: {error}"[:200]
+    return Refused(500, "the method failed at this image; nothing was stored", got=got)
+
+
+class Served:
+    """A memory that is open."""
+
+    def __init__(self, folder: Path, durability: str = "process") -> None:
+        """Open a folder that `create` made, and learn again what the log has since the snapshot."""
+        self.folder, self.durability = folder, durability
+        with ExitStack() as opened:
+            opened.enter_context(locked(folder, "another server has this memory open"))
+            self.config = MemoryConfig.load(folder)
+            snapshots.finish_restore(folder, folder / LOG)
+            self._log = Log(folder / LOG, durability)
+            opened.callback(self._log.close)
+            self.head = self._log.head()
+            with damaged(folder):
+                self._recover()
+            self._opened = opened.pop_all()
+        self.samples: deque[dict[str, Any]] = deque(maxlen=_SAMPLES)
+        self.new_samples: list[dict[str, Any]] = []
+        self.commit_seconds, self._sampled = 0.0, 0.0
+
+    @staticmethod
+    def create(folder: Path, config: MemoryConfig, mode: str, fraction: float | None) -> None:
+        """Make the folder of a memory that saw nothing; all of it, or none."""
+        with snapshots.whole_folder(folder) as new:
+            config.save(new)
+            log = Log(new / LOG, "power", new=True)
+            log.commit(new_head(mode=mode, fraction=fraction or CANARY))
+            log.close()
+
+    @property
+    def log(self) -> Log:
+        """What happened, on disk."""
+        return self._log
+
+    @property
+    def seq(self) -> int:
+        """The number of the last step."""
+        return int(self.head["seq"])
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Whether enough happened since the last snapshot."""
+        last = self.head["snapshot"]["seq"] if self.head["snapshot"] else 0
+        every = self.config.limits.snapshot_every
+        return self.seq - last >= (min(every, REPLAYED) if self.learner.record else every)
+
+    @property
+    def names(self) -> Names:
+        """Words for numbers."""
+        return Names(self.config.classes, self._items)
+
+    def steps(self, requests: Sequence[StepRequest]) -> list[bytes | MarcError]:
+        """Answers in order, each written down before it is given; or why there is none."""
+        results: list[bytes | MarcError | None] = [None] * len(requests)
+        known = self._log.known([each.id for each in requests if not each.dry_run])
+        first: dict[str, int] = {}
+        waiting: list[int] = []
+        for index, request in enumerate(requests):
+            if request.dry_run:
+                self._learn(requests, waiting, results)
+                waiting = []
+                results[index] = self._dry(request)
+            elif request.id in known:
+                results[index] = known[request.id].answer
+            elif first.setdefault(request.id, index) == index:
+                waiting.append(index)
+        self._learn(requests, waiting, results)
+        return [self._result(each, results, first) for each in zip(requests, results, strict=True)]
+
+    @staticmethod
+    def _result(
+        each: tuple[StepRequest, bytes | MarcError | None],
+        results: Sequence[bytes | MarcError | None],
+        first: dict[str, int],
+    ) -> bytes | MarcError:
+        request, result = each
+        found = results[first[request.id]] if result is None else result  # the same id again
+        assert found is not None
+        return found
+
+    def _learn(
+        self,
+        requests: Sequence[StepRequest],
+        waiting: Sequence[int],
+        results: list[bytes | MarcError | None],
+    ) -> None:
+        """Step through some of the requests."""
+        queries: list[tuple[int, Query]] = []
+        for index in waiting:
+            try:
+                queries.append((index, self.config.query(requests[index], 0)))
+            except MarcError as error:
+                results[index] = error
+        while queries:
+            done = self._learn_some(requests, queries, results)
+            queries = queries[done:]
+
+    def _learn_some(
+        self,
+        requests: Sequence[StepRequest],
+        queries: list[tuple[int, Query]],
+        results: list[bytes | MarcError | None],
+    ) -> int:
+        """Answer the first of these, and as many more as go with it; how many are done with."""
+        is_off, start = self.head["mode"] == "off", self.head["n_seen"]
+        numbered = [
+            dataclasses.replace(query, item=start + (0 if is_off else n))
+            for n, (_, query) in enumerate(queries)
+        ]
+        wanted = [requests[index].neighbours for index, _ in queries]
+        if sampled := time.monotonic() - self._sampled >= _BETWEEN_SAMPLES:
+            wanted[0] = max(wanted[0], _SAMPLE_NEIGHBOURS)
+            self._sampled = time.monotonic()
+        if is_off:
+            learned = [without_memory(query) for query in numbered]
+        else:
+            try:
+                learned = self.learner.learn(numbered, wanted)
+            except Exception as error:  # of another's method: whatever it is
+                if self.learner.record is not None:  # half a step may have been taken
+                    raise Unwritten from error
+                results[queries[0][0]] = as_refusal(error)
+                return 1
+        taken = [requests[index] for index, _ in queries[: len(learned)]]
+        for (index, _), told in zip(
+            queries, self._write(taken, learned, is_off=is_off, sampled=sampled), strict=False
+        ):
+            results[index] = told
+        return len(learned)
+
+    def _write(
+        self,
+        requests: Sequence[StepRequest],
+        learned: Sequence[Learned],
+        *,
+        is_off: bool,
+        sampled: bool,
+    ) -> list[bytes]:
+        """Write steps to the log; what the clients get."""
+        head, now, rows, answers = dict(self.head), time.time(), [], []
+        pictures = []
+        for request, each in zip(requests, learned, strict=True):
+            head["seq"] += 1
+            if each.admitted:
+                self._items[head["n_seen"]] = (head["seq"], request.id)
+            by_memory = not is_off and self._by_memory(request.id)
+            told, beside = answer(
+                request.id, head["seq"], each, by_memory, self.names, head["n_seen"]
+            )
+            told["neighbours"] = told["neighbours"][: request.neighbours * len(each.near)]
+            if sampled and not answers:
+                self._sample(told, now, beside, with_picture=request.thumbnail is not None)
+            row = StepRow(
+                head["seq"],
+                request.id,
+                now,
+                told["base_prediction"],
+                told["prediction"],
+                not is_off,
+                told["weight"],
+                each.admitted,
+                orjson.dumps(told),
+                each.effect,
+            )
+            if request.thumbnail is not None:
+                pictures.append((row.seq, request.thumbnail))
+            rows.append(row)
+            answers.append(row.answer)
+            head["n_seen"] += not is_off
+            head["steps"] += not is_off
+            head["disagreements"] += row.disagrees and not is_off
+            head["admitted"] += each.admitted
+            self._count(row)
+        self.space_weights = dict(learned[-1].step.space_weights)
+        self.commit(head, steps=rows, thumbnails=pictures)
+        return answers
+
+    def commit(self, head: dict[str, Any], **rows: Any) -> None:
+        """Write to the log; from then on it is true."""
+        started = time.perf_counter()
+        try:
+            self._log.commit(head, **rows)
+        except Exception as error:  # a full disk, a broken one, a file that was damaged
+            raise Unwritten(f"{type(error).__name__}: {error}") from error
+        self.commit_seconds = time.perf_counter() - started
+        self.head = head
+
+    def _dry(self, request: StepRequest) -> bytes | MarcError:
+        try:
+            query = self.config.query(request, self.head["n_seen"])
+            is_off = self.head["mode"] == "off"
+            learned = without_memory(query) if is_off else self.learner.peek(
+                query, request.neighbours
+            )  # fmt: skip
+        except MarcError as error:
+            return error
+        by_memory = not is_off and self._by_memory(request.id)
+        told, _ = answer(request.id, None, learned, by_memory, self.names, query.item)
+        return orjson.dumps({**told, "stored": {"admitted": False, "class": None, "evicted": None}})
+
+    def _by_memory(self, name: str) -> bool:
+        """Whether the memory's answer is the one to act on; of a canary, by the id alone."""
+        mode = self.head["mode"]
+        if mode == "canary":
+            return zlib.crc32(name.encode("utf-8", "replace")) / 2**32 < self.head["fraction"]
+        return mode == MODES[-1]
+
+    def _sample(
+        self, told: dict[str, Any], now: float, beside: dict[str, Any], *, with_picture: bool
+    ) -> None:
+        near = [each for found in beside["neighbours"].values() for each in found]
+        pictures = self._log.thumbnails([each["seq"] for each in near])
+        for each in near:
+            each["picture"] = each["seq"] in pictures
+        shown = {**sample(told, now, beside), "picture": with_picture}
+        self.samples.appendleft(shown)
+        self.new_samples.append(shown)
+
+    def last_samples(self, count: int) -> list[dict[str, Any]]:
+        """Newest first: those that were looked at closely, or the last ones of the log."""
+        if self.samples:
+            return [*self.samples][:count]
+        rows = [self._log.step(seq) for seq in range(self.seq, max(0, self.seq - count), -1)]
+        kept = [row for row in rows if row is not None]
+        pictures = self._log.thumbnails([row.seq for row in kept])
+        return [
+            {**sample_of_stored(orjson.loads(row.answer), row.time), "picture": row.seq in pictures}
+            for row in kept
+        ]
+
+    def _count(self, row: StepRow) -> None:
+        if row.judged:
+            self.history.add(
+                row.seq,
+                disagrees=row.disagrees,
+                admitted=row.admitted,
+                weight=row.weight or 0.0,
+            )
+        if len(self._items) > self._most_items:  # ids of images that were pushed out
+            held = self.held()
+            self._items = {item: at for item, at in self._items.items() if item in held}
+            self._most_items = 2 * len(self._items) + 1000
+
+    def held(self) -> set[int]:
+        """Items of the images that are remembered one by one."""
+        return {item for items in self.learner.items.values() for item in items}
+
+    def _recover(self) -> None:
+        """What is remembered, from the last snapshot and the log since then."""
+        state = snapshots.last(self.folder, self.head["snapshot"], self.config)
+        self._start_from(state)
+        seq = state["seq"] if state else 0
+        n_seen = state["n_seen"] if state else 0
+        self.differences = 0
+        for row in self._log.effects(after=seq):
+            seq = row.seq
+            if row.judged:
+                assert row.effect is not None
+                step = self.learner.apply(row.effect, n_seen)
+                self.differences += step is not None and step.prediction != row.prediction
+                if row.admitted:
+                    self._items[n_seen] = (row.seq, row.id)
+                n_seen += 1
+            self._count(row)
+        if (seq, n_seen) != (self.seq, self.head["n_seen"]) or self._log.last() not in (0, seq):
+            raise MarcError(
+                "the log of this memory is damaged: its last steps are missing",
+                got=f"step {seq}, {n_seen} learned",
+                allowed=f"step {self.seq}, {self.head['n_seen']} learned",
+            )
+        for label in self._log.labels():
+            if label.seq >= self.head["since"]:
+                self.trial.add(label.id, label.result)
+
+    def _start_from(self, state: dict[str, Any] | None) -> None:
+        method: Method = self.config.new_method()
+        record, self._items = None, {}
+        self.history, self.trial = History(), Trial()
+        self.space_weights: dict[str, float] = {}
+        if state is not None:
+            if state["method"] is not None:
+                method = method_of(state["method"])
+            if state["record"] is not None:
+                record = Record.from_state(self.config.classes, state["record"], state["arrays"])
+            self._items = {item: (seq, name) for item, seq, name in state["items"]}
+            self.history = History(**state["history"])
+        self._most_items = 2 * len(self._items) + 1000
+        self.learner = Learner(self.config, method, record)
+
+    def snapshot(self) -> snapshots.Snapshot:
+        """What is remembered now, to be written by whatever thread."""
+        held = self.held()
+        return snapshots.Snapshot.of(
+            self.config,
+            self.learner,
+            {name: self.head[name] for name in ("seq", "n_seen")},
+            [[item, *at] for item, at in self._items.items() if item in held],
+            self.history.state(),
+        )
+
+    def start_from(self, snapshot: snapshots.Snapshot) -> None:
+        """Let a snapshot that is written stand for the steps before it."""
+        told = {"seq": snapshot.seq, "file": snapshot.file, "at": time.time()}
+        window = self.seq - self.config.limits.window
+        self.commit({**self.head, "snapshot": told}, forget=(snapshot.seq, window))
+        snapshots.remove_old(self.folder, snapshot.file)
+        with contextlib.suppress(Exception):  # pictures are to look at: what stays goes next time
+            self._log.keep_thumbnails(self.seq - 5000, (seq for seq, _ in self._items.values()))
+
+    def stored(self, name: str) -> StepRow:
+        """The step of an id."""
+        row = self._log.known([name]).get(name)
+        if row is None:
+            raise Refused(
+                404,
+                "there is no step with this id",
+                got=ascii(name)[:80],
+                allowed=f"one of the last {self.config.limits.window} steps",
+            )
+        return row
+
+    def close(self) -> None:
+        """Give the folder back."""
+        self._opened.close()
