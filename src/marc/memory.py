@@ -24,7 +24,7 @@ MOST_CLASSES, MOST_DIMS = 2**20, 2**16
 """What no memory has more of; a damaged number is refused before anything is allocated."""
 
 
-class _Neighbor(NamedTuple):
+class Neighbor(NamedTuple):
     """One stored item as a query sees it."""
 
     item: int
@@ -67,20 +67,25 @@ class Memory:
             if slots
         }
 
-    def read(self, key: Float) -> NDArray[np.float64]:
-        """L_c of equation 3 for a unit key (D,): evidence (C,), exactly 0 for empty classes."""
-        weights = kernel(self._keys[: self._size] @ key, self.beta)
-        labels = self._labels[: self._size]
+    def read(self, key: Float, similarity: Float | None = None) -> NDArray[np.float64]:
+        """L_c of equation 3 for a unit key (D,): evidence (C,), exactly 0 for empty classes.
+
+        `similarity` is that to what is stored, by slot, where it is known already.
+        """
+        similarity = self._keys[: self._size] @ key if similarity is None else similarity
+        labels, weights = self._labels[: self._size], kernel(similarity, self.beta)
         total = np.bincount(labels, weights, minlength=self.n_classes)
         return np.asarray(self.alpha * total, dtype=np.float64)
 
-    def neighbors(self, key: Float, n: int) -> list[_Neighbor]:
+    def neighbors(self, key: Float, n: int, similarity: Float | None = None) -> list[Neighbor]:
         """The `n` most similar items, nearest first; equal similarities keep the lower item."""
-        similarity = self._keys[: self._size] @ key
-        nearest = np.lexsort((self._items[: self._size], -similarity))[: integer("n", n, 0)]
+        similarity = self._keys[: self._size] @ key if similarity is None else similarity
+        n = min(integer("n", n, 0), self._size)
+        near = np.flatnonzero(similarity >= (np.partition(similarity, -n)[-n] if n else np.inf))
+        nearest = near[np.lexsort((self._items[near], -similarity[near]))[:n]]
         weights = self.alpha * kernel(similarity[nearest], self.beta)
         return [
-            _Neighbor(int(self._items[slot]), int(self._labels[slot]), float(u), float(weight))
+            Neighbor(int(self._items[slot]), int(self._labels[slot]), float(u), float(weight))
             for slot, u, weight in zip(nearest, similarity[nearest], weights, strict=True)
         ]
 

@@ -93,7 +93,7 @@ class MARC(Resumable):
     def step(self, query: Query) -> Step:
         """Answer one image with what is remembered, then offer the image to the memories."""
         key = query.key(self.space)  # q_t
-        memories = self._memories(query, len(key))
+        memories = self._memories(query.predictor.prototypes.shape, len(key))
         base = query.base.logits  # b_t                                               equation 1
         label = int(query.base.label)  # the pseudo-label
 
@@ -218,9 +218,9 @@ class MARC(Resumable):
             integer("n_seen", state["n_seen"], 0),
         )
 
-    def _memories(self, query: Query, dim: int) -> _Memories:
+    def _memories(self, prototypes: tuple[int, ...], dim: int) -> _Memories:
         """The memories, made empty at the first query, when C and the dimensions are known."""
-        n_classes, clip_dim = query.predictor.prototypes.shape
+        n_classes, clip_dim = prototypes
         if self._memory is None:
             kernel, capacity = {"alpha": self.alpha, "beta": self.beta}, self.admission_capacity
             self._memory = _Memories(

@@ -1,0 +1,1 @@
+"""Serving: what a query costs when several wait."""
