@@ -19,7 +19,7 @@ class Names(NamedTuple):
     """What numbers stand for."""
 
     classes: Sequence[str]
-    items: Mapping[int, tuple[int, str]]
+    items: Mapping[int | None, tuple[int, str]]
     """Step and id of the images that are remembered one by one."""
 
 
@@ -61,7 +61,7 @@ def answer(
         "stored": {
             "admitted": learned.admitted,
             "class": names.classes[step.label] if learned.admitted else None,
-            "evicted": names.items[learned.evicted][1] if learned.evicted in names.items else None,
+            "evicted": names.items.get(learned.evicted, (0, None))[1],
         },
     }
     sure = [None, None] if probabilities is None else [*map(float, probabilities.max(axis=1))]
@@ -83,7 +83,7 @@ def sample(told: Mapping[str, Any], time: float, beside: Mapping[str, Any]) -> d
 
 def sample_of_stored(told: Mapping[str, Any], time: float) -> dict[str, Any]:
     """The same of an answer from the log, which has no neighbours but those that were asked for."""
-    first, base = told["top"][0], max((e["base_probability"] or 0.0 for e in told["top"]))
+    first, base = told["top"][0], max(e["base_probability"] or 0.0 for e in told["top"])
     sure = {"confidence": first["probability"], "base_confidence": base}
     return sample(told, time, {**sure, "neighbours": {}})
 

@@ -1,4 +1,4 @@
-"""What a memory is made of: method, classes, prototypes, spaces and limits; and what a step asks."""
+"""What a memory is made of: method, classes, prototypes, spaces, limits; and what a step asks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What one memory may take."""
 
     window: int = 100_000
-    """Answers that are kept: so far back a repeated id is known, and a late label finds its step."""
+    """Answers that are kept: so far back an id is known again, and a late label finds its step."""
     queue: int = 1024
     """Requests that wait; one more is refused."""
     snapshot_every: int = 10_000

@@ -5,7 +5,7 @@ two connections write at once. A row has a seal, a checksum of all that it says,
 the last snapshot follow each other without a gap; so a file that was damaged is found out.
 
 - `head`: the last step, the mode, the snapshot to start from, the counts of the trial
-- `steps`: the answers of the last steps, by id; `effects`: what the steps since the snapshot changed
+- `steps`: the last answers, by id; `effects`: what each step since the snapshot changed
 - `labels`: what people said, `thumbnails`: small pictures of some steps
 """
 
@@ -96,6 +96,9 @@ class Log:
                 self._db.executescript(f"begin; {_SCHEMA} pragma user_version = {_VERSION}; commit")
             else:
                 self._check()
+        except sqlite3.OperationalError as error:  # of the system: it may pass
+            self._db.close()
+            raise OSError(f"the log cannot be opened: {error}") from error
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise _damaged(path, str(error)) from error
@@ -245,7 +248,9 @@ class Log:
     def _row(self, row: Sequence[Any]) -> StepRow:
         if row[-1] != _seal(*row[:-1]):
             raise _damaged(self.path, f"step {row[0]} is not what was written")
-        return StepRow(*row[:5], bool(row[5]), row[6], bool(row[7]), row[8])
+        seq, name, at, base, prediction, judged, weight, admitted, answer, _ = row
+        truths = bool(judged), weight, bool(admitted)
+        return StepRow(seq, name, at, base, prediction, *truths, answer)
 
 
 def _seal(*parts: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from marc.errors import MarcError
 
 
-class Refused(MarcError):
+class Refused(MarcError):  # noqa: N818  (the request is, and nothing failed)
     """Bad input, or a bad time for it, in four parts and a status.
 
     >>> Refused(404, "there is no such memory", got="cam-1").status

@@ -12,7 +12,7 @@ import dataclasses
 import time
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,14 @@ def as_refusal(error: BaseException) -> MarcError:
 
 class Served:
     """A memory that is open."""
+
+    learner: Learner
+    history: History
+    trial: Trial
+    space_weights: Mapping[str, float]
+    """Of the last step, where a method reads several."""
+    _items: dict[int | None, tuple[int, str]]
+    _most_items: int
 
     def __init__(self, folder: Path, durability: str = "process") -> None:
         """Open a folder that `create` made, and learn again what the log has since the snapshot."""
@@ -191,7 +199,9 @@ class Served:
         sampled: bool,
     ) -> list[bytes]:
         """Write steps to the log; what the clients get."""
-        head, now, rows, answers = dict(self.head), time.time(), [], []
+        head, now = dict(self.head), time.time()
+        rows: list[StepRow] = []
+        answers: list[bytes] = []
         pictures = []
         for request, each in zip(requests, learned, strict=True):
             head["seq"] += 1
@@ -225,7 +235,7 @@ class Served:
             head["disagreements"] += row.disagrees and not is_off
             head["admitted"] += each.admitted
             self._count(row)
-        self.space_weights = dict(learned[-1].step.space_weights)
+        self.space_weights = learned[-1].step.space_weights
         self.commit(head, steps=rows, thumbnails=pictures)
         return answers
 
@@ -328,9 +338,9 @@ class Served:
 
     def _start_from(self, state: dict[str, Any] | None) -> None:
         method: Method = self.config.new_method()
-        record, self._items = None, {}
+        record: Record | None = None
+        self._items, self.space_weights = {}, {}
         self.history, self.trial = History(), Trial()
-        self.space_weights: dict[str, float] = {}
         if state is not None:
             if state["method"] is not None:
                 method = method_of(state["method"])

@@ -72,7 +72,7 @@ class Trial:
 
     def to_dict(self, steps: int, disagreements: int, since: int) -> dict[str, Any]:
         """Counts, evidence, the gain on so many steps and disagreements, and the verdict."""
-        won, lost, neither = tally = self.tally()
+        won, lost, _ = tally = self.tally()
         logs = {"helps": log_evidence(won, lost), "harms": log_evidence(lost, won)}
         needed = 0
         if self.verdict == "not shown" and disagreements > sum(tally):

@@ -1,0 +1,40 @@
+"""A memory is made: what was asked for is checked against the quotas, then it is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from marc.serve.config import MemoryConfig, config_of
+from marc.serve.log import CANARY
+from marc.serve.refused import Refused
+from marc.serve.served import Served
+
+Wanted = tuple[MemoryConfig, str, float | None]
+
+
+def checked(body: Any, pictures: Any, quotas: Mapping[str, int]) -> Wanted:
+    """The configuration, mode and fraction that a body asks for, if the quotas let it be."""
+    wanted = config, _, _ = config_of(body, pictures)
+    dims = [config.dim, *config.spaces.values()]
+    capacity = int(getattr(config.new_method(), "capacity", 16))
+    sizes = {
+        "classes": len(config.classes),
+        "capacity": capacity,
+        "dims": max(dims),
+        "bytes": len(config.classes) * max(1, capacity) * sum(dims) * 4,
+    }
+    for name, size in sizes.items():
+        most = quotas.get(name)
+        if most is not None and size > most:
+            raise Refused(
+                413, f"this memory is larger than the quota {name!r} lets it be",
+                got=size, allowed=most,
+            )  # fmt: skip
+    return wanted
+
+
+def made(folder: Path, config: MemoryConfig, mode: str, fraction: float | None) -> None:
+    """Make the folder of a memory that saw nothing."""
+    Served.create(folder, config, mode, CANARY if fraction is None else fraction)

@@ -1,0 +1,284 @@
+"""One memory as a server has it: opening, ready, opened again after a failure, or quarantined."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from marc.errors import MarcError
+from marc.serve import snapshots
+from marc.serve.config import Limits, MemoryConfig, StepRequest
+from marc.serve.listeners import Listener
+from marc.serve.refused import Refused
+from marc.serve.served import Served, Unwritten, as_refusal
+from marc.serve.turns import Turns
+
+_AGAIN = 5.0  # seconds until what could not be opened for want of disk or lock is tried again
+
+
+class Hosted:
+    """A memory and its turns. Methods belong to the event loop; `_in_turn` ones to a thread."""
+
+    def __init__(self, folder: Path, durability: str, pool: Executor) -> None:
+        self.folder, self._durability, self._pool = folder, durability, pool
+        self.state, self.problem = "opening", ""
+        self._served: Served | None = None
+        self._turns = Turns(pool, self._steps_in_turn, Limits().queue)
+        self._listeners: set[Listener] = set()
+        self._told: dict[str, Any] = {}
+        self._writing: asyncio.Future[Any] | None = None
+        self._tried, self._may_pass = 0.0, False
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    async def open(self) -> None:
+        """Open the folder; what is damaged is quarantined, and the others serve."""
+        self.state = "recovering"
+        await self._turns.do(self._open_in_turn, always=True)
+        self._after()
+
+    def _open_in_turn(self) -> None:
+        """Read everything from the folder again."""
+        self._tried = time.monotonic()
+        if self._served is not None:
+            self._served.close()
+            self._served = None
+        try:
+            self._served = Served(self.folder, self._durability)
+        except Exception as error:  # whatever a damaged file leads to
+            known = isinstance(error, MarcError)
+            self.problem = " ".join(str(error).split()) if known else f"{error!r}"[:300]
+            self._may_pass = isinstance(error, OSError) or "another server" in self.problem
+            self.state = "quarantined"
+        else:
+            self.state, self.problem = "ready", ""
+            self._turns.limit = self._served.config.limits.queue
+
+    async def step(self, request: StepRequest) -> bytes:
+        """The answer, once it is on disk."""
+        self._refuse_unless_ready()
+        result = await self._turns.step(request)
+        self._after()
+        if isinstance(result, BaseException):
+            raise result
+        return bytes(result)
+
+    async def do(self, work: Callable[[Served], Any], operation: str) -> Any:
+        """Something between two steps."""
+        self._refuse_unless_ready()
+        result = await self._turns.do(lambda: self._do_in_turn(work))
+        self._after()
+        self._tell_of(operation, result)
+        return result
+
+    def _do_in_turn(self, work: Callable[[Served], Any]) -> Any:
+        served = self._ready_in_turn()
+        try:
+            return work(served)
+        except Unwritten as error:
+            self._open_in_turn()
+            raise _unwritten(error) from error
+        except OSError as error:
+            raise _unwritten(error) from error
+
+    def _steps_in_turn(self, requests: list[StepRequest]) -> list[Any]:
+        try:
+            return list(self._ready_in_turn().steps(requests))
+        except Unwritten as error:
+            self._open_in_turn()
+            of_method = error.__cause__ is not None and not str(error)
+            if len(requests) > 1 and of_method and self.state == "ready":  # which of them was it?
+                return [each for one in requests for each in self._steps_in_turn([one])]
+            return [_unwritten(error)] * len(requests)
+
+    def _ready_in_turn(self) -> Served:
+        if self._served is None:
+            raise Refused(503, "this memory could not be opened", got=self.problem, retry_after=5)
+        return self._served
+
+    async def restore(self, file: str | None = None, content: bytes | None = None) -> Any:
+        """Go back to a snapshot: of the memory's own, or one that was kept elsewhere."""
+        if (file is None) == (content is None):
+            raise MarcError(
+                "a restore needs one snapshot", hint='{"file": "000000010000.safetensors"}'
+            )
+
+        def work() -> None:
+            if self._served is not None:
+                self._served.close()
+                self._served = None
+            try:
+                snapshots.restore(self.folder, file, content)
+            finally:
+                self._open_in_turn()
+
+        await self._turns.do(work, always=True)
+        self._after()
+        from marc.serve.operations import info
+
+        return await self.do(info, "restore")
+
+    async def same(self, config: MemoryConfig) -> None:
+        """Refuse a configuration that is not this memory's."""
+        if not await self.do(lambda served: served.config.identity() == config.identity(), "same"):
+            raise Refused(
+                409,
+                "there is a memory of this name with another configuration",
+                got=self.folder.name,
+                hint="DELETE it first, or take another name",
+            )
+
+    def check_pictures(self, pictures: Any) -> None:
+        """Refuse a picture where the memory was not made for the server's encoders."""
+        self._refuse_unless_ready()
+        assert self._served is not None
+        wanted = self._served.config.encoders
+        if pictures is None or wanted != pictures.describe():
+            raise Refused(
+                422,
+                "this memory takes features, not pictures"
+                if wanted is None
+                else "this memory was made with other encoders than this server has loaded",
+                hint='"features": {"predictor": [...], "spaces": {...}}',
+            )
+
+    def listen(self) -> Listener:
+        """What happens from now on."""
+        return Listener(self._listeners)
+
+    def status(self) -> dict[str, Any]:
+        """How it is, as far as the event loop knows."""
+        if self._served is not None:
+            head, served = self._served.head, self._served
+            self._told = {
+                "mode": head["mode"],
+                "method": served.config.method["name"],
+                "n_classes": len(served.config.classes),
+                "n_seen": head["n_seen"],
+                "seq": head["seq"],
+                "durable_seq": head["seq"],
+                "steps_total": head["steps"],
+                "disagreements_total": head["disagreements"],
+                "admitted_total": head["admitted"],
+                "disagreement_rate": head["disagreements"] / head["steps"]
+                if head["steps"]
+                else None,
+                "verdict": served.trial.verdict,
+                "fell_back": head["fell_back"],
+                "commit_seconds": served.commit_seconds,
+            }
+        return {
+            "name": self.folder.name,
+            "state": self.state,
+            "problem": self.problem or None,
+            "queue_length": len(self),
+            "oldest_age": self._turns.oldest_age,
+            "listeners": len(self._listeners),
+            **self._told,
+        }
+
+    def tick(self) -> None:
+        """About once a second: tell listeners, and try again what could not be opened."""
+        if self._listeners:
+            self._tell("status", self.status())
+        waits = self.state == "quarantined" and self._may_pass
+        if waits and time.monotonic() - self._tried > _AGAIN:
+            self._turns.do(self._open_in_turn, always=True)
+
+    async def close(self, *, keep: bool = True) -> None:
+        """Answer what waits, write a snapshot if it is to be kept, and give the folder back."""
+        self.state = "draining"
+        with contextlib.suppress(Exception):
+            if self._writing is not None:
+                await self._writing
+        await self._turns.do(lambda: self._close_in_turn(keep), always=True)
+        for listener in [*self._listeners]:
+            listener.close()
+
+    def _close_in_turn(self, keep: bool) -> None:
+        if self._served is None:
+            return
+        served, self._served = self._served, None
+        try:
+            last = served.head["snapshot"]
+            if keep and served.seq > (last["seq"] if last else 0):
+                made = served.snapshot()
+                made.write(self.folder)
+                served.start_from(made)
+        except (Exception, Unwritten):  # the log has everything: the next start takes longer
+            pass
+        finally:
+            served.close()
+
+    def _after(self) -> None:
+        """What follows from steps: events, and a snapshot when one is due."""
+        served = self._served
+        if served is None:
+            return
+        while served.new_samples:
+            self._tell("step", served.new_samples.pop(0))
+        if served.snapshot_due and self._writing is None and self.state == "ready":
+            self._writing = asyncio.ensure_future(self._snapshot())
+
+    async def _snapshot(self) -> None:
+        """Copy in a turn, write beside the steps that go on, and let it count in a turn."""
+        loop = asyncio.get_running_loop()
+        try:
+            made = await self._turns.do(
+                lambda: self._do_in_turn(lambda s: s.snapshot()), always=True
+            )
+            await loop.run_in_executor(self._pool, made.write, self.folder)
+            await self._turns.do(
+                lambda: self._do_in_turn(lambda s: s.start_from(made)), always=True
+            )
+            self._tell("snapshot", {"seq": made.seq})
+        except Exception as error:  # the log has everything; the next step tries again
+            self._tell("problem", {"problem": f"no snapshot: {error}"})
+            await asyncio.sleep(_AGAIN)
+        finally:
+            self._writing = None
+
+    def _tell_of(self, operation: str, result: Any) -> None:
+        if operation == "mode":
+            self._tell("mode", {**result, "why": "it was asked for"})
+        if operation == "labels":
+            self._tell("judgement", result["judgement"])
+            fell = self._served.head["fell_back"] if self._served else None
+            if fell is not None:
+                self._tell("mode", {"mode": "shadow", "before": fell["from"], **fell})
+
+    def _tell(self, event: str, data: dict[str, Any]) -> None:
+        for listener in self._listeners:
+            listener.tell(event, data)
+
+    def _refuse_unless_ready(self) -> None:
+        if self.state == "ready":
+            return
+        if self.state == "quarantined":
+            raise Refused(
+                503,
+                "this memory is quarantined: its files are damaged, or cannot be opened",
+                got=self.problem,
+                hint="marc serve --check DIR; POST /v1/memories/NAME/restore a snapshot",
+                retry_after=60,
+            )
+        raise Refused(503, f"this memory is {self.state}", retry_after=1)
+
+
+def _unwritten(error: BaseException) -> MarcError:
+    cause = error.__cause__
+    if isinstance(error, Unwritten) and not str(error) and cause is not None:
+        return as_refusal(cause)
+    return Refused(
+        507,
+        "what this step changed could not be written, so it was not taken",
+        got=f"{error}"[:200],
+        hint="room on the disk of the server",
+        retry_after=5,
+    )

@@ -1,0 +1,127 @@
+"""The turns of one memory: bounded, in order, and in the hands of one thread at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+from marc.serve.config import StepRequest
+from marc.serve.refused import Refused
+
+_BLOCK = 64
+"""Steps that are answered together, at most."""
+
+
+@dataclass(eq=False)
+class _Turn:
+    """One request that waits: a step, or something else to be done between two."""
+
+    request: StepRequest | None
+    work: Callable[[], Any] | None
+    answer: asyncio.Future[Any]
+    since: float = field(default_factory=time.monotonic)
+
+    def settle(self, result: Any) -> None:
+        """Give the answer, or the error, to whoever still waits."""
+        if self.answer.done():
+            return
+        if isinstance(result, BaseException):
+            self.answer.set_exception(result)
+        else:
+            self.answer.set_result(result)
+
+
+class Turns:
+    """A queue in front of a memory. All its methods belong to one event loop.
+
+    Whatever steps wait when the memory is free go in together; nobody waits for a block to fill.
+    """
+
+    def __init__(
+        self, pool: Executor, answer: Callable[[list[StepRequest]], list[Any]], limit: int
+    ) -> None:
+        self._pool, self._answer, self.limit = pool, answer, limit
+        self._waiting: deque[_Turn] = deque()
+        self._busy: asyncio.Task[None] | None = None
+        self._now: list[_Turn] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def oldest_age(self) -> float:
+        """Seconds that the one in front has waited, or has been worked on."""
+        oldest = self._now[:1] or [*self._waiting][:1]
+        return time.monotonic() - oldest[0].since if oldest else 0.0
+
+    def step(self, request: StepRequest) -> asyncio.Future[Any]:
+        """Take a step in its turn; refused at once where too many wait."""
+        return self._put(_Turn(request, None, asyncio.get_running_loop().create_future()))
+
+    def do(self, work: Callable[[], Any], *, always: bool = False) -> asyncio.Future[Any]:
+        """Do something between two steps; `always`: however many wait."""
+        turn = _Turn(None, work, asyncio.get_running_loop().create_future())
+        return self._put(turn, always=always)
+
+    def _put(self, turn: _Turn, *, always: bool = False) -> asyncio.Future[Any]:
+        if len(self._waiting) >= self.limit and not always:
+            raise Refused(
+                429,
+                "too many requests wait for this memory",
+                got=len(self._waiting),
+                allowed=f"{self.limit}, its quota 'queue'",
+                retry_after=1,
+            )
+        self._waiting.append(turn)
+        if self._busy is None:
+            self._busy = asyncio.get_running_loop().create_task(self._work())
+        return turn.answer
+
+    async def drained(self) -> None:
+        """Wait until nobody waits."""
+        while self._busy is not None:
+            await asyncio.wait([self._busy])
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                self._now = self._next()
+                if self._now:
+                    results = await loop.run_in_executor(self._pool, self._done, self._now)
+                    for turn, result in zip(self._now, results, strict=True):
+                        turn.settle(result)
+                self._now = []
+        finally:
+            self._busy = None
+
+    def _next(self) -> list[_Turn]:
+        """What goes in together: one piece of work, or the steps before the next."""
+        block: list[_Turn] = []
+        while self._waiting and len(block) < _BLOCK:
+            if self._waiting[0].work is not None:
+                return block or [self._waiting.popleft()]
+            turn = self._waiting.popleft()
+            if turn.answer.done():  # who asked is gone, and nothing was done yet
+                continue
+            assert turn.request is not None
+            deadline = turn.request.deadline
+            if deadline is not None and time.monotonic() > deadline:
+                turn.settle(Refused(504, "the time for this step was over before its turn came"))
+            else:
+                block.append(turn)
+        return block
+
+    def _done(self, turns: list[_Turn]) -> list[Any]:
+        """Do it, in a thread: a result or an error for each."""
+        try:
+            if turns[0].work is not None:
+                return [turns[0].work()]
+            return self._answer([turn.request for turn in turns if turn.request is not None])
+        except BaseException as error:
+            return [error] * len(turns)
