@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -14,6 +15,7 @@ from marc.errors import MarcError
 from marc.serve import snapshots
 from marc.serve.config import Limits, MemoryConfig, StepRequest
 from marc.serve.listeners import Listener
+from marc.serve.operations import OPERATIONS, info
 from marc.serve.refused import Refused
 from marc.serve.served import Served, Unwritten, as_refusal
 from marc.serve.turns import Turns
@@ -54,8 +56,9 @@ class Hosted:
         except Exception as error:  # whatever a damaged file leads to
             known = isinstance(error, MarcError)
             self.problem = " ".join(str(error).split()) if known else f"{error!r}"[:300]
-            self._may_pass = isinstance(error, OSError) or "another server" in self.problem
-            self.state = "quarantined"
+            is_held = "another server" in self.problem  # by a process that may be ending
+            self._may_pass = isinstance(error, OSError) or is_held
+            self.state = "opening" if is_held else "quarantined"
         else:
             self.state, self.problem = "ready", ""
             self._turns.limit = self._served.config.limits.queue
@@ -68,6 +71,12 @@ class Hosted:
         if isinstance(result, BaseException):
             raise result
         return bytes(result)
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        """Something between two steps, of `OPERATIONS`, or "restore"."""
+        if operation == "restore":
+            return await self.restore(**arguments)
+        return await self.do(functools.partial(OPERATIONS[operation], **arguments), operation)
 
     async def do(self, work: Callable[[Served], Any], operation: str) -> Any:
         """Something between two steps."""
@@ -120,8 +129,6 @@ class Hosted:
 
         await self._turns.do(work, always=True)
         self._after()
-        from marc.serve.operations import info
-
         return await self.do(info, "restore")
 
     async def same(self, config: MemoryConfig) -> None:
@@ -187,8 +194,8 @@ class Hosted:
         """About once a second: tell listeners, and try again what could not be opened."""
         if self._listeners:
             self._tell("status", self.status())
-        waits = self.state == "quarantined" and self._may_pass
-        if waits and time.monotonic() - self._tried > _AGAIN:
+        waits = self.state in ("opening", "quarantined") and self._may_pass
+        if waits and time.monotonic() - self._tried > (1 if self.state == "opening" else _AGAIN):
             self._turns.do(self._open_in_turn, always=True)
 
     async def close(self, *, keep: bool = True) -> None:
@@ -268,7 +275,8 @@ class Hosted:
                 hint="marc serve --check DIR; POST /v1/memories/NAME/restore a snapshot",
                 retry_after=60,
             )
-        raise Refused(503, f"this memory is {self.state}", retry_after=1)
+        got = self.problem or None
+        raise Refused(503, f"this memory is {self.state}", got=got, retry_after=1)
 
 
 def _unwritten(error: BaseException) -> MarcError:

@@ -90,6 +90,9 @@ class Log:
         self.path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
+            # held as long as it is open: then WAL needs no memory that only processes of one
+            # machine can have in common, so the file may lie on network storage
+            self._db.execute("pragma locking_mode = exclusive")
             self._db.execute("pragma journal_mode = wal")
             self._db.execute(f"pragma synchronous = {_LEVELS[durability]}")
             if new:

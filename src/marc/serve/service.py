@@ -3,30 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from marc.errors import one_of
 from marc.files import locked
 from marc.serve import snapshots
-from marc.serve.config import StepRequest, check_name
+from marc.serve.config import MemoryConfig, StepRequest, check_name
 from marc.serve.hosted import Hosted
 from marc.serve.listeners import Listener
-from marc.serve.operations import OPERATIONS
 from marc.serve.refused import Refused
 
 _FOLDER = "memories"
 _MOST_WAITING = 8192  # requests of all memories together
 
 
+class Host(Protocol):
+    """One memory, wherever it is open: in this process as `Hosted`, or in another."""
+
+    folder: Path
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+
+    async def open(self) -> None:
+        """Open the folder; what is damaged is quarantined, and the others serve."""
+
+    async def step(self, request: StepRequest) -> bytes:
+        """The answer, once it is on disk."""
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        """Something between two steps, of `OPERATIONS`, or "restore"."""
+
+    async def same(self, config: MemoryConfig) -> None:
+        """Refuse a configuration that is not this memory's."""
+
+    def check_pictures(self, pictures: Any) -> None:
+        """Refuse a picture where the memory was not made for the server's encoders."""
+
+    def listen(self) -> Listener:
+        """What happens from now on."""
+
+    def status(self) -> dict[str, Any]:
+        """How it is, without waiting."""
+
+    def tick(self) -> None:
+        """What is to be done about once a second."""
+
+    async def close(self, *, keep: bool = True) -> None:
+        """Answer what waits, write a snapshot if it is to be kept, and give the folder back."""
+
+
+class Hosts(Protocol):
+    """Where memories are open that are not in this process."""
+
+    async def start(self, durability: str) -> None:
+        """Begin, before the first `host`."""
+
+    def host(self, folder: Path) -> Host:
+        """A memory by its folder."""
+
+    async def stop(self) -> None:
+        """End, after every memory was closed."""
+
+
 class Service:
     """The memories below a folder, each with one writer and one order.
 
-    All methods belong to one event loop; the work is done in threads.
+    All methods belong to one event loop; the work is done in threads, or by other `hosts`.
     """
 
     def __init__(
@@ -37,24 +84,26 @@ class Service:
         pictures: Any = None,
         quotas: Mapping[str, int] | None = None,
         threads: int = 4,
-        alone: bool = True,
+        hosts: Hosts | None = None,
     ) -> None:
         one_of("durability", durability, ("process", "power"))
         self.data, self.durability, self.pictures = data, durability, pictures
         self.quotas = dict(quotas or {})
         self.state = "opening"
-        self._hosted: dict[str, Hosted] = {}
+        self._hosts = hosts
+        self._hosted: dict[str, Host] = {}
         self._pool = ThreadPoolExecutor(threads, "memory")
         self._opening: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._holding = ExitStack()
         (data / _FOLDER).mkdir(parents=True, exist_ok=True)
-        if alone:
-            self._holding.enter_context(locked(data, "another server works in this folder"))
-            snapshots.remove_passing(data / _FOLDER)
+        self._holding.enter_context(locked(data, "another server works in this folder"))
+        snapshots.remove_passing(data / _FOLDER)
 
     async def start(self) -> None:
         """Open what is there, in the background."""
+        if self._hosts is not None:
+            await self._hosts.start(self.durability)
         folders = sorted(p for p in (self.data / _FOLDER).iterdir() if not p.name.startswith("."))
         for folder in folders:
             if folder.is_dir():
@@ -77,6 +126,8 @@ class Service:
             elif task is not None:
                 await asyncio.wait([task])
         await asyncio.gather(*(each.close() for each in self._hosted.values()))
+        if self._hosts is not None:
+            await self._hosts.stop()
         self._pool.shutdown()
         self._holding.close()
 
@@ -136,7 +187,7 @@ class Service:
             request = await self._seen(hosted, request)
         return await hosted.step(request)
 
-    async def _seen(self, hosted: Hosted, request: StepRequest) -> StepRequest:
+    async def _seen(self, hosted: Host, request: StepRequest) -> StepRequest:
         """A picture as features, where the memory was made for those of this server."""
         hosted.check_pictures(self.pictures)
         assert request.image is not None
@@ -156,17 +207,18 @@ class Service:
         hosted = self._find(name)
         if operation == "restore":
             self._refuse_if_draining()
-            return await hosted.restore(**arguments)
-        return await hosted.do(functools.partial(OPERATIONS[operation], **arguments), operation)
+        return await hosted.call(operation, **arguments)
 
     def listen(self, name: str) -> Listener:
         """What happens to a memory from now on."""
         return self._find(name).listen()
 
-    def _host(self, folder: Path) -> Hosted:
+    def _host(self, folder: Path) -> Host:
+        if self._hosts is not None:
+            return self._hosts.host(folder)
         return Hosted(folder, self.durability, self._pool)
 
-    def _find(self, name: str) -> Hosted:
+    def _find(self, name: str) -> Host:
         if name not in self._hosted:
             known = ", ".join(self.names()[:20])
             raise Refused(
