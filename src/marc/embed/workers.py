@@ -142,7 +142,7 @@ def _digest(data: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.uint8)
 
 
-def _start_worker() -> None:
+def start_worker() -> None:
     """Leave Ctrl-C to the parent, and end when it ends: a killed one must leave nobody waiting."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -164,7 +164,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         self.count, self._ahead = count, 2 * count + 2
         spawn = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(count, spawn, _start_worker) if count else None
+        self._pool = ProcessPoolExecutor(count, spawn, start_worker) if count else None
 
     def prepare(self, work: Iterable[tuple[_Piece, PixelSpec]]) -> Iterator[Prepared]:
         """One result a piece."""

@@ -27,8 +27,9 @@ _MOST_BYTES = 2**30
 _MISSING, _EMPTY, _NO_PICTURE, _DAMAGED, _TOO_LARGE = 1, 2, 3, 4, 5
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "MPO")
-_FIRST_BYTES = (b"\xff\xd8\xff", b"\x89PNG", b"RIFF", b"GIF8",
-                b"BM", b"II*\0", b"MM\0*", b"\0\0\0\x0cjP")  # fmt: skip
+_FIRST_BYTES = {"JPEG": (b"\xff\xd8\xff",), "PNG": (b"\x89PNG",), "WEBP": (b"RIFF",),
+                "GIF": (b"GIF8",), "BMP": (b"BM",), "TIFF": (b"II*\0", b"MM\0*"),
+                "JPEG2000": (b"\0\0\0\x0cjP",)}  # fmt: skip
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -52,6 +53,9 @@ class Unreadable(Exception):  # noqa: N818  (it is a finding about a file, not a
         _TOO_LARGE: "too large: over 134 million pixels, 65536 on a side, or 1 GiB",
     }
     """By code. Feature stores keep the codes: they never change. 0 is `fine`."""
+    EMPTY: ClassVar[int] = _EMPTY
+    NO_PICTURE: ClassVar[int] = _NO_PICTURE
+    TOO_LARGE: ClassVar[int] = _TOO_LARGE
 
     def __init__(self, code: int, detail: str = "") -> None:
         super().__init__(code, detail)  # both, so that it can be pickled
@@ -81,12 +85,20 @@ def read_bytes(location: Location) -> bytes:
         raise Unreadable(_MISSING, _first_line(problem)) from None
 
 
-def decode(data: bytes, *, upright: bool) -> Image.Image:
+def decode(
+    data: bytes,
+    *,
+    upright: bool,
+    formats: tuple[str, ...] = _FORMATS,
+    most_pixels: int = _MOST_PIXELS,
+) -> Image.Image:
     """An encoded picture as RGB, its first frame if it moves.
 
     Args:
         data: the bytes of the file.
         upright: turn it as its camera says (the EXIF orientation).
+        formats: those that are read, by PIL's names; no parser of another sees the bytes.
+        most_pixels: a larger picture is refused by its header; at most 134 million.
 
     Raises:
         Unreadable: with one of the codes of `REASONS`.
@@ -95,10 +107,10 @@ def decode(data: bytes, *, upright: bool) -> Image.Image:
         raise Unreadable(_EMPTY)
     with (
         _own_limits(),
-        _findings(data),
-        Image.open(io.BytesIO(data), formats=_known_formats()) as picture,
+        _findings(data, formats),
+        Image.open(io.BytesIO(data), formats=_known(formats)) as picture,
     ):
-        _check_size(picture)
+        _check_size(picture, most_pixels)
         picture.load()
         check_whole(data, picture)
         return _plain(picture, upright=upright)
@@ -120,27 +132,29 @@ def _plain(picture: Image.Image, *, upright: bool) -> Image.Image:
 
 
 @contextmanager
-def _findings(data: bytes = b"") -> Iterator[None]:
+def _findings(data: bytes = b"", formats: tuple[str, ...] = ()) -> Iterator[None]:
     """Whatever goes wrong while these bytes are read, as a finding about them."""
     try:
         yield
     except Unreadable:
         raise
     except UnidentifiedImageError:
-        raise Unreadable(_DAMAGED if _starts_well(data) else _NO_PICTURE) from None
+        raise Unreadable(_DAMAGED if _starts_well(data, formats) else _NO_PICTURE) from None
     except (Image.DecompressionBombError, MemoryError) as problem:
         raise Unreadable(_TOO_LARGE, str(problem).partition(" exceeds")[0]) from None
     except Exception as problem:  # decoders fail on bad bytes in every way there is
         raise Unreadable(_DAMAGED, _first_line(problem)) from None
 
 
-def _starts_well(data: bytes) -> bool:
-    return data.startswith(_FIRST_BYTES) or data[4:12] in (b"ftypavif", b"ftypavis")
+def _starts_well(data: bytes, formats: tuple[str, ...]) -> bool:
+    if data[4:12] in (b"ftypavif", b"ftypavis"):
+        return "AVIF" in formats
+    return any(data.startswith(_FIRST_BYTES.get(name, ())) for name in formats)
 
 
-def _check_size(picture: Image.Image) -> None:
+def _check_size(picture: Image.Image, most_pixels: int = _MOST_PIXELS) -> None:
     width, height = picture.size
-    if width * height > _MOST_PIXELS or max(width, height) > _LONGEST_SIDE:
+    if width * height > most_pixels or max(width, height) > _LONGEST_SIDE:
         raise Unreadable(_TOO_LARGE, f"{width} x {height}")
     if width * height == 0:
         raise Unreadable(_DAMAGED, f"{width} x {height}")
@@ -195,10 +209,10 @@ def _first_line(problem: BaseException) -> str:
 
 
 @cache
-def _known_formats() -> tuple[str, ...]:
+def _known(formats: tuple[str, ...]) -> tuple[str, ...]:
     """Those that this PIL was built with. Nothing that starts other programs is among them."""
     Image.init()
-    return tuple(name for name in _FORMATS if name in Image.OPEN)
+    return tuple(name for name in formats if name in Image.OPEN)
 
 
 _lock = threading.Lock()

@@ -8,24 +8,22 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job
+from marc.embed.plan import EmbeddingPlan
 from marc.encoders import Encoder, TextEncoder
-from marc.encoders.prompts import Prototypes
 from marc.errors import MarcError, integer
 from marc.files import differences, user_path
 from marc.loop import Method
 from marc.peers.registry import create_method
 from marc.pictures.decoding import Unreadable, decode, plain, read_bytes
-from marc.pictures.image_set import FileBytes, ImageSet
-from marc.pictures.listing import with_class_names
+from marc.pictures.image_set import FileBytes
 from marc.results.snapshot import damaged, method_of, read_state, write_state
+from marc.session.picture_encoders import PictureEncoders
 from marc.session.record import Neighbor, Record
 from marc.stream.predictor import Predictor, PromptEmbeddings
 from marc.types import Query, Step
@@ -95,27 +93,20 @@ class Session:
         self.method = _one_at_a_time(method)
         one = isinstance(space, str) or not isinstance(space, Sequence)
         spaces = cast(Sequence[str | Encoder], [space] if one else space)
-        first, *others = EncoderSpec.of_all(
-            [predictor, *spaces], weights, offline=offline, device=device
+        self._encoders = PictureEncoders(
+            predictor,
+            spaces,
+            classes=classes,
+            prompts=prompts,
+            weights=weights,
+            offline=offline,
+            device=device,
         )
-        plan = EmbeddingPlan(
-            images=with_class_names(ImageSet("a session", (), ()), classes),
-            store=Path(),
-            spaces=tuple(others),
-            predictor=first,
-            prompts=tuple(prompts),
-        )
-        self._jobs = plan.load()
-        self.classes = plan.images.class_names
-        assert self._jobs.text is not None  # the plan has a predictor
-        text = Prototypes.embed(self._jobs.text, self.classes, plan.prompt_sets())
+        self.classes = PictureEncoders.class_names(classes)
+        text = self._encoders.prototypes(self.classes)
         every = PromptEmbeddings(text.prompt_class, lambda: text.prompts)
-        self.predictor = Predictor(text.prototypes, self._jobs.text.logit_scale, every)
-        self._made = {
-            "classes": list(self.classes),
-            "prompts": [[one.name, one.version, one.digest] for one in plan.prompt_sets()],
-            "encoders": {job.array: job.made for job in self._jobs},
-        }
+        self.predictor = Predictor(text.prototypes, self._encoders.logit_scale, every)
+        self._made = {"classes": list(self.classes), **self._encoders.made}
         self._record, self._n_seen = Record(self.classes), 0
 
     def __len__(self) -> int:
@@ -124,7 +115,7 @@ class Session:
 
     def __repr__(self) -> str:
         """What answers, and how much it has seen."""
-        encoders = ", ".join(job.encoder.card.name for job in self._jobs)
+        encoders = ", ".join(self._encoders.names)
         what = f"{self.method.name} of {len(self.classes)} classes by {encoders}"
         return f"Session({what}; {len(self)} pictures)"
 
@@ -193,11 +184,10 @@ class Session:
 
     def _query(self, picture: Picture) -> Query:
         """The picture as a method sees it."""
-        seen = Job.pixels(list(self._jobs), upright=True).of_picture(_opened(picture))
-        features = {job.array: job.encode(seen)[0] for job in self._jobs}
-        views = features.pop(next(iter(features)))  # the predictor's come first
-        keys = {array.partition("/")[2]: key for array, key in features.items()}
-        return Query.from_features(views, self.predictor, keys, item=self._n_seen)
+        seen = self._encoders.pixels.of_picture(_opened(picture))
+        views, keys = self._encoders.features(seen)
+        own = {space: key[0] for space, key in keys.items()}
+        return Query.from_features(views[0], self.predictor, own, item=self._n_seen)
 
 
 def _one_at_a_time(method: str | Method) -> Method:
