@@ -150,6 +150,17 @@ class MemoryConfig:
             )
         return Query.from_features(views, self.predictor, dict(request.keys), item=item)
 
+    def check_pictures(self, pictures: Any) -> None:
+        """Refuse a picture where the memory was not made for the encoders of the server."""
+        if pictures is None or self.encoders != pictures.describe():
+            raise Refused(
+                422,
+                "this memory takes features, not pictures"
+                if self.encoders is None
+                else "this memory was made with other encoders than this server has loaded",
+                hint='"features": {"predictor": [...], "spaces": {...}}',
+            )
+
     @property
     def dim(self) -> int:
         """Of the predictor's features."""

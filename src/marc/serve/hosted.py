@@ -145,15 +145,7 @@ class Hosted:
         """Refuse a picture where the memory was not made for the server's encoders."""
         self._refuse_unless_ready()
         assert self._served is not None
-        wanted = self._served.config.encoders
-        if pictures is None or wanted != pictures.describe():
-            raise Refused(
-                422,
-                "this memory takes features, not pictures"
-                if wanted is None
-                else "this memory was made with other encoders than this server has loaded",
-                hint='"features": {"predictor": [...], "spaces": {...}}',
-            )
+        self._served.config.check_pictures(pictures)
 
     def listen(self) -> Listener:
         """What happens from now on."""

@@ -13,8 +13,19 @@ from typing import Any
 from marc.serve.config import StepRequest
 from marc.serve.refused import Refused
 
-_BLOCK = 64
+BLOCK = 64
 """Steps that are answered together, at most."""
+
+
+def crowded(waiting: int, limit: int) -> Refused:
+    """Why a memory takes no more requests for now."""
+    return Refused(
+        429,
+        "too many requests wait for this memory",
+        got=waiting,
+        allowed=f"{limit}, its quota 'queue'",
+        retry_after=1,
+    )
 
 
 @dataclass(eq=False)
@@ -70,13 +81,7 @@ class Turns:
 
     def _put(self, turn: _Turn, *, always: bool = False) -> asyncio.Future[Any]:
         if len(self._waiting) >= self.limit and not always:
-            raise Refused(
-                429,
-                "too many requests wait for this memory",
-                got=len(self._waiting),
-                allowed=f"{self.limit}, its quota 'queue'",
-                retry_after=1,
-            )
+            raise crowded(len(self._waiting), self.limit)
         self._waiting.append(turn)
         if self._busy is None:
             self._busy = asyncio.get_running_loop().create_task(self._work())
@@ -103,7 +108,7 @@ class Turns:
     def _next(self) -> list[_Turn]:
         """What goes in together: one piece of work, or the steps before the next."""
         block: list[_Turn] = []
-        while self._waiting and len(block) < _BLOCK:
+        while self._waiting and len(block) < BLOCK:
             if self._waiting[0].work is not None:
                 return block or [self._waiting.popleft()]
             turn = self._waiting.popleft()
