@@ -1,6 +1,36 @@
 """The memory as a service: it loses nothing, and proves its worth before it answers.
 
+`marc.serve(data)` is the verb of this room, with the arguments of `marc serve`: the package itself
+can be called. `marc.serve.server.running` is the same in a thread.
+
 - one memory: `config` what it is made of, `served` itself, `log` what happened to it, in SQLite,
   `effects` what a step changed, `snapshots`, `trial` the judge over late labels, `history`
 - all of a folder: `turns` and `hosted`, one writer and one order for each, and `service`
+- behind an address: `server`, `app`, `routes` and `step_routes`, `access`, `metrics`, `page/`
+- from elsewhere: `client`
 """
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Verb(ModuleType):
+    def __call__(self, *args: Any, **options: Any) -> None:
+        from marc.errors import MarcError
+
+        try:
+            from marc.serve.server import serve
+        except ModuleNotFoundError as error:
+            raise MarcError(
+                "a server needs libraries that are not installed",
+                got=error.name,
+                hint="pip install 'marc-clip[serve]'",
+            ) from None
+        serve(*args, **options)
+
+
+_package = sys.modules[__name__]
+_package.__class__ = _Verb

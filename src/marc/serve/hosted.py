@@ -159,6 +159,7 @@ class Hosted:
                 "mode": head["mode"],
                 "method": served.config.method["name"],
                 "n_classes": len(served.config.classes),
+                "layout": (served.config.dim, dict(served.config.spaces)),
                 "n_seen": head["n_seen"],
                 "seq": head["seq"],
                 "durable_seq": head["seq"],

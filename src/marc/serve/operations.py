@@ -173,6 +173,11 @@ def snapshot(served: Served) -> dict[str, Any]:
     return {"file": made.file, "seq": made.seq, "bytes": path.stat().st_size}
 
 
+def list_snapshots(served: Served) -> dict[str, Any]:
+    """The snapshots that are kept, the newest last."""
+    return {"items": snapshots.kept(served.folder)}
+
+
 def snapshot_file(served: Served, file: str) -> str:
     """Where a snapshot is."""
     return str(snapshots.path_of(served.folder, file))
@@ -209,6 +214,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "judgement": judgement,
     "mode": mode,
     "snapshot": snapshot,
+    "snapshots": list_snapshots,
     "snapshot_file": snapshot_file,
     "samples": samples,
     "history": history,

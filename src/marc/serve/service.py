@@ -184,12 +184,12 @@ class Service:
         if sum(len(each) for each in self._hosted.values()) >= _MOST_WAITING:
             raise Refused(429, "too many requests wait for this server", retry_after=1)
         if request.image is not None:
-            request = await self._seen(hosted, request)
+            request = await self.seen(name, request)
         return await hosted.step(request)
 
-    async def _seen(self, hosted: Host, request: StepRequest) -> StepRequest:
+    async def seen(self, name: str, request: StepRequest) -> StepRequest:
         """A picture as features, where the memory was made for those of this server."""
-        hosted.check_pictures(self.pictures)
+        self._find(name).check_pictures(self.pictures)
         assert request.image is not None
         seen = await self.pictures.features(request.image)
         return StepRequest(
