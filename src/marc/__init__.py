@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
+    from marc.serve.client import Client as Client
     from marc.session.adapt import adapt as adapt
     from marc.session.session import Session as Session
     from marc.sources import load_stream as load_stream
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
 
 _WHERE = {
     "CAPACITIES": "types",
+    "Client": "serve.client",
     "Encoder": "encoders",
     "MARC": "method",
     "MarcError": "errors",

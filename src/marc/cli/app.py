@@ -28,6 +28,7 @@ from marc.cli.listing import list_names
 from marc.cli.report import report
 from marc.cli.run import run
 from marc.cli.select import select
+from marc.cli.send import send
 from marc.cli.spaces import geometry
 from marc.cli.sweep import sweep
 from marc.errors import MarcError, Registry
@@ -43,7 +44,7 @@ _app = typer.Typer(
 )
 _ORDER = (
     *("demo", "adapt", "embed", "geometry", "select", "run"),
-    *("sweep", "compare", "judge", "study", "verify"),
+    *("sweep", "compare", "judge", "send", "study", "verify"),
 )
 _OWN: dict[str, Callable[..., None] | str] = {
     "adapt": adapt,
@@ -54,6 +55,7 @@ _OWN: dict[str, Callable[..., None] | str] = {
     "sweep": sweep,
     "compare": compare,
     "judge": judge,
+    "send": send,
     "report": report,
     "export": export,
     "check": check,
@@ -119,6 +121,7 @@ def main() -> None:
                 "demo",
                 "embed",
                 "run",
+                "send",
                 "study",
                 "sweep",
             )
