@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marc.scores import Float, softmax
+from marc.serve.config import StepRequest
 from marc.serve.effects import Learned, Near
 from marc.types import Query, Step
 
@@ -24,7 +25,7 @@ class Names(NamedTuple):
 
 
 def without_memory(query: Query) -> Learned:
-    """What the predictor alone says of an image."""
+    """The answer of the predictor alone."""
     step = Step(query.item, query.base.logits, {}, {}, int(query.base.label), 0.0)
     return Learned(step, {}, False, None, b"")
 
@@ -37,17 +38,24 @@ def weight_of(step: Step) -> float | None:
 
 
 def answer(
-    request_id: str, seq: int | None, learned: Learned, by_memory: bool, names: Names, item: int
+    request: StepRequest,
+    seq: int | None,
+    learned: Learned,
+    by_memory: bool,
+    names: Names,
+    item: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the client gets of a step, and what a sample has beside it."""
+    """What the client gets of a step, and what only a sample has."""
     step = learned.step
     logits = step.logits
     base, prediction = int(step.base.argmax()), int(logits.argmax())
     probabilities = _probabilities(step, np.stack([logits, step.base]))
-    near = {space: [_near(each, names, item) for each in found] for space, found in
-            learned.near.items()}  # fmt: skip
-    told = {
-        "id": request_id,
+    near = {
+        space: [_near(each, names, item) for each in nearest]
+        for space, nearest in learned.near.items()
+    }
+    body = {
+        "id": request.id,
         "seq": seq,
         "prediction": prediction,
         "class": names.classes[prediction if by_memory else base],
@@ -57,7 +65,11 @@ def answer(
         "answered_by": "memory" if by_memory else "base",
         "weight": weight_of(step),
         "top": _top(step, logits, probabilities, names.classes),
-        "neighbours": [{**each, "space": s} for s, found in near.items() for each in found],
+        "neighbours": [
+            {**each, "space": space}
+            for space, nearest in near.items()
+            for each in nearest[: request.neighbours]  # a sample has more
+        ],
         "stored": {
             "admitted": learned.admitted,
             "class": names.classes[step.label] if learned.admitted else None,
@@ -65,33 +77,34 @@ def answer(
         },
     }
     sure = [None, None] if probabilities is None else [*map(float, probabilities.max(axis=1))]
-    return told, {"confidence": sure[0], "base_confidence": sure[1], "neighbours": near}
+    return body, {"confidence": sure[0], "base_confidence": sure[1], "neighbours": near}
 
 
-def sample(told: Mapping[str, Any], time: float, beside: Mapping[str, Any]) -> dict[str, Any]:
-    """A step as the page shows it."""
+def sample(
+    body: Mapping[str, Any], time: float, more: Mapping[str, Any], *, picture: bool
+) -> dict[str, Any]:
+    """A step as the page shows it; its class is the memory's, whoever answers."""
     names = ("seq", "id", "prediction", "base_prediction", "base_class", "disagree", "answered_by")
     return {
-        **{name: told[name] for name in (*names, "weight")},
+        **{name: body[name] for name in (*names, "weight")},
         "at": time,
-        "class": _class_of(told),
-        "admitted": told["stored"]["admitted"],
-        "evicted": told["stored"]["evicted"],
-        **beside,
+        "class": body["top"][0]["class"],
+        "admitted": body["stored"]["admitted"],
+        "evicted": body["stored"]["evicted"],
+        **more,
+        "picture": picture,
     }
 
 
-def sample_of_stored(told: Mapping[str, Any], time: float) -> dict[str, Any]:
-    """The same of an answer from the log, which has no neighbours but those that were asked for."""
-    first, base = told["top"][0], max(e["base_probability"] or 0.0 for e in told["top"])
-    sure = {"confidence": first["probability"], "base_confidence": base}
-    return sample(told, time, {**sure, "neighbours": {}})
-
-
-def _class_of(told: Mapping[str, Any]) -> str:
-    """The class that the memory says, whoever answers."""
-    names = {each["number"]: each["class"] for each in told["top"]}
-    return str(names.get(told["prediction"], told["class"]))
+def sample_of_stored(body: Mapping[str, Any], time: float, *, picture: bool) -> dict[str, Any]:
+    """The same of an answer from the log, which knows only the classes that scored best."""
+    top = {each["number"]: each for each in body["top"]}
+    base = top.get(body["base_prediction"], {"base_probability": None})
+    sure = {
+        "confidence": body["top"][0]["probability"],
+        "base_confidence": base["base_probability"],
+    }
+    return sample(body, time, {**sure, "neighbours": {}}, picture=picture)
 
 
 def _probabilities(step: Step, both: Float) -> Any:

@@ -221,8 +221,8 @@ class Hosted:
         served = self._served
         if served is None:
             return
-        while served.new_samples:
-            self._tell("step", served.new_samples.pop(0))
+        for sample in served.samples.unsent():
+            self._tell("step", sample)
         if served.snapshot_due and self._writing is None and self.state == "ready":
             self._writing = asyncio.ensure_future(self._snapshot())
 

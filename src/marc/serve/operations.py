@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -11,12 +11,13 @@ import orjson
 from marc.errors import MarcError, integer, number, one_of
 from marc.serve import snapshots
 from marc.serve.config import MODES
-from marc.serve.log import CANARY, LabelRow, StepRow
+from marc.serve.log import LabelRow, StepRow
 from marc.serve.refused import Refused
+from marc.serve.samples import MOST
 from marc.serve.served import Served
 
 _ANSWERING = ("canary", "live")
-_MOST = 10_000
+_MOST_LABELS = 10_000
 _WINDOW = 20_000  # of the newest disagreements, from which an audit is drawn
 
 
@@ -26,9 +27,7 @@ def info(served: Served) -> dict[str, Any]:
     last = served.log.step(served.seq)
     items = served.learner.items
     sizes = [len(items.get(label, ())) for label in range(len(config.classes))]
-    trial = judgement(served)
-    shadow = ("steps", "disagreements", "disagreement_rate", "verdict", "sentence")
-    settings = {name: value for name, value in served.learner.method.config().items()}
+    settings = dict(served.learner.method.config())
     return {
         "name": served.folder.name,
         "state": "ready",
@@ -52,7 +51,7 @@ def info(served: Served) -> dict[str, Any]:
         "durability": served.durability,
         "snapshot": head["snapshot"],
         "takes_pictures": config.encoders is not None,
-        "shadow": {name: trial[name] for name in shadow},
+        "shadow": served.trial.summary(head["steps"], head["disagreements"]),
         "fell_back": head["fell_back"],
         "created": config.created,
         "answered_otherwise_on_recovery": served.differences,
@@ -60,35 +59,37 @@ def info(served: Served) -> dict[str, Any]:
 
 
 def judgement(served: Served) -> dict[str, Any]:
-    """What the labels say of the memory."""
+    """What the labels show of the memory."""
     head = served.head
     return served.trial.to_dict(head["steps"], head["disagreements"], head["since"])
 
 
 def label(served: Served, labels: Sequence[Any]) -> dict[str, Any]:
-    """Take late labels; each is written once, or corrected, and read by the judge alone."""
-    if not isinstance(labels, Sequence) or len(labels) > _MOST:
-        raise MarcError("labels are a list", allowed=f"at most {_MOST} of them at once")
+    """Take late labels; each counts once, may be corrected, and is read by the judge alone."""
+    if not isinstance(labels, Sequence) or len(labels) > _MOST_LABELS:
+        raise MarcError("labels are a list", allowed=f"at most {_MOST_LABELS} of them at once")
     counts = {"accepted": 0, "changed": 0, "repeated": 0}
     unknown: list[str] = []
-    rows: dict[str, LabelRow] = {}
-    count = served.log.n_labels()
-    given = [_label(served, each) for each in labels]  # all are looked at before one is taken
-    steps = served.log.known_many([name for name, _ in given])
-    for name, truth in given:
+    rows: dict[str, tuple[LabelRow, LabelRow | None]] = {}  # what is to be written, what was
+    last = served.log.n_labels()
+    truths = [_label(served, each) for each in labels]  # all are looked at before one is taken
+    steps = served.log.known_many([name for name, _ in truths])
+    for name, truth in truths:
         if (step := steps.get(name)) is None:
             unknown.append(name)
             continue
-        old = rows.get(name) or served.log.label(name)
-        if old is not None and old.label == truth:
+        old = served.log.label(name)
+        before = old if old is not None and old.seq == step.seq else None  # or it had another step
+        newest = rows[name][0] if name in rows else before
+        if newest is not None and newest.label == truth:
             counts["repeated"] += 1
             continue
-        counts["accepted" if old is None else "changed"] += 1
-        count += old is None
-        place = old.number if old else count
-        rows[name] = LabelRow(place, name, step.seq, truth, _result(step, truth))
-    _count(served, [*rows.values()])
-    return {**counts, "unknown": unknown, "judgement": judgement(served)}
+        counts["accepted" if newest is None else "changed"] += 1
+        last += old is None and newest is None
+        number = newest.number if newest else old.number if old else last
+        rows[name] = LabelRow(number, name, step.seq, truth, _result(step, truth)), before
+    fell_back = _count(served, [*rows.values()], steps)
+    return {**counts, "unknown": unknown, "fell_back": fell_back, "judgement": judgement(served)}
 
 
 def _label(served: Served, each: Any) -> tuple[str, int]:
@@ -102,6 +103,8 @@ def _label(served: Served, each: Any) -> tuple[str, int]:
             got=repr(each["label"])[:80],
             allowed='a class by name or number, or "neither"',
         )
+    if not each["id"].isprintable():  # no step has it, and no log could look for it
+        raise MarcError("an id is text that can be printed", got=ascii(each["id"])[:80])
     return each["id"], truth
 
 
@@ -112,17 +115,31 @@ def _result(step: StepRow, truth: int) -> int | None:
     return int(truth == step.prediction) - int(truth == step.base)
 
 
-def _count(served: Served, rows: list[LabelRow]) -> None:
-    """Tell the judge, and fall back where it says that the memory harms."""
-    head = dict(served.head)
-    judged = [row for row in rows if row.seq >= head["since"]]
-    harms = [served.trial.add(row.id, row.result) for row in judged]
-    if any(harms) and head["mode"] in _ANSWERING:
-        why = "the labels say that it harms: its answers were right less often than the base's"
-        head["fell_back"] = {"seq": served.seq, "from": head["mode"], "why": why}
-        head["mode"] = "shadow"
-    if rows:
-        served.commit(head, labels=rows)
+def _count(
+    served: Served,
+    rows: Sequence[tuple[LabelRow, LabelRow | None]],
+    steps: Mapping[str, StepRow],
+) -> dict[str, Any] | None:
+    """Write labels and let the judge count them; why the base answers again, where it does."""
+    if not rows:
+        return None
+    head, trial = dict(served.head), served.trial
+    before = trial.verdict
+    for row, corrected in rows:
+        if row.seq < head["since"] or not steps[row.id].judged:
+            continue
+        if corrected is not None:
+            trial.remove(corrected.result)
+        trial.add(row.result)
+    head["labelled"] = trial.tally._asdict()
+    # who let it answer in spite of the verdict is not overruled by the next label
+    fell_back = None
+    if head["mode"] in _ANSWERING and before != trial.verdict == "harms":
+        why = "the labels show that it harms: its answers were right less often than the base's"
+        fell_back = {"seq": served.seq, "from": head["mode"], "why": why}
+        head["mode"], head["fell_back"] = "shadow", fell_back
+    served.commit(head, labels=[row for row, _ in rows])
+    return fell_back
 
 
 def audit(served: Served, n: int = 20) -> dict[str, Any]:
@@ -135,8 +152,11 @@ def audit(served: Served, n: int = 20) -> dict[str, Any]:
     items = []
     for row in filter(None, map(served.log.step, drawn)):
         choices = [{"class": names[c], "number": c} for c in sorted((row.base, row.prediction))]
-        beside = {"at": row.time, "choices": choices, "picture": row.seq in pictures}
-        items.append({"id": row.id, "seq": row.seq, **beside})
+        has_picture = row.seq in pictures
+        items.append(
+            {"id": row.id, "seq": row.seq, "at": row.time, "choices": choices,
+             "picture": has_picture}
+        )  # fmt: skip
     return {"items": items, "left": len(waiting)}
 
 
@@ -155,12 +175,13 @@ def mode(
     if to in _ANSWERING and served.trial.verdict == "harms" and not anyway:
         raise Refused(
             409,
-            "the judge says that this memory harms, so it is not let to answer",
+            "the labels show that this memory harms, so it does not answer",
             got=served.trial.sentence,
             hint='"anyway": true, or restore a snapshot: then the trial begins again',
         )
     head = {**served.head, "mode": to, "fell_back": None}
-    head["fraction"] = number("fraction", CANARY if fraction is None else fraction, 0, 1)
+    if fraction is not None:
+        head["fraction"] = number("fraction", fraction, 0, 1)
     served.commit(head)
     return {"mode": to, "before": before, "fraction": head["fraction"], "seq": served.seq}
 
@@ -185,7 +206,7 @@ def snapshot_file(served: Served, file: str) -> str:
 
 def samples(served: Served, n: int = 20) -> dict[str, Any]:
     """Some of the last steps, newest first."""
-    return {"items": served.last_samples(integer("n", n, 1, 60))}
+    return {"items": served.samples.last(integer("n", n, 1, MOST), served.seq)}
 
 
 def history(served: Served, points: int = 300) -> dict[str, Any]:
@@ -201,10 +222,10 @@ def stored(served: Served, id: str) -> Any:
 
 def picture(served: Served, seq: int) -> bytes:
     """The small picture of a step."""
-    found = served.log.thumbnail(integer("seq", seq, 1))
-    if found is None:
+    content = served.log.thumbnail(integer("seq", seq, 1))
+    if content is None:
         raise Refused(404, "this step has no picture that is kept", got=seq)
-    return found
+    return content
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import time
 import zlib
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,20 +23,18 @@ from marc.files import locked
 from marc.loop import Method
 from marc.results.snapshot import damaged, method_of
 from marc.serve import snapshots
-from marc.serve.answers import Names, answer, sample, sample_of_stored, without_memory
+from marc.serve.answers import Names, answer, without_memory
 from marc.serve.config import MODES, MemoryConfig, StepRequest
 from marc.serve.effects import REPLAYED, Learned, Learner
 from marc.serve.history import History
 from marc.serve.log import CANARY, Log, StepRow, new_head
 from marc.serve.refused import Refused
-from marc.serve.trial import Trial
+from marc.serve.samples import NEIGHBOURS, Samples
+from marc.serve.trial import Tally, Trial
 from marc.session.record import Record
 from marc.types import Query
 
 LOG = "log.sqlite"
-_SAMPLES = 60
-_SAMPLE_NEIGHBOURS = 5
-_BETWEEN_SAMPLES = 0.5  # seconds, at least
 
 
 class Unwritten(Exception):  # noqa: N818  (of the disk, not of the request)
@@ -45,7 +42,7 @@ class Unwritten(Exception):  # noqa: N818  (of the disk, not of the request)
 
 
 def as_refusal(error: BaseException) -> MarcError:
-    """An error of a method, as one that a client is told."""
+    """An error of a method, as one for a client."""
     if isinstance(error, MarcError):
         return error
     got = f"{type(error).__name__}: {error}"[:200]
@@ -76,9 +73,8 @@ class Served:
             with damaged(folder):
                 self._recover()
             self._opened = opened.pop_all()
-        self.samples: deque[dict[str, Any]] = deque(maxlen=_SAMPLES)
-        self.new_samples: list[dict[str, Any]] = []
-        self.commit_seconds, self._sampled = 0.0, 0.0
+        self.samples = Samples(self._log)
+        self.commit_seconds = 0.0
 
     @staticmethod
     def create(folder: Path, config: MemoryConfig, mode: str, fraction: float | None) -> None:
@@ -86,7 +82,7 @@ class Served:
         with snapshots.whole_folder(folder) as new:
             config.save(new)
             log = Log(new / LOG, "power", new=True)
-            log.commit(new_head(mode=mode, fraction=fraction or CANARY))
+            log.commit(new_head(mode=mode, fraction=CANARY if fraction is None else fraction))
             log.close()
 
     @property
@@ -114,7 +110,7 @@ class Served:
     def steps(self, requests: Sequence[StepRequest]) -> list[bytes | MarcError]:
         """Answers in order, each written down before it is given; or why there is none."""
         results: list[bytes | MarcError | None] = [None] * len(requests)
-        known = self._log.known([each.id for each in requests if not each.dry_run])
+        known = self._log.known_many([each.id for each in requests if not each.dry_run])
         first: dict[str, int] = {}
         waiting: list[int] = []
         for index, request in enumerate(requests):
@@ -136,9 +132,9 @@ class Served:
         first: dict[str, int],
     ) -> bytes | MarcError:
         request, result = each
-        found = results[first[request.id]] if result is None else result  # the same id again
-        assert found is not None
-        return found
+        result = results[first[request.id]] if result is None else result  # the same id again
+        assert result is not None
+        return result
 
     def _learn(
         self,
@@ -169,75 +165,83 @@ class Served:
             dataclasses.replace(query, item=start + (0 if is_off else n))
             for n, (_, query) in enumerate(queries)
         ]
-        wanted = [requests[index].neighbours for index, _ in queries]
-        if sampled := time.monotonic() - self._sampled >= _BETWEEN_SAMPLES:
-            wanted[0] = max(wanted[0], _SAMPLE_NEIGHBOURS)
-            self._sampled = time.monotonic()
+        neighbours = [requests[index].neighbours for index, _ in queries]
+        if is_sampled := self.samples.is_due:
+            neighbours[0] = max(neighbours[0], NEIGHBOURS)
         if is_off:
             learned = [without_memory(query) for query in numbered]
         else:
             try:
-                learned = self.learner.learn(numbered, wanted)
+                learned = self.learner.learn(numbered, neighbours)
             except Exception as error:  # of another's method: whatever it is
                 if self.learner.record is not None:  # half a step may have been taken
                     raise Unwritten from error
                 results[queries[0][0]] = as_refusal(error)
                 return 1
-        taken = [requests[index] for index, _ in queries[: len(learned)]]
-        for (index, _), told in zip(
-            queries, self._write(taken, learned, is_off=is_off, sampled=sampled), strict=False
-        ):
-            results[index] = told
+        places = [index for index, _ in queries[: len(learned)]]
+        answers = self._write([requests[at] for at in places], learned, is_sampled=is_sampled)
+        for index, body in zip(places, answers, strict=True):
+            results[index] = body
         return len(learned)
 
     def _write(
-        self,
-        requests: Sequence[StepRequest],
-        learned: Sequence[Learned],
-        *,
-        is_off: bool,
-        sampled: bool,
+        self, requests: Sequence[StepRequest], learned: Sequence[Learned], *, is_sampled: bool
     ) -> list[bytes]:
         """Write steps to the log; what the clients get."""
         head, now = dict(self.head), time.time()
-        rows: list[StepRow] = []
-        answers: list[bytes] = []
-        pictures = []
-        for request, each in zip(requests, learned, strict=True):
-            head["seq"] += 1
-            if each.admitted:
-                self._items[head["n_seen"]] = (head["seq"], request.id)
-            by_memory = not is_off and self._by_memory(request.id)
-            told, beside = answer(
-                request.id, head["seq"], each, by_memory, self.names, head["n_seen"]
-            )
-            told["neighbours"] = told["neighbours"][: request.neighbours * len(each.near)]
-            if sampled and not answers:
-                self._sample(told, now, beside, with_picture=request.thumbnail is not None)
-            row = StepRow(
-                head["seq"],
-                request.id,
-                now,
-                told["base_prediction"],
-                told["prediction"],
-                not is_off,
-                told["weight"],
-                each.admitted,
-                orjson.dumps(told),
-                each.effect,
-            )
-            if request.thumbnail is not None:
-                pictures.append((row.seq, request.thumbnail))
-            rows.append(row)
-            answers.append(row.answer)
-            head["n_seen"] += not is_off
-            head["steps"] += not is_off
-            head["disagreements"] += row.disagrees and not is_off
-            head["admitted"] += each.admitted
-            self._count(row)
+        try:
+            rows = [
+                self._row(head, now, request, each, is_sampled=is_sampled and n == 0)
+                for n, (request, each) in enumerate(zip(requests, learned, strict=True))
+            ]
+        except Exception as error:  # it is learned, and an answer of its kind cannot be written
+            raise Unwritten from error
+        self._forget_pushed_out()
         self.space_weights = learned[-1].step.space_weights
+        pictures = [
+            (row.seq, request.thumbnail)
+            for row, request in zip(rows, requests, strict=True)
+            if request.thumbnail is not None
+        ]
         self.commit(head, steps=rows, thumbnails=pictures)
-        return answers
+        return [row.answer for row in rows]
+
+    def _row(
+        self,
+        head: dict[str, Any],
+        now: float,
+        request: StepRequest,
+        learned: Learned,
+        *,
+        is_sampled: bool,
+    ) -> StepRow:
+        """A step for the log, counted in `head`."""
+        is_off = head["mode"] == "off"
+        head["seq"] += 1
+        if learned.admitted:
+            self._items[head["n_seen"]] = (head["seq"], request.id)
+        by_memory = not is_off and self._by_memory(request.id)
+        body, more = answer(request, head["seq"], learned, by_memory, self.names, head["n_seen"])
+        if is_sampled:
+            self.samples.take(body, now, more, with_picture=request.thumbnail is not None)
+        row = StepRow(
+            head["seq"],
+            request.id,
+            now,
+            body["base_prediction"],
+            body["prediction"],
+            not is_off,
+            body["weight"],
+            learned.admitted,
+            orjson.dumps(body),
+            learned.effect,
+        )
+        head["n_seen"] += not is_off
+        head["steps"] += not is_off
+        head["disagreements"] += row.disagrees and not is_off
+        head["admitted"] += learned.admitted
+        self._count(row)
+        return row
 
     def commit(self, head: dict[str, Any], **rows: Any) -> None:
         """Write to the log; from then on it is true."""
@@ -250,17 +254,17 @@ class Served:
         self.head = head
 
     def _dry(self, request: StepRequest) -> bytes | MarcError:
+        is_off, n_seen = self.head["mode"] == "off", self.head["n_seen"]
         try:
-            query = self.config.query(request, self.head["n_seen"])
-            is_off = self.head["mode"] == "off"
-            learned = without_memory(query) if is_off else self.learner.peek(
-                query, request.neighbours
-            )  # fmt: skip
-        except MarcError as error:
-            return error
+            query = self.config.query(request, n_seen)
+            learned = (
+                without_memory(query) if is_off else self.learner.peek(query, request.neighbours)
+            )
+        except Exception as error:  # of another's method: whatever it is
+            return as_refusal(error)
         by_memory = not is_off and self._by_memory(request.id)
-        told, _ = answer(request.id, None, learned, by_memory, self.names, query.item)
-        return orjson.dumps({**told, "stored": {"admitted": False, "class": None, "evicted": None}})
+        body, _ = answer(request, None, learned, by_memory, self.names, n_seen)
+        return orjson.dumps({**body, "stored": {"admitted": False, "class": None, "evicted": None}})
 
     def _by_memory(self, name: str) -> bool:
         """Whether the memory's answer is the one to act on; of a canary, by the id alone."""
@@ -268,29 +272,6 @@ class Served:
         if mode == "canary":
             return zlib.crc32(name.encode("utf-8", "replace")) / 2**32 < self.head["fraction"]
         return mode == MODES[-1]
-
-    def _sample(
-        self, told: dict[str, Any], now: float, beside: dict[str, Any], *, with_picture: bool
-    ) -> None:
-        near = [each for found in beside["neighbours"].values() for each in found]
-        pictures = self._log.thumbnails([each["seq"] for each in near])
-        for each in near:
-            each["picture"] = each["seq"] in pictures
-        shown = {**sample(told, now, beside), "picture": with_picture}
-        self.samples.appendleft(shown)
-        self.new_samples.append(shown)
-
-    def last_samples(self, count: int) -> list[dict[str, Any]]:
-        """Newest first: those that were looked at closely, or the last ones of the log."""
-        if self.samples:
-            return [*self.samples][:count]
-        rows = [self._log.step(seq) for seq in range(self.seq, max(0, self.seq - count), -1)]
-        kept = [row for row in rows if row is not None]
-        pictures = self._log.thumbnails([row.seq for row in kept])
-        return [
-            {**sample_of_stored(orjson.loads(row.answer), row.time), "picture": row.seq in pictures}
-            for row in kept
-        ]
 
     def _count(self, row: StepRow) -> None:
         if row.judged:
@@ -300,7 +281,10 @@ class Served:
                 admitted=row.admitted,
                 weight=row.weight or 0.0,
             )
-        if len(self._items) > self._most_items:  # ids of images that were pushed out
+
+    def _forget_pushed_out(self) -> None:
+        """Forget ids of images that are not remembered any more, once they are most of them."""
+        if len(self._items) > self._most_items:
             held = self.held()
             self._items = {item: at for item, at in self._items.items() if item in held}
             self._most_items = 2 * len(self._items) + 1000
@@ -326,21 +310,21 @@ class Served:
                     self._items[n_seen] = (row.seq, row.id)
                 n_seen += 1
             self._count(row)
+            self._forget_pushed_out()
         if (seq, n_seen) != (self.seq, self.head["n_seen"]) or self._log.last() not in (0, seq):
             raise MarcError(
                 "the log of this memory is damaged: its last steps are missing",
                 got=f"step {seq}, {n_seen} learned",
                 allowed=f"step {self.seq}, {self.head['n_seen']} learned",
             )
-        for label in self._log.labels():
-            if label.seq >= self.head["since"]:
-                self.trial.add(label.id, label.result)
+        results = (row.result for row in self._log.labels() if row.seq >= self.head["since"])
+        self.trial = Trial(Tally(**self.head.get("labelled", {})), results)
 
     def _start_from(self, state: dict[str, Any] | None) -> None:
         method: Method = self.config.new_method()
         record: Record | None = None
         self._items, self.space_weights = {}, {}
-        self.history, self.trial = History(), Trial()
+        self.history = History()
         if state is not None:
             if state["method"] is not None:
                 method = method_of(state["method"])
@@ -363,17 +347,20 @@ class Served:
         )
 
     def start_from(self, snapshot: snapshots.Snapshot) -> None:
-        """Let a snapshot that is written stand for the steps before it."""
-        told = {"seq": snapshot.seq, "file": snapshot.file, "at": time.time()}
-        window = self.seq - self.config.limits.window
-        self.commit({**self.head, "snapshot": told}, forget=(snapshot.seq, window))
+        """Let a snapshot that is written stand for the steps before it; not an older one again."""
+        if self.head["snapshot"] is not None and self.head["snapshot"]["seq"] >= snapshot.seq:
+            return
+        start = {"seq": snapshot.seq, "file": snapshot.file, "at": time.time()}
+        outside = min(snapshot.seq, self.seq - self.config.limits.window)  # the others are replayed
+        self.commit({**self.head, "snapshot": start}, forget=(snapshot.seq, outside))
         snapshots.remove_old(self.folder, snapshot.file)
         with contextlib.suppress(Exception):  # pictures are to look at: what stays goes next time
             self._log.keep_thumbnails(self.seq - 5000, (seq for seq, _ in self._items.values()))
 
     def stored(self, name: str) -> StepRow:
         """The step of an id."""
-        row = self._log.known([name]).get(name)
+        is_text = name.isprintable()  # as every id that was taken
+        row = self._log.known([name]).get(name) if is_text else None
         if row is None:
             raise Refused(
                 404,
