@@ -30,6 +30,7 @@ from marc.files.writing import csv_bytes as csv_bytes
 from marc.files.writing import follow as follow
 from marc.files.writing import locked as locked
 from marc.files.writing import quoted as quoted
+from marc.files.writing import remove_left as remove_left
 from marc.files.writing import sync_folder as sync_folder
 from marc.files.writing import unquoted as unquoted
 from marc.files.writing import whole_file as whole_file

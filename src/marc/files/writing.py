@@ -91,7 +91,7 @@ def whole_file(path: Path, *, clear: bool = True) -> Iterator[BinaryIO]:
     new = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     if clear:
-        _remove_left(path)
+        remove_left(path.parent, path.name)
     partial, file = _begin(path)
     try:
         with file:
@@ -123,9 +123,11 @@ def _begin(path: Path) -> tuple[Path, BinaryIO]:
         file.close()
 
 
-def _remove_left(path: Path) -> None:
-    for left in path.parent.iterdir() if fcntl else ():
-        if left.name.startswith(f"{path.name}.") and left.name.endswith(PARTIAL):
+def remove_left(folder: Path, name: str = "") -> None:
+    """Remove what killed writers left in a folder, of one file or of every one."""
+    start = name and f"{name}."
+    for left in folder.iterdir() if fcntl else ():
+        if left.name.startswith(start) and left.name.endswith(PARTIAL):
             with contextlib.suppress(OSError):
                 if not stat.S_ISREG(left.lstat().st_mode):  # a pipe would make a reader wait
                     continue

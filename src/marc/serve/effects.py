@@ -1,9 +1,10 @@
 """What a step changed, as bytes for the log; and a method that was changed so again.
 
-MARC logs effects, not inputs: what was stored, with its priority, and the sums of a learned weight.
-They are repeated without computing anything, so no near-tie is decided by another matrix library.
-Other methods log what they saw, the unit features of an image, and see it again; what they remember
-are mostly sums, which no rounding turns around.
+MARC logs effects, not inputs: what was stored, with its priority. They are repeated without
+computing anything, so no near-tie is decided by another matrix library. The sums of a learned
+weight are large and change with every step, so the log keeps the last ones alone. Other methods log
+what they saw, the unit features of an image, and see it again; what they remember are mostly sums,
+which no rounding turns around.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.auto_weight import AutoWeight
 from marc.loop import Method
 from marc.method import MARC
 from marc.replay.ahead import Write, apply, peek, step_block
+from marc.scores import score_views
 from marc.serve.config import MemoryConfig
 from marc.session.record import Record
 from marc.types import Query, Step
@@ -58,7 +61,7 @@ class Learner:
         self._numbers = {name: number for number, name in enumerate(config.classes)}
         self._failure: Exception | None = None
 
-    def learn(self, queries: Sequence[Query], wanted: Sequence[int]) -> list[Learned]:
+    def learn(self, queries: Sequence[Query], neighbours: Sequence[int]) -> list[Learned]:
         """Answer queries one after the other, each with so many of the nearest images.
 
         Where one fails, the list ends before it; the next call raises its error, and what is
@@ -67,10 +70,10 @@ class Learner:
         if self._failure is not None:
             raise self._failure
         if isinstance(self.method, MARC):
-            answered = step_block(self.method, queries, wanted)
+            answered = step_block(self.method, queries, neighbours)
             return [self._of_marc(each) for each in answered]
         learned = []
-        for query, count in zip(queries, wanted, strict=True):
+        for query, count in zip(queries, neighbours, strict=True):
             try:
                 learned.append(self._see(query, count))
             except Exception as failure:  # of another's method: whatever it is
@@ -90,12 +93,37 @@ class Learner:
     def apply(self, effect: bytes, item: int) -> Step | None:
         """Do again what a step did; its answer, where it had to be computed."""
         if isinstance(self.method, MARC):
-            writes, followed = _decoded_writes(effect)
             own = self.config.dim
-            sizes = {"dim": self.config.spaces.get(self.method.space, own), "clip_dim": own}
-            apply(self.method, writes, followed, n_classes=len(self.config.classes), **sizes)
+            apply(
+                self.method,
+                _decoded_writes(effect),
+                n_classes=len(self.config.classes),
+                dim=self.config.spaces.get(self.method.space, own),
+                clip_dim=own,
+            )
             return None
         return self._see(_decoded_query(self.config, effect, item), 0).step
+
+    def sums(self) -> bytes | None:
+        """The sums of a learned weight, which a step changes beside what it stores."""
+        memory = self.method._memory if isinstance(self.method, MARC) else None
+        if memory is None or memory.auto is None:
+            return None
+        arrays = memory.auto.state().items()
+        return msgspec.msgpack.encode({name: array.tobytes() for name, array in arrays})
+
+    def set_sums(self, content: bytes) -> None:
+        """Go on from what `sums` gave."""
+        memory = cast(MARC, self.method)._memory
+        arrays = msgspec.msgpack.decode(content).items()
+        state = {name: np.frombuffer(raw, np.float64) for name, raw in arrays}
+        assert memory is not None
+        memory.auto = AutoWeight.from_state(state, len(self.config.classes))
+
+    @property
+    def learns_weight(self) -> bool:
+        """Whether there are such sums."""
+        return isinstance(self.method, MARC) and self.method.learns_weight
 
     @property
     def items(self) -> Mapping[int, Sequence[int]]:
@@ -113,7 +141,7 @@ class Learner:
             {self.method.space: near} if near else {},  # type: ignore[attr-defined]
             stored is not None,
             None if stored is None else stored.evicted,
-            _encoded_writes(answered.writes, answered.followed),
+            _encoded_writes(answered.writes),
         )
 
     def _see(self, query: Query, count: int) -> Learned:
@@ -127,13 +155,13 @@ class Learner:
     def _nearest(self, query: Query, count: int) -> dict[str, tuple[Near, ...]]:
         if self.record is None or not count:
             return {}
-        found = self.record.nearest(_keys(query), count)
+        nearest = self.record.nearest(_keys(query), count)
         return {
             space: tuple(
                 Near(int(each.name), self._numbers[each.answer], each.similarity, None)
                 for each in near
             )
-            for space, near in found.items()
+            for space, near in nearest.items()
         }
 
 
@@ -141,18 +169,15 @@ def _keys(query: Query) -> dict[str, Any]:
     return {"predictor": query.clip_key, **query.keys}
 
 
-def _encoded_writes(writes: Iterable[Write], followed: Any) -> bytes:
+def _encoded_writes(writes: Iterable[Write]) -> bytes:
     def plain(value: Any) -> Any:
         return value.tobytes() if isinstance(value, np.ndarray) else value
 
-    told = [[plain(part) for part in write] for write in writes]
-    sums = None if followed is None else [plain(part) for part in followed]
-    return msgspec.msgpack.encode([told, sums])
+    return msgspec.msgpack.encode([[plain(part) for part in write] for write in writes])
 
 
-def _decoded_writes(effect: bytes) -> tuple[list[Write], Any]:
-    told, sums = msgspec.msgpack.decode(effect)
-    writes = [
+def _decoded_writes(effect: bytes) -> list[Write]:
+    return [
         Write(
             part,
             np.frombuffer(key, _FLOAT),
@@ -162,11 +187,8 @@ def _decoded_writes(effect: bytes) -> tuple[list[Write], Any]:
             evicted,
             None if against is None else np.frombuffer(against, np.int64),
         )
-        for part, key, label, priority, item, evicted, against in told
+        for part, key, label, priority, item, evicted, against in msgspec.msgpack.decode(effect)
     ]
-    if sums is None:
-        return writes, None
-    return writes, (np.frombuffer(sums[0], np.int64), np.frombuffer(sums[1], np.float64))
 
 
 def _encoded_query(query: Query) -> bytes:
@@ -175,8 +197,8 @@ def _encoded_query(query: Query) -> bytes:
 
 
 def _decoded_query(config: MemoryConfig, effect: bytes, item: int) -> Query:
-    told: dict[str, NDArray[Any]] = {
-        name: np.frombuffer(raw, _FLOAT) for name, raw in msgspec.msgpack.decode(effect).items()
-    }
-    views = told.pop("").reshape(-1, config.dim)
-    return Query.from_features(views, config.predictor, told, item=item)
+    """The query of unit features, which are not normalised a second time: that would round them."""
+    arrays = msgspec.msgpack.decode(effect).items()
+    keys: dict[str, NDArray[Any]] = {name: np.frombuffer(raw, _FLOAT) for name, raw in arrays}
+    views, predictor = keys.pop("").reshape(-1, config.dim), config.predictor
+    return Query(item, views, score_views(predictor.logits(views)), keys, predictor)

@@ -7,22 +7,25 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from marc.errors import MarcError
-from marc.files import json_digest, sync_folder, write_whole
-from marc.results.snapshot import damaged, read_state, write_state
-from marc.serve.config import MemoryConfig
+from marc.errors import MarcError, integer
+from marc.files import json_digest, remove_left, sync_folder, write_whole
+from marc.results.snapshot import damaged, method_of, read_state, write_state
+from marc.serve.config import MemoryConfig, StepRequest
 from marc.serve.effects import Learner
+from marc.serve.history import History
 from marc.serve.log import Log, new_head
+from marc.session.record import Record
 
 _FOLDER, _FORMAT = "snapshots", "marc-served-snapshot"
 _KEPT = 3  # files; an older one is there for a person who wants to go back
-_NAME = re.compile(r"\d{12}\.safetensors")
+_NAME = re.compile(r"\d{12}(-[0-9a-f]{8})?\.safetensors")
 _RESTORED = "restored.sqlite"
+_UPLOAD = ".upload-"
 _PASSING = (".new-", ".gone-")
 """How folders begin that are not there yet, or not any more."""
 
@@ -32,6 +35,7 @@ class Snapshot:
     """A copy of what is remembered, which can be written while the memory goes on."""
 
     seq: int
+    timeline: str
     state: Mapping[str, Any]
 
     @classmethod
@@ -39,8 +43,8 @@ class Snapshot:
         cls,
         config: MemoryConfig,
         learner: Learner,
-        head: Mapping[str, int],
-        items: list[list[Any]],
+        head: Mapping[str, Any],
+        items: Sequence[Sequence[Any]],
         history: Mapping[str, Any],
     ) -> Snapshot:
         """A copy of everything, taken between two steps."""
@@ -51,14 +55,22 @@ class Snapshot:
         if learner.record is not None:
             record, more = learner.record.state()
             arrays |= more
-        told = {"config": json_digest(config.identity()), "method": method, "record": record}
-        return cls(head["seq"], {**told, **head, "items": items, "history": history,
-                                 "arrays": arrays})  # fmt: skip
+        state = {
+            "config": json_digest(config.identity()),
+            "method": method,
+            "record": record,
+            "seq": head["seq"],
+            "n_seen": head["n_seen"],
+            "items": items,
+            "history": history,
+            "arrays": arrays,
+        }
+        return cls(head["seq"], head["timeline"], state)
 
     @property
     def file(self) -> str:
-        """Its name."""
-        return f"{self.seq:012d}.safetensors"
+        """Its name, which no snapshot of before a restore has: those may still be needed."""
+        return _name(self.seq, self.timeline)
 
     def write(self, folder: Path) -> Path:
         """Write it beside the older ones of a memory."""
@@ -67,15 +79,49 @@ class Snapshot:
         return path
 
 
+class Remembered(NamedTuple):
+    """What a memory goes on from."""
+
+    seq: int
+    n_seen: int
+    learner: Learner
+    items: dict[int | None, tuple[int, str]]
+    """Step and id of the images that are remembered one by one."""
+    history: History
+
+
+def remembered(config: MemoryConfig, state: Mapping[str, Any] | None) -> Remembered:
+    """What a snapshot holds, or a memory that saw nothing; raises whatever a forged one leads to.
+
+    The method is the one of the configuration: a snapshot never decides which code is run.
+    """
+    method, record = config.new_method(), None
+    if state is None:
+        return Remembered(0, 0, Learner(config, method), {}, History())
+    if state["method"] is not None:
+        if json_digest(state["method"]["config"]) != json_digest(method.config()):
+            raise MarcError("this snapshot is of another method", got=state["method"]["config"])
+        method = method_of(state["method"])
+    if state["record"] is not None:
+        record = Record.from_state(config.classes, state["record"], state["arrays"])
+    return Remembered(
+        integer("seq", state["seq"], 0),
+        integer("n_seen", state["n_seen"], 0),
+        Learner(config, method, record),
+        {integer("item", item, 0): (int(seq), str(name)) for item, seq, name in state["items"]},
+        History(**state["history"]),
+    )
+
+
 def last(
-    folder: Path, told: Mapping[str, Any] | None, config: MemoryConfig
+    folder: Path, entry: Mapping[str, Any] | None, config: MemoryConfig
 ) -> dict[str, Any] | None:
     """The state that the log goes on from; None where it begins with nothing."""
-    if told is None:
+    if entry is None:
         return None
-    state = read(path_of(folder, told["file"]), config)
-    if state["seq"] != told["seq"]:
-        raise MarcError("this is another snapshot than the log goes on from", got=told["file"])
+    state = read(path_of(folder, entry["file"]), config)
+    if state["seq"] != entry["seq"]:
+        raise MarcError("this is another snapshot than the log goes on from", got=entry["file"])
     return state
 
 
@@ -100,21 +146,36 @@ def path_of(folder: Path, name: str) -> Path:
     """Where a snapshot of this name is; a name never leads anywhere else."""
     path = folder / _FOLDER / str(name)
     if not _NAME.fullmatch(str(name)) or not path.is_file():
-        known = sorted(each.name for each in (folder / _FOLDER).glob("*.safetensors"))
         raise MarcError(
             "there is no such snapshot",
             got=ascii(name)[:80],
-            allowed=", ".join(known) or "none was made",
+            allowed=", ".join(each.name for each in _paths(folder)) or "none was made",
         )
     return path
 
 
+def kept(folder: Path) -> list[dict[str, Any]]:
+    """Every snapshot of a memory, the newest last."""
+    rows = [(path, path.stat()) for path in _paths(folder)]
+    return [
+        {"file": path.name, "seq": int(path.name[:12]), "bytes": facts.st_size,
+         "at": facts.st_mtime}
+        for path, facts in rows
+    ]  # fmt: skip
+
+
 def remove_old(folder: Path, current: str) -> None:
-    """Keep the last few, and the one that the log goes on from."""
-    names = sorted(each.name for each in (folder / _FOLDER).glob("*.safetensors"))
-    for name in names[:-_KEPT]:
-        if name != current:
-            (folder / _FOLDER / name).unlink(missing_ok=True)
+    """Keep the last few that were written, and the one that the log goes on from."""
+    with contextlib.suppress(OSError):  # what stays is removed after the next snapshot
+        for path in _paths(folder)[:-_KEPT]:
+            if path.name != current:
+                path.unlink(missing_ok=True)
+
+
+def _paths(folder: Path) -> list[Path]:
+    """Snapshots in the order in which they were written."""
+    paths = [each for each in (folder / _FOLDER).glob("*") if _NAME.fullmatch(each.name)]
+    return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def restore(folder: Path, name: str | None, content: bytes | None) -> int:
@@ -123,42 +184,62 @@ def restore(folder: Path, name: str | None, content: bytes | None) -> int:
     What was there before stays until the new log is complete: from then on it is what counts, and
     `finish_restore` goes on from any moment.
     """
-    config = MemoryConfig.load(folder)
-    if content is not None:
-        path = folder / _FOLDER / f".upload-{uuid.uuid4().hex}"
+    config, timeline = MemoryConfig.load(folder), uuid.uuid4().hex[:8]
+    if content is None:
+        path = path_of(folder, str(name))
+        state = _usable(path, config)
+    else:
+        path = folder / _FOLDER / f"{_UPLOAD}{timeline}"
         try:
             write_whole(path, content)
-            state = read(path, config)
-            name = f"{state['seq']:012d}.safetensors"
-            path.replace(folder / _FOLDER / name)
+            state = _usable(path, config)
+            path = path.replace(path.with_name(_name(state["seq"], timeline)))
         finally:
-            path.unlink(missing_ok=True)
-    else:
-        state = read(path_of(folder, str(name)), config)
-    told = {"seq": state["seq"], "file": name, "at": time.time()}
-    part = folder / f"{_RESTORED}.part"
-    _remove_log(part)
-    log = Log(part, "power", new=True)
-    log.commit(new_head(seq=state["seq"], n_seen=state["n_seen"], snapshot=told))
-    log.close()
-    part.replace(folder / _RESTORED)
+            path.with_name(f"{_UPLOAD}{timeline}").unlink(missing_ok=True)
+        sync_folder(path.parent)
+    seq, part = int(state["seq"]), folder / f"{_RESTORED}.part"
+    entry = {"seq": seq, "file": path.name, "at": time.time()}
+    try:
+        Log.remove(part)
+        Log.create(
+            part, new_head(seq=seq, n_seen=state["n_seen"], snapshot=entry, timeline=timeline)
+        )
+        part.replace(folder / _RESTORED)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Log.remove(part)
+            if content is not None:
+                path.unlink(missing_ok=True)
+        raise
     sync_folder(folder)
-    return int(state["seq"])
+    return seq
+
+
+def _usable(path: Path, config: MemoryConfig) -> dict[str, Any]:
+    """A snapshot that answers an image: the log before it is only given up for one that does."""
+    state = read(path, config)
+    with damaged(path):
+        learner = remembered(config, state).learner
+        keys = {space: [1.0] + [0.0] * (dim - 1) for space, dim in config.spaces.items()}
+        request = StepRequest("first", config.predictor.prototypes[:1].copy(), keys)  # type: ignore[arg-type]
+        learner.peek(config.query(request, state["n_seen"]), 1)
+    return state
 
 
 def finish_restore(folder: Path, log: Path) -> None:
-    """Put the log of a restore in its place, if there is one."""
+    """Put the log of a restore in its place, if there is one, and clear what a kill left."""
+    for left in (folder / _FOLDER).glob(f"{_UPLOAD}*"):
+        left.unlink(missing_ok=True)
+    remove_left(folder / _FOLDER)
     restored = folder / _RESTORED
-    if not restored.exists():
-        return
-    _remove_log(log)
-    restored.replace(log)
-    sync_folder(folder)
+    if restored.exists():
+        Log.remove(log)
+        restored.replace(log)
+        sync_folder(folder)
 
 
-def _remove_log(log: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        log.with_name(log.name + suffix).unlink(missing_ok=True)
+def _name(seq: int, timeline: str) -> str:
+    return f"{seq:012d}{timeline and '-'}{timeline}.safetensors"
 
 
 @contextlib.contextmanager
@@ -169,6 +250,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     try:
         (new / _FOLDER).mkdir()
         yield new
+        sync_folder(new)
         new.rename(folder)
         sync_folder(folder.parent)
     except BaseException:
