@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, check_predictor, check_spaces, integer, one_of
+from marc.errors import MarcError, check_predictor, check_spaces, integer, number, one_of
 from marc.loop import Method
 from marc.memory import MOST_CLASSES, MOST_DIMS
 from marc.peers.registry import METHODS, create_method
@@ -27,9 +29,10 @@ from marc.types import Query, visible
 MODES = ("off", "shadow", "canary", "live")
 """Who answers: the base, the base while the memory learns, the memory a fraction, the memory."""
 MOST_NEIGHBOURS = 32
+_MOST_VIEWS = 256  # of one image; each has the logits of all classes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{p}{n}" for p in ("com", "lpt") for n in range(10))}
-_LONGEST_ID = 512
+_LONGEST_ID, _LONGEST_CLASS = 512, 512
 _FORMAT, _FILE = "marc-served", "made.safetensors"
 _NEITHER = "neither"
 
@@ -63,7 +66,7 @@ class StepRequest:
                 allowed=f"a text of 1 to {_LONGEST_ID} characters",
                 hint='"id": "17"',
             )
-        if not self.id.isprintable() or "\ud800" <= max(self.id) <= "\udfff":
+        if not self.id.isprintable():  # surrogates are not, which no file could hold
             raise MarcError("an id is text that can be printed", got=ascii(self.id)[:80])
         integer("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
 
@@ -106,7 +109,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Everything that decides a memory's answers beside what it saw."""
+    """Everything that decides a memory's answers, but for what it saw."""
 
     method: Mapping[str, Any]
     """Its name as `name`, and its settings."""
@@ -139,9 +142,13 @@ class MemoryConfig:
                 hint='"features": {"predictor": [...], "spaces": {...}}',
             )
         views, shapes = request.views, {s: np.shape(k) for s, k in request.keys.items()}
-        if len(views) == 0 or views.shape[-1] != self.dim:
-            got, allowed = f"shape {views.shape}", f"({self.dim},) or (views, {self.dim})"
-            raise MarcError("the predictor's features do not fit", got=got, allowed=allowed)
+        fits = views.ndim in (1, 2) and views.shape[-1] == self.dim
+        if not fits or not 0 < views.size <= _MOST_VIEWS * self.dim:
+            raise MarcError(
+                "the predictor's features do not fit",
+                got=f"shape {views.shape}",
+                allowed=f"({self.dim},), or (views, {self.dim}) of at most {_MOST_VIEWS} views",
+            )
         if shapes != {space: (dim,) for space, dim in self.spaces.items()}:
             raise MarcError(
                 "the features of the spaces do not fit",
@@ -168,16 +175,18 @@ class MemoryConfig:
 
     def class_of(self, label: Any) -> int | None:
         """The number of a class that is named or numbered; -1 is none of them; None: unknown."""
-        if label == _NEITHER and _NEITHER not in self.classes:
-            return -1
         if isinstance(label, int) and not isinstance(label, bool):
             return label if 0 <= label < len(self.classes) else None
-        if label in self.classes:
-            return self.classes.index(label)
-        return None
+        if not isinstance(label, str):
+            return None
+        return self._numbers.get(label, -1 if label == _NEITHER else None)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.classes)}
 
     def identity(self) -> dict[str, Any]:
-        """As plain data; equal for two that answer alike."""
+        """As plain data; equal for two that answer alike, whatever their limits."""
         prototypes = np.ascontiguousarray(self.predictor.prototypes)
         return {
             "method": self.new_method().config(),
@@ -185,20 +194,25 @@ class MemoryConfig:
             "spaces": dict(self.spaces),
             "logit_scale": self.predictor.logit_scale,
             "prototypes": base64.b64encode(prototypes.tobytes()).decode(),
-            "limits": msgspec.to_builtins(self.limits),
             "encoders": self.encoders,
         }
 
     def check(self) -> None:
         """Refuse what the first step would refuse: it takes one, of what would be seen first."""
-        method, first = self.new_method(), np.eye(1, MOST_DIMS, dtype=np.float32)[0]
+        first = np.eye(1, MOST_DIMS, dtype=np.float32)[0]
         keys = {space: first[:dim] for space, dim in self.spaces.items()}
-        views = self.predictor.prototypes[:1].copy()
-        method.step(self.query(StepRequest("first", views, keys), 0))
+        query = self.query(StepRequest("first", self.predictor.prototypes[:1].copy(), keys), 0)
+        try:
+            self.new_method().step(query)
+        except MarcError:
+            raise
+        except Exception as error:  # of another's method: whatever it is
+            got = f"{type(error).__name__}: {error}"[:200]
+            raise MarcError("this method cannot answer a first image", got=got) from error
 
     def save(self, folder: Path) -> None:
         """Write it; its own digest is in the file."""
-        told = {
+        settings = {
             "method": dict(self.method),
             "classes": list(self.classes),
             "spaces": dict(self.spaces),
@@ -208,7 +222,7 @@ class MemoryConfig:
             "created": self.created,
         }
         arrays = {"prototypes": self.predictor.prototypes}
-        write_state(folder / _FILE, {**told, "arrays": arrays}, _FORMAT)
+        write_state(folder / _FILE, {**settings, "arrays": arrays}, _FORMAT)
 
     @classmethod
     def load(cls, folder: Path) -> MemoryConfig:
@@ -244,7 +258,7 @@ def config_of(body: Any, pictures: Any = None) -> tuple[MemoryConfig, str, float
     `pictures`: the encoders of the server, which make what is not given.
     """
     try:
-        told = msgspec.convert(body, _Body)
+        given = msgspec.convert(body, _Body)
     except (msgspec.ValidationError, RecursionError) as error:
         raise MarcError(
             "this is no configuration of a memory",
@@ -252,43 +266,52 @@ def config_of(body: Any, pictures: Any = None) -> tuple[MemoryConfig, str, float
             hint='{"method": {"name": "marc", "space": "s"}, "predictor": {"prototypes": [[...]], '
             '"logit_scale": 100}, "spaces": {"s": 768}}',
         ) from None
-    one_of("mode", told.mode, MODES)
-    told.limits.check()
+    one_of("mode", given.mode, MODES)
+    if given.fraction is not None:
+        number("fraction", given.fraction, 0, 1)
+    given.limits.check()
     encoders = None
-    if told.predictor is not None:
-        predictor, spaces = _given(told.predictor), told.spaces or {}
-    elif pictures is None or not told.classes:
+    if given.predictor is not None:
+        predictor, spaces = _predictor(given.predictor), given.spaces or {}
+    elif pictures is None or not given.classes:
         raise MarcError(
             "a memory needs the prototypes of its classes",
             hint='"predictor": {"prototypes": [[...], ...], "logit_scale": 100}'
             + (", or the names of the classes" if pictures else ""),
         )
     else:
-        prototypes, scale = pictures.prototypes(told.classes)
+        prototypes, scale = pictures.prototypes(given.classes)
         predictor, spaces = Predictor(unit(prototypes), float(scale)), dict(pictures.spaces)
         encoders = pictures.describe()
     n_classes = predictor.n_classes
-    classes = tuple(told.classes or map(str, range(n_classes)))
+    classes = tuple(given.classes or map(str, range(n_classes)))
     _check_classes(classes, n_classes)
     for space, dim in spaces.items():
         integer(f"the dimension of {space[:40]!r}", dim, 1, MOST_DIMS)
         check_spaces({space: np.ones((1, dim), dtype=np.float32)}, 1)
-    method = {"name": told.method} if isinstance(told.method, str) else dict(told.method)
+    method = {"name": given.method} if isinstance(given.method, str) else dict(given.method)
     _check_method(method.get("name"))
-    config = MemoryConfig(method, classes, spaces, predictor, told.limits, encoders, time.time())
+    config = MemoryConfig(method, classes, spaces, predictor, given.limits, encoders, time.time())
     config.check()
-    return config, told.mode, told.fraction
+    return _with_defaults(config), given.mode, given.fraction
 
 
-def _given(told: _PredictorBody) -> Predictor:
+def _with_defaults(config: MemoryConfig) -> MemoryConfig:
+    """With every setting of the method: a later release may have other defaults."""
+    settings = dict(config.new_method().config())
+    return dataclasses.replace(config, method={"name": settings.pop("method"), **settings})
+
+
+def _predictor(given: _PredictorBody) -> Predictor:
     try:
-        prototypes = np.array(told.prototypes, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is infinite is refused below
+            prototypes = np.array(given.prototypes, dtype=np.float32)
     except ValueError:
         raise MarcError("all prototypes must have the same length") from None
     n_classes, dim = prototypes.shape if prototypes.ndim == 2 else (1, 1)
     integer("the number of classes", n_classes, 2, MOST_CLASSES)
     integer("the dimension of prototypes", dim, 1, MOST_DIMS)
-    return Predictor(*check_predictor(prototypes, told.logit_scale, dim))
+    return Predictor(*check_predictor(prototypes, given.logit_scale, dim))
 
 
 def _check_method(name: Any) -> None:
@@ -303,3 +326,10 @@ def _check_classes(classes: tuple[str, ...], n_classes: int) -> None:
         raise MarcError("each prototype needs a class", got=len(classes), allowed=n_classes)
     if len(set(classes)) < n_classes or not all(name.strip() for name in classes):
         raise MarcError("classes must be named, and differently", got=visible(str(classes))[:80])
+    for name in classes:
+        if len(name) > _LONGEST_CLASS or re.search("[\ud800-\udfff]", name):
+            raise MarcError(
+                "this is no name for a class",
+                got=ascii(name)[:80],
+                allowed=f"text of at most {_LONGEST_CLASS} characters",
+            )

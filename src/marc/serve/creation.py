@@ -1,4 +1,4 @@
-"""A memory is made: what was asked for is checked against the quotas, then it is on disk."""
+"""A memory is made: its configuration is checked against the quotas, then it is on disk."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from marc.serve.log import CANARY
 from marc.serve.refused import Refused
 from marc.serve.served import Served
 
-Wanted = tuple[MemoryConfig, str, float | None]
+Settings = tuple[MemoryConfig, str, float | None]
 
 
-def checked(body: Any, pictures: Any, quotas: Mapping[str, int]) -> Wanted:
-    """The configuration, mode and fraction that a body asks for, if the quotas let it be."""
-    wanted = config, _, _ = config_of(body, pictures)
+def checked(body: Any, pictures: Any, quotas: Mapping[str, int]) -> Settings:
+    """The configuration, mode and fraction that a body asks for, if they are within the quotas."""
+    settings = config, _, _ = config_of(body, pictures)
     dims = [config.dim, *config.spaces.values()]
     capacity = int(getattr(config.new_method(), "capacity", 16))
     sizes = {
@@ -29,10 +29,10 @@ def checked(body: Any, pictures: Any, quotas: Mapping[str, int]) -> Wanted:
         most = quotas.get(name)
         if most is not None and size > most:
             raise Refused(
-                413, f"this memory is larger than the quota {name!r} lets it be",
+                413, f"this memory is larger than the quota {name!r} allows",
                 got=size, allowed=most,
             )  # fmt: skip
-    return wanted
+    return settings
 
 
 def made(folder: Path, config: MemoryConfig, mode: str, fraction: float | None) -> None:

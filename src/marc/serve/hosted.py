@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -28,49 +27,57 @@ class Hosted:
 
     def __init__(self, folder: Path, durability: str, pool: Executor) -> None:
         self.folder, self._durability, self._pool = folder, durability, pool
-        self.state, self.problem = "opening", ""
+        self._state, self.problem = "opening", ""
+        self._is_closing, self._is_closed = False, False
         self._served: Served | None = None
         self._turns = Turns(pool, self._steps_in_turn, Limits().queue)
         self._listeners: set[Listener] = set()
-        self._told: dict[str, Any] = {}
-        self._writing: asyncio.Future[Any] | None = None
+        self._last_known: dict[str, Any] = {}
+        self._writing: asyncio.Task[None] | None = None
+        self._no_snapshot_before, self._snapshot_problem = 0.0, ""
         self._tried, self._may_pass = 0.0, False
 
     def __len__(self) -> int:
         return len(self._turns)
 
+    @property
+    def state(self) -> str:
+        """Opening, recovering, ready, quarantined, or draining."""
+        return "draining" if self._is_closing else self._state
+
     async def open(self) -> None:
         """Open the folder; what is damaged is quarantined, and the others serve."""
-        self.state = "recovering"
+        self._state = "recovering"
         await self._turns.do(self._open_in_turn, always=True)
         self._after()
 
     def _open_in_turn(self) -> None:
         """Read everything from the folder again."""
+        if self._is_closed:  # and the folder is another's by now, or gone
+            return
         self._tried = time.monotonic()
+        self._state = "recovering"
         if self._served is not None:
             self._served.close()
             self._served = None
         try:
-            self._served = Served(self.folder, self._durability)
+            served = Served(self.folder, self._durability)
         except Exception as error:  # whatever a damaged file leads to
             known = isinstance(error, MarcError)
             self.problem = " ".join(str(error).split()) if known else f"{error!r}"[:300]
             is_held = "another server" in self.problem  # by a process that may be ending
-            self._may_pass = isinstance(error, OSError) or is_held
-            self.state = "opening" if is_held else "quarantined"
+            self._may_pass = is_held or _is_of_the_system(error)
+            self._state = "opening" if is_held else "quarantined"
         else:
-            self.state, self.problem = "ready", ""
-            self._turns.limit = self._served.config.limits.queue
+            self._served, self._turns.limit = served, served.config.limits.queue
+            self._state, self.problem = "ready", ""
 
     async def step(self, request: StepRequest) -> bytes:
         """The answer, once it is on disk."""
         self._refuse_unless_ready()
-        result = await self._turns.step(request)
+        answer: bytes = await self._turns.step(request)
         self._after()
-        if isinstance(result, BaseException):
-            raise result
-        return bytes(result)
+        return answer
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """Something between two steps, of `OPERATIONS`, or "restore"."""
@@ -83,7 +90,7 @@ class Hosted:
         self._refuse_unless_ready()
         result = await self._turns.do(lambda: self._do_in_turn(work))
         self._after()
-        self._tell_of(operation, result)
+        self._publish_result(operation, result)
         return result
 
     def _do_in_turn(self, work: Callable[[Served], Any]) -> Any:
@@ -99,10 +106,14 @@ class Hosted:
     def _steps_in_turn(self, requests: list[StepRequest]) -> list[Any]:
         try:
             return list(self._ready_in_turn().steps(requests))
+        except OSError as error:  # nothing was learned since the last answer
+            return [_unwritten(error)] * len(requests)
         except Unwritten as error:
             self._open_in_turn()
             of_method = error.__cause__ is not None and not str(error)
-            if len(requests) > 1 and of_method and self.state == "ready":  # which of them was it?
+            if (
+                len(requests) > 1 and of_method and self._served is not None
+            ):  # which of them was it?
                 return [each for one in requests for each in self._steps_in_turn([one])]
             return [_unwritten(error)] * len(requests)
 
@@ -119,6 +130,8 @@ class Hosted:
             )
 
         def work() -> None:
+            if self._is_closed:
+                raise Refused(503, "this memory is closed", retry_after=1)
             if self._served is not None:
                 self._served.close()
                 self._served = None
@@ -127,13 +140,21 @@ class Hosted:
             finally:
                 self._open_in_turn()
 
+        while self._writing is not None:  # a snapshot of what is given up
+            await asyncio.wait([self._writing])
+        self._state = "recovering"
         await self._turns.do(work, always=True)
         self._after()
         return await self.do(info, "restore")
 
     async def same(self, config: MemoryConfig) -> None:
         """Refuse a configuration that is not this memory's."""
-        if not await self.do(lambda served: served.config.identity() == config.identity(), "same"):
+
+        def is_same(served: Served) -> bool:
+            own = served.config
+            return own.limits == config.limits and own.identity() == config.identity()
+
+        if not await self.do(is_same, "same"):
             raise Refused(
                 409,
                 "there is a memory of this name with another configuration",
@@ -144,18 +165,19 @@ class Hosted:
     def check_pictures(self, pictures: Any) -> None:
         """Refuse a picture where the memory was not made for the server's encoders."""
         self._refuse_unless_ready()
-        assert self._served is not None
-        self._served.config.check_pictures(pictures)
+        if (served := self._served) is not None:  # or its turn will say that it is not open
+            served.config.check_pictures(pictures)
 
     def listen(self) -> Listener:
         """What happens from now on."""
         return Listener(self._listeners)
 
     def status(self) -> dict[str, Any]:
-        """How it is, as far as the event loop knows."""
-        if self._served is not None:
-            head, served = self._served.head, self._served
-            self._told = {
+        """How it is, without waiting for a turn."""
+        served = self._served  # a thread may open it again meanwhile
+        if served is not None:
+            head = served.head
+            self._last_known = {
                 "mode": head["mode"],
                 "method": served.config.method["name"],
                 "n_classes": len(served.config.classes),
@@ -169,39 +191,39 @@ class Hosted:
                 "disagreement_rate": head["disagreements"] / head["steps"]
                 if head["steps"]
                 else None,
-                "verdict": served.trial.verdict,
+                "verdict": served.verdict,
                 "fell_back": head["fell_back"],
                 "commit_seconds": served.commit_seconds,
             }
         return {
             "name": self.folder.name,
             "state": self.state,
-            "problem": self.problem or None,
+            "problem": self.problem or self._snapshot_problem or None,
             "queue_length": len(self),
             "oldest_age": self._turns.oldest_age,
             "listeners": len(self._listeners),
-            **self._told,
+            **self._last_known,
         }
 
     def tick(self) -> None:
         """About once a second: tell listeners, and try again what could not be opened."""
         if self._listeners:
-            self._tell("status", self.status())
+            self._publish("status", self.status())
         waits = self.state in ("opening", "quarantined") and self._may_pass
         if waits and time.monotonic() - self._tried > (1 if self.state == "opening" else _AGAIN):
             self._turns.do(self._open_in_turn, always=True)
 
     async def close(self, *, keep: bool = True) -> None:
         """Answer what waits, write a snapshot if it is to be kept, and give the folder back."""
-        self.state = "draining"
-        with contextlib.suppress(Exception):
-            if self._writing is not None:
-                await self._writing
+        self._is_closing = True
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
         await self._turns.do(lambda: self._close_in_turn(keep), always=True)
         for listener in [*self._listeners]:
             listener.close()
 
     def _close_in_turn(self, keep: bool) -> None:
+        self._is_closed = True
         if self._served is None:
             return
         served, self._served = self._served, None
@@ -211,7 +233,7 @@ class Hosted:
                 made = served.snapshot()
                 made.write(self.folder)
                 served.start_from(made)
-        except (Exception, Unwritten):  # the log has everything: the next start takes longer
+        except Exception:  # the log has everything: the next start takes longer
             pass
         finally:
             served.close()
@@ -222,38 +244,46 @@ class Hosted:
         if served is None:
             return
         for sample in served.samples.unsent():
-            self._tell("step", sample)
-        if served.snapshot_due and self._writing is None and self.state == "ready":
-            self._writing = asyncio.ensure_future(self._snapshot())
+            self._publish("step", sample)
+        may_write = self.state == "ready" and time.monotonic() >= self._no_snapshot_before
+        if served.snapshot_due and self._writing is None and may_write:
+            self._writing = asyncio.get_running_loop().create_task(self._snapshot(served))
 
-    async def _snapshot(self) -> None:
-        """Copy in a turn, write beside the steps that go on, and let it count in a turn."""
+    async def _snapshot(self, served: Served) -> None:
+        """Copy in a turn, write while the steps go on, and let it count in a turn."""
+
+        def start_from(current: Served) -> None:
+            if current is served:  # and was not opened again, perhaps from another snapshot
+                served.start_from(made)
+
         loop = asyncio.get_running_loop()
         try:
             made = await self._turns.do(
-                lambda: self._do_in_turn(lambda s: s.snapshot()), always=True
+                lambda: self._do_in_turn(lambda current: current.snapshot()), always=True
             )
             await loop.run_in_executor(self._pool, made.write, self.folder)
-            await self._turns.do(
-                lambda: self._do_in_turn(lambda s: s.start_from(made)), always=True
-            )
-            self._tell("snapshot", {"seq": made.seq})
-        except Exception as error:  # the log has everything; the next step tries again
-            self._tell("problem", {"problem": f"no snapshot: {error}"})
-            await asyncio.sleep(_AGAIN)
+            await self._turns.do(lambda: self._do_in_turn(start_from), always=True)
+        except Exception as error:  # the log has everything; a later step tries again
+            self._no_snapshot_before = time.monotonic() + _AGAIN
+            self._snapshot_problem = f"no snapshot: {error}"
+            self._publish("problem", {"problem": self._snapshot_problem})
+        else:
+            self._snapshot_problem = ""
+            self._publish("snapshot", {"seq": made.seq})
         finally:
             self._writing = None
 
-    def _tell_of(self, operation: str, result: Any) -> None:
+    def _publish_result(self, operation: str, result: Any) -> None:
         if operation == "mode":
-            self._tell("mode", {**result, "why": "it was asked for"})
+            self._publish("mode", {**result, "why": "it was asked for"})
         if operation == "labels":
-            self._tell("judgement", result["judgement"])
-            fell = self._served.head["fell_back"] if self._served else None
-            if fell is not None:
-                self._tell("mode", {"mode": "shadow", "before": fell["from"], **fell})
+            self._publish("judgement", result["judgement"])
+            if (fell_back := result["fell_back"]) is not None:
+                self._publish("mode", {"mode": "shadow", "before": fell_back["from"], **fell_back})
+        if operation == "restore":
+            self._publish("status", self.status())
 
-    def _tell(self, event: str, data: dict[str, Any]) -> None:
+    def _publish(self, event: str, data: dict[str, Any]) -> None:
         for listener in self._listeners:
             listener.tell(event, data)
 
@@ -272,13 +302,22 @@ class Hosted:
         raise Refused(503, f"this memory is {self.state}", got=got, retry_after=1)
 
 
+def _is_of_the_system(error: BaseException | None) -> bool:
+    """Whether an error is of the disk or of memory, which may pass, and not of what was read."""
+    while error is not None:
+        if isinstance(error, (OSError, MemoryError)):
+            return True
+        error = error.__cause__
+    return False
+
+
 def _unwritten(error: BaseException) -> MarcError:
     cause = error.__cause__
     if isinstance(error, Unwritten) and not str(error) and cause is not None:
         return as_refusal(cause)
     return Refused(
         507,
-        "what this step changed could not be written, so it was not taken",
+        "this could not be written, so nothing was changed",
         got=f"{error}"[:200],
         hint="room on the disk of the server",
         retry_after=5,

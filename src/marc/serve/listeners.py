@@ -1,4 +1,4 @@
-"""Who listens to what happens; a slow one misses some of it, and is told so."""
+"""Who listens to what happens; a slow one misses some of it, and learns how much."""
 
 from __future__ import annotations
 

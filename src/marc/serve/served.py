@@ -20,8 +20,7 @@ import orjson
 
 from marc.errors import MarcError
 from marc.files import locked
-from marc.loop import Method
-from marc.results.snapshot import damaged, method_of
+from marc.results.snapshot import damaged
 from marc.serve import snapshots
 from marc.serve.answers import Names, answer, without_memory
 from marc.serve.config import MODES, MemoryConfig, StepRequest
@@ -30,8 +29,7 @@ from marc.serve.history import History
 from marc.serve.log import CANARY, Log, StepRow, new_head
 from marc.serve.refused import Refused
 from marc.serve.samples import NEIGHBOURS, Samples
-from marc.serve.trial import Tally, Trial
-from marc.session.record import Record
+from marc.serve.trial import Tally, Trial, verdict
 from marc.types import Query
 
 LOG = "log.sqlite"
@@ -81,9 +79,8 @@ class Served:
         """Make the folder of a memory that saw nothing; all of it, or none."""
         with snapshots.whole_folder(folder) as new:
             config.save(new)
-            log = Log(new / LOG, "power", new=True)
-            log.commit(new_head(mode=mode, fraction=CANARY if fraction is None else fraction))
-            log.close()
+            fraction = CANARY if fraction is None else fraction
+            Log.create(new / LOG, new_head(mode=mode, fraction=fraction))
 
     @property
     def log(self) -> Log:
@@ -94,6 +91,11 @@ class Served:
     def seq(self) -> int:
         """The number of the last step."""
         return int(self.head["seq"])
+
+    @property
+    def verdict(self) -> str:
+        """That of the labels which are written, for any thread."""
+        return verdict(Tally(**self.head.get("labelled", {})))
 
     @property
     def snapshot_due(self) -> bool:
@@ -203,7 +205,8 @@ class Served:
             for row, request in zip(rows, requests, strict=True)
             if request.thumbnail is not None
         ]
-        self.commit(head, steps=rows, thumbnails=pictures)
+        sums = self.learner.sums() if head["n_seen"] > self.head["n_seen"] else None
+        self.commit(head, steps=rows, thumbnails=pictures, sums=sums)
         return [row.answer for row in rows]
 
     def _row(
@@ -296,10 +299,11 @@ class Served:
     def _recover(self) -> None:
         """What is remembered, from the last snapshot and the log since then."""
         state = snapshots.last(self.folder, self.head["snapshot"], self.config)
-        self._start_from(state)
-        seq = state["seq"] if state else 0
-        n_seen = state["n_seen"] if state else 0
-        self.differences = 0
+        seq, n_seen, self.learner, self._items, self.history = snapshots.remembered(
+            self.config, state
+        )
+        self._most_items, before = 2 * len(self._items) + 1000, n_seen
+        self.space_weights, self.differences = {}, 0
         for row in self._log.effects(after=seq):
             seq = row.seq
             if row.judged:
@@ -311,7 +315,11 @@ class Served:
                 n_seen += 1
             self._count(row)
             self._forget_pushed_out()
-        if (seq, n_seen) != (self.seq, self.head["n_seen"]) or self._log.last() not in (0, seq):
+        sums = self._log.sums()
+        if sums is not None and n_seen > before:  # or the snapshot has them
+            self.learner.set_sums(sums[1])
+        at = sums[0] if self.learner.learns_weight and sums and n_seen > before else n_seen
+        if (seq, n_seen, at) != (self.seq, self.head["n_seen"], n_seen):
             raise MarcError(
                 "the log of this memory is damaged: its last steps are missing",
                 got=f"step {seq}, {n_seen} learned",
@@ -320,35 +328,24 @@ class Served:
         results = (row.result for row in self._log.labels() if row.seq >= self.head["since"])
         self.trial = Trial(Tally(**self.head.get("labelled", {})), results)
 
-    def _start_from(self, state: dict[str, Any] | None) -> None:
-        method: Method = self.config.new_method()
-        record: Record | None = None
-        self._items, self.space_weights = {}, {}
-        self.history = History()
-        if state is not None:
-            if state["method"] is not None:
-                method = method_of(state["method"])
-            if state["record"] is not None:
-                record = Record.from_state(self.config.classes, state["record"], state["arrays"])
-            self._items = {item: (seq, name) for item, seq, name in state["items"]}
-            self.history = History(**state["history"])
-        self._most_items = 2 * len(self._items) + 1000
-        self.learner = Learner(self.config, method, record)
-
     def snapshot(self) -> snapshots.Snapshot:
         """What is remembered now, to be written by whatever thread."""
         held = self.held()
         return snapshots.Snapshot.of(
             self.config,
             self.learner,
-            {name: self.head[name] for name in ("seq", "n_seen")},
+            self.head,
             [[item, *at] for item, at in self._items.items() if item in held],
             self.history.state(),
         )
 
     def start_from(self, snapshot: snapshots.Snapshot) -> None:
-        """Let a snapshot that is written stand for the steps before it; not an older one again."""
-        if self.head["snapshot"] is not None and self.head["snapshot"]["seq"] >= snapshot.seq:
+        """Let a snapshot that is written stand for the steps before it.
+
+        Not an older one than stands there, nor one that was taken before a restore.
+        """
+        last = self.head["snapshot"]["seq"] if self.head["snapshot"] else 0
+        if snapshot.timeline != self.head["timeline"] or snapshot.seq <= last:
             return
         start = {"seq": snapshot.seq, "file": snapshot.file, "at": time.time()}
         outside = min(snapshot.seq, self.seq - self.config.limits.window)  # the others are replayed

@@ -41,6 +41,8 @@ class _Turn:
         """Give the answer, or the error, to whoever still waits."""
         if self.answer.done():
             return
+        if isinstance(result, StopIteration):  # which no future can raise
+            result = RuntimeError(f"{result!r}")
         if isinstance(result, BaseException):
             self.answer.set_exception(result)
         else:
@@ -67,8 +69,8 @@ class Turns:
     @property
     def oldest_age(self) -> float:
         """Seconds that the one in front has waited, or has been worked on."""
-        oldest = self._now[:1] or [*self._waiting][:1]
-        return time.monotonic() - oldest[0].since if oldest else 0.0
+        oldest = self._now[0] if self._now else self._waiting[0] if self._waiting else None
+        return time.monotonic() - oldest.since if oldest else 0.0
 
     def step(self, request: StepRequest) -> asyncio.Future[Any]:
         """Take a step in its turn; refused at once where too many wait."""
@@ -97,13 +99,17 @@ class Turns:
         try:
             while self._waiting:
                 self._now = self._next()
-                if self._now:
+                if not self._now:
+                    continue
+                try:
                     results = await loop.run_in_executor(self._pool, self._done, self._now)
-                    for turn, result in zip(self._now, results, strict=True):
-                        turn.settle(result)
+                except RuntimeError as error:  # the threads are gone: nobody is to wait for ever
+                    results = [error] * len(self._now)
+                for turn, result in zip(self._now, results, strict=True):
+                    turn.settle(result)
                 self._now = []
         finally:
-            self._busy = None
+            self._now, self._busy = [], None
 
     def _next(self) -> list[_Turn]:
         """What goes in together: one piece of work, or the steps before the next."""
@@ -127,6 +133,8 @@ class Turns:
         try:
             if turns[0].work is not None:
                 return [turns[0].work()]
-            return self._answer([turn.request for turn in turns if turn.request is not None])
+            results = self._answer([turn.request for turn in turns if turn.request is not None])
+            assert len(results) == len(turns)
+            return results
         except BaseException as error:
             return [error] * len(turns)
