@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+import weakref
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from marc.errors import one_of
 from marc.files import locked
@@ -17,8 +19,13 @@ from marc.serve.hosted import Hosted
 from marc.serve.listeners import Listener
 from marc.serve.refused import Refused
 
+if TYPE_CHECKING:
+    from marc.serve.creation import Settings
+
+_T = TypeVar("_T")
 _FOLDER = "memories"
 _MOST_WAITING = 8192  # requests of all memories together
+_log = logging.getLogger("marc.serve")
 
 
 class Host(Protocol):
@@ -92,6 +99,9 @@ class Service:
         self.state = "opening"
         self._hosts = hosts
         self._hosted: dict[str, Host] = {}
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._changes: set[asyncio.Task[Any]] = set()
+        self._is_stopped = False
         self._pool = ThreadPoolExecutor(threads, "memory")
         self._opening: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -102,6 +112,8 @@ class Service:
 
     async def start(self) -> None:
         """Open what is there, in the background."""
+        if self.pictures is not None:
+            await asyncio.to_thread(self.pictures.start)
         if self._hosts is not None:
             await self._hosts.start(self.durability)
         folders = sorted(p for p in (self.data / _FOLDER).iterdir() if not p.name.startswith("."))
@@ -113,21 +125,29 @@ class Service:
         self._ticking = asyncio.create_task(self._tick())
 
     async def _open_all(self) -> None:
-        await asyncio.gather(*(each.open() for each in self._hosted.values()))
+        opened = await asyncio.gather(
+            *(each.open() for each in self._hosted.values()), return_exceptions=True
+        )
+        for error in filter(None, opened):
+            _log.error("a memory could not be opened", exc_info=error)
         if self.state != "draining":
             self.state = "ready"
 
     async def stop(self) -> None:
         """Answer what waits, write snapshots, and give the folder back."""
         self.state = "draining"
-        for task in (self._ticking, self._opening):
-            if task is not None and task is self._ticking:
-                task.cancel()
-            elif task is not None:
-                await asyncio.wait([task])
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        if self._ticking is not None:
+            self._ticking.cancel()
+        if unfinished := [task for task in (self._opening, *self._changes) if task is not None]:
+            await asyncio.wait(unfinished)
         await asyncio.gather(*(each.close() for each in self._hosted.values()))
         if self._hosts is not None:
             await self._hosts.stop()
+        if self.pictures is not None:
+            await asyncio.to_thread(self.pictures.close)
         self._pool.shutdown()
         self._holding.close()
 
@@ -143,38 +163,79 @@ class Service:
         """Make a memory, or find that it is there alike; its description, and whether it is new."""
         self._refuse_if_draining()
         check_name(name)
-        loop = asyncio.get_running_loop()
-        from marc.serve.creation import checked, made
+        from marc.serve.creation import checked
 
-        wanted = await loop.run_in_executor(self._pool, checked, body, self.pictures, self.quotas)
+        settings = await asyncio.get_running_loop().run_in_executor(
+            self._pool, checked, body, self.pictures, self.quotas
+        )
+        is_new = await self._finish(self._create(name, settings))
+        return await self.call(name, "info"), is_new
+
+    async def _create(self, name: str, settings: Settings) -> bool:
+        """Make a memory, unless it is there alike; whether it is new."""
+        from marc.serve.creation import made
+
+        async with self._lock(name):
+            self._refuse_if_draining()
+            if name in self._hosted:
+                await self._hosted[name].same(settings[0])
+                return False
+            self._refuse_one_more(name)
+            hosted = self._hosted[name] = self._host(self.data / _FOLDER / name)
+            try:
+                await asyncio.get_running_loop().run_in_executor(
+                    self._pool, made, hosted.folder, *settings
+                )
+            except BaseException as error:
+                del self._hosted[name]
+                if not isinstance(error, OSError):
+                    raise
+                raise Refused(
+                    507, "this memory could not be written", got=f"{error}"[:200],
+                    hint="room on the disk of the server", retry_after=5,
+                ) from error  # fmt: skip
+            await hosted.open()
+            return True
+
+    def _refuse_one_more(self, name: str) -> None:
+        """Refuse a new memory whose name no file system tells from another, or past the quota."""
         for other in self._hosted:
-            if other != name and other.lower() == name.lower():
+            if other.lower() == name.lower():
                 raise Refused(409, "there is a memory whose name differs in case alone", got=other)
-        if name in self._hosted:
-            await self._hosted[name].same(wanted[0])
-            return await self.call(name, "info"), False
-        most = self.quotas.get("memories")
-        if most is not None and len(self._hosted) >= most:
-            got = f"{len(self._hosted)} memories"
-            raise Refused(507, "there are as many memories as the quota 'memories' lets be",
-                          got=got, allowed=most)  # fmt: skip
-        hosted = self._hosted[name] = self._host(self.data / _FOLDER / name)
-        try:
-            await loop.run_in_executor(self._pool, made, hosted.folder, *wanted)
-        except BaseException:
-            del self._hosted[name]
-            raise
-        await hosted.open()
-        return await self.call(name, "info"), True
+        most, count = self.quotas.get("memories"), len(self._hosted)
+        if most is not None and count >= most:
+            raise Refused(
+                507, "there are as many memories as the quota 'memories' allows",
+                got=f"{count} memories", allowed=most, hint="DELETE one first",
+            )  # fmt: skip
 
     async def delete(self, name: str) -> None:
         """Forget a memory and everything about it."""
-        hosted = self._find(name)
-        await hosted.close(keep=False)
-        self._hosted.pop(name, None)
-        await asyncio.get_running_loop().run_in_executor(
-            self._pool, snapshots.remove_folder, hosted.folder
-        )
+        self._refuse_if_draining()
+        await self._finish(self._delete(name))
+
+    async def _delete(self, name: str) -> None:
+        async with self._lock(name):
+            hosted = self._find(name)
+            await hosted.close(keep=False)
+            try:
+                await asyncio.get_running_loop().run_in_executor(
+                    self._pool, snapshots.remove_folder, hosted.folder
+                )
+            finally:
+                del self._hosted[name]
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        """By which one memory is made or deleted at a time; names that differ in case are one."""
+        lock = self._locks.get(name.lower()) or asyncio.Lock()
+        return self._locks.setdefault(name.lower(), lock)
+
+    async def _finish(self, change: Coroutine[Any, Any, _T]) -> _T:
+        """Do all of it, even where the client goes away meanwhile."""
+        task = asyncio.create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
 
     async def step(self, name: str, request: StepRequest) -> bytes:
         """Answer one image, once what it changed is written."""
