@@ -20,6 +20,8 @@ from marc.files import read_bytes, read_text
 _LINE = re.compile(rb"(\d{16}) (process|power  ) ([0-9a-f-]{36}) ([0-9a-f]{8})\n")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNKNOWN = "0" * 36
+_ODD = ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")  # a pipe would make a writer wait
+_FLAGS = os.O_WRONLY | os.O_CREAT | sum(getattr(os, name, 0) for name in _ODD)
 
 
 class Acknowledged:
@@ -30,7 +32,7 @@ class Acknowledged:
         self._before = _read(path)
         self._file = -1
         with contextlib.suppress(OSError):  # a full disk: then nothing is known, and nothing lost
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._file = os.open(path, _FLAGS, 0o666)
 
     def missing(self, commits: int) -> int:
         """How many commits a log of so many has lost, as far as that can be known."""

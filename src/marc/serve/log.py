@@ -51,6 +51,7 @@ CANARY = 0.1
 _LEVELS = {"process": "normal", "power": "full"}
 """What is promised of an acknowledged step: it outlives the process, or a loss of power."""
 _LARGEST_WAL = 2**24  # bytes that the file of SQLite's own log keeps after a large commit
+_BESIDE = ("-wal", "-shm", "-journal")
 _PASSING = frozenset(
     (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
      sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM)
@@ -75,7 +76,9 @@ class Log:
 
     def __init__(self, path: Path, durability: str = "process") -> None:
         """Open what `create` made; refused where it is damaged."""
-        refuse_odd_file(path, "log of a memory")
+        for each in (path, *(path.with_name(path.name + suffix) for suffix in _BESIDE)):
+            if each == path or each.exists() or each.is_symlink():
+                refuse_odd_file(each, "log of a memory")
         self.path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._acknowledged: Acknowledged | None = None
@@ -119,7 +122,7 @@ class Log:
     @staticmethod
     def remove(path: Path) -> None:
         """Remove a log that nobody has open, and the files beside it."""
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", *_BESIDE):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         _acknowledged(path).unlink(missing_ok=True)
 
@@ -233,18 +236,17 @@ class Log:
             after += 1
             if row[0] != after:
                 raise self._damaged(f"step {after} is missing")
-            step = self._step(row[:-2])._replace(effect=row[-2])
+            step = self._step(row[:-2], row[-2])
             if row[-1] != seal_of(step.seq, step.id, step.effect):
                 raise self._damaged(f"the effect of step {after} is not what was written")
             yield step
 
-    def sums(self) -> tuple[int, bytes] | None:
-        """The sums of a learned weight, and how many images they are of."""
-        for row in self._rows("select * from sums where at = 0"):
-            if row[-1] != seal_of(*row[:-1]):
-                raise self._damaged("the sums of its weight are not what was written")
-            return row[1], row[2]
-        return None
+    def sums(self) -> tuple[int, bytes]:
+        """How many images the sums of a learned weight are of, and the sums."""
+        rows = self._rows("select * from sums where at = 0")
+        if not rows or rows[0][-1] != seal_of(*rows[0][:-1]):
+            raise self._damaged("the sums of its weight are not what was written")
+        return rows[0][1], rows[0][2]
 
     def known(self, ids: Sequence[str]) -> dict[str, StepRow]:
         """Steps by id, of those that are kept."""
@@ -319,12 +321,14 @@ class Log:
 
     def _each(self, query: str, *values: Any) -> Iterator[Any]:
         with self._errors():
-            yield from self._db.execute(query, values)
+            cursor = self._db.execute(query, values)
+            while rows := cursor.fetchmany(100):
+                yield from rows
 
-    def _step(self, row: Sequence[Any]) -> StepRow:
+    def _step(self, row: Sequence[Any], effect: bytes | None = None) -> StepRow:
         if row[-1] != seal_of(*row[:-1]):
             raise self._damaged(f"step {row[0]} is not what was written")
-        return StepRow.of_stored(row[:-1])
+        return StepRow.of_stored(row[:-1], effect)
 
     def _label(self, row: Sequence[Any]) -> LabelRow:
         if row[-1] != seal_of(*row[:-1]):

@@ -6,6 +6,10 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+_encode = msgspec.msgpack.Encoder().encode
+
 
 class StepRow(NamedTuple):
     """One step as the log has it."""
@@ -32,10 +36,12 @@ class StepRow(NamedTuple):
         return (*self[:5], int(self.judged), self.weight, int(self.admitted), self.answer)
 
     @classmethod
-    def of_stored(cls, row: Sequence[Any]) -> StepRow:
+    def of_stored(cls, row: Sequence[Any], effect: bytes | None = None) -> StepRow:
         """The step of which `stored` made this."""
         seq, name, at, base, prediction, judged, weight, admitted, answer = row
-        return cls(seq, name, at, base, prediction, bool(judged), weight, bool(admitted), answer)
+        return cls(
+            seq, name, at, base, prediction, bool(judged), weight, bool(admitted), answer, effect
+        )
 
 
 class LabelRow(NamedTuple):
@@ -51,10 +57,5 @@ class LabelRow(NamedTuple):
 
 
 def seal_of(*parts: Any) -> int:
-    """A checksum of a row: of bytes as they are, of everything else as Python spells it."""
-    blobs = [part for part in parts if type(part) is bytes]
-    spelled = repr([len(part) if type(part) is bytes else part for part in parts])
-    seal = zlib.crc32(spelled.encode("utf-8", "replace"))
-    for blob in blobs:
-        seal = zlib.crc32(blob, seal)
-    return seal
+    """A checksum of a row."""
+    return zlib.crc32(_encode(parts))

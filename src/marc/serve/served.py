@@ -315,10 +315,10 @@ class Served:
                 n_seen += 1
             self._count(row)
             self._forget_pushed_out()
-        sums = self._log.sums()
-        if sums is not None and n_seen > before:  # or the snapshot has them
-            self.learner.set_sums(sums[1])
-        at = sums[0] if self.learner.learns_weight and sums and n_seen > before else n_seen
+        at = n_seen
+        if self.learner.learns_weight and n_seen > before:  # or the snapshot has the sums
+            at, content = self._log.sums()
+            self.learner.set_sums(content)
         if (seq, n_seen, at) != (self.seq, self.head["n_seen"], n_seen):
             raise MarcError(
                 "the log of this memory is damaged: its last steps are missing",

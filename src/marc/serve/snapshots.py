@@ -21,7 +21,9 @@ from marc.serve.history import History
 from marc.serve.log import Log, new_head
 from marc.session.record import Record
 
-_FOLDER, _FORMAT = "snapshots", "marc-served-snapshot"
+FOLDER = "snapshots"
+"""Where the snapshots of a memory lie, in its folder."""
+_FORMAT = "marc-served-snapshot"
 _KEPT = 3  # files; an older one is there for a person who wants to go back
 _NAME = re.compile(r"\d{12}(-[0-9a-f]{8})?\.safetensors")
 _RESTORED = "restored.sqlite"
@@ -74,7 +76,7 @@ class Snapshot:
 
     def write(self, folder: Path) -> Path:
         """Write it beside the older ones of a memory."""
-        path = folder / _FOLDER / self.file
+        path = folder / FOLDER / self.file
         write_state(path, self.state, _FORMAT)
         return path
 
@@ -144,7 +146,7 @@ def read(path: Path, config: MemoryConfig) -> dict[str, Any]:
 
 def path_of(folder: Path, name: str) -> Path:
     """Where a snapshot of this name is; a name never leads anywhere else."""
-    path = folder / _FOLDER / str(name)
+    path = folder / FOLDER / str(name)
     if not _NAME.fullmatch(str(name)) or not path.is_file():
         raise MarcError(
             "there is no such snapshot",
@@ -174,7 +176,7 @@ def remove_old(folder: Path, current: str) -> None:
 
 def _paths(folder: Path) -> list[Path]:
     """Snapshots in the order in which they were written."""
-    paths = [each for each in (folder / _FOLDER).glob("*") if _NAME.fullmatch(each.name)]
+    paths = [each for each in (folder / FOLDER).glob("*") if _NAME.fullmatch(each.name)]
     return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
@@ -189,7 +191,7 @@ def restore(folder: Path, name: str | None, content: bytes | None) -> int:
         path = path_of(folder, str(name))
         state = _usable(path, config)
     else:
-        path = folder / _FOLDER / f"{_UPLOAD}{timeline}"
+        path = folder / FOLDER / f"{_UPLOAD}{timeline}"
         try:
             write_whole(path, content)
             state = _usable(path, config)
@@ -228,9 +230,9 @@ def _usable(path: Path, config: MemoryConfig) -> dict[str, Any]:
 
 def finish_restore(folder: Path, log: Path) -> None:
     """Put the log of a restore in its place, if there is one, and clear what a kill left."""
-    for left in (folder / _FOLDER).glob(f"{_UPLOAD}*"):
+    for left in (folder / FOLDER).glob(f"{_UPLOAD}*"):
         left.unlink(missing_ok=True)
-    remove_left(folder / _FOLDER)
+    remove_left(folder / FOLDER)
     restored = folder / _RESTORED
     if restored.exists():
         Log.remove(log)
@@ -248,7 +250,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     new = folder.with_name(f"{_PASSING[0]}{uuid.uuid4().hex}")
     new.mkdir(parents=True)
     try:
-        (new / _FOLDER).mkdir()
+        (new / FOLDER).mkdir()
         yield new
         sync_folder(new)
         new.rename(folder)
