@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
     from marc.serve.client import Client as Client
+    from marc.serve.server import serve as serve
     from marc.session.adapt import adapt as adapt
     from marc.session.session import Session as Session
     from marc.sources import load_stream as load_stream
@@ -110,6 +111,7 @@ _MODULES = {
     "geometry": "spaces.geometry",
     "replay": "replay",
     "report": "report",  # a package that can be called
+    "serve": "serve",
     "stats": "stats",
     "transforms": "stream.transforms",
 }

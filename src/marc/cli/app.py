@@ -29,6 +29,7 @@ from marc.cli.report import report
 from marc.cli.run import run
 from marc.cli.select import select
 from marc.cli.send import send
+from marc.cli.serve import serve
 from marc.cli.spaces import geometry
 from marc.cli.sweep import sweep
 from marc.errors import MarcError, Registry
@@ -44,7 +45,7 @@ _app = typer.Typer(
 )
 _ORDER = (
     *("demo", "adapt", "embed", "geometry", "select", "run"),
-    *("sweep", "compare", "judge", "send", "study", "verify"),
+    *("sweep", "compare", "judge", "serve", "send", "study", "verify"),
 )
 _OWN: dict[str, Callable[..., None] | str] = {
     "adapt": adapt,
@@ -55,6 +56,7 @@ _OWN: dict[str, Callable[..., None] | str] = {
     "sweep": sweep,
     "compare": compare,
     "judge": judge,
+    "serve": serve,
     "send": send,
     "report": report,
     "export": export,

@@ -54,6 +54,7 @@ _SEVERAL = {
     "select": ("--space",),
     "report": ("--held-out",),
     "run": ("--seed", "--set", "--space"),
+    "serve": ("--encoder", "--memories", "--prompts", "--quota", "--weights"),
     "study": ("--only",),
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }

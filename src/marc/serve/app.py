@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import platform
 import sqlite3
@@ -19,6 +20,7 @@ from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from marc.errors import MarcError
 from marc.serve import problems, routes, step_routes
 from marc.serve.context import Context, context, key_of
 from marc.serve.metrics import Metrics
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _PAGE = Path(__file__).parent / "page"
 _LOCAL = {"localhost", "127.0.0.1", "[::1]"}
 _OWN_SOURCES = "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'"
+_QUIET = {"/health", "/ready", "/metrics"}
 _DOCS = ("/docs", "/static-offline-docs")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -41,14 +44,22 @@ _HEADERS = [
 _log = logging.getLogger("marc.serve.requests")
 
 
-def create_app(service: Service, access: Access, *, hosts: tuple[str, ...] = ()) -> FastAPI:
+def create_app(
+    service: Service, access: Access, *, hosts: tuple[str, ...] = (), trace: bool = False
+) -> FastAPI:
     """The application of a service; where no key is asked for, only for this machine's own names.
 
     Args:
         service: the memories; it is started and stopped with the application.
         access: who may do what.
         hosts: other names under which requests without a key are taken.
+        trace: report spans by OpenTelemetry, to where its variables in the environment say.
     """
+    if trace and importlib.util.find_spec("opentelemetry.exporter.otlp") is None:
+        raise MarcError(
+            "spans need an exporter of OpenTelemetry, which is not installed",
+            hint="pip install 'marc-clip[trace]'",
+        )
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -62,6 +73,11 @@ def create_app(service: Service, access: Access, *, hosts: tuple[str, ...] = ())
         version=version("marc-clip"),
         description="Memories for zero-shot CLIP: each answers, learns, and is judged.",
         lifespan=life,
+        telemetry={
+            **dict.fromkeys(("tracing", "metrics", "logs", "operation_spans"), trace),
+            "auto_configure": trace,
+            "exclude": lambda scope: scope["path"] in _QUIET,
+        },
     )
     server = Context(service, access, Metrics(service))
     app.state.context = server

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -26,11 +27,25 @@ from marc.serve.access import Access
 from marc.serve.app import create_app
 from marc.serve.context import Context
 from marc.serve.quotas import DEFAULTS
-from marc.serve.service import Service
+from marc.serve.service import Hosts, Service
 
 PORT = 8123
 _DRAIN = 30  # seconds in which what waits is answered
 _FORMATS = ("auto", "json", "text")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How a folder is served; the arguments of `serve` that it shares with `running`."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    durability: str = "process"
+    key_file: str | os.PathLike[str] | None = None
+    pictures: Any = None
+    quotas: Mapping[str, int] | None = None
+    hosts: Hosts | None = None
+    trace: bool = False
 
 
 def serve(
@@ -42,11 +57,12 @@ def serve(
     key_file: str | os.PathLike[str] | None = None,
     pictures: Any = None,
     quotas: Mapping[str, int] | None = None,
-    service: Service | None = None,
+    hosts: Hosts | None = None,
+    trace: bool = False,
     log: str = "auto",
     verbose: bool = False,
-    trace: bool = False,
     on_ready: Callable[[str], Any] = lambda url: None,
+    on_stop: Callable[[], Any] = lambda: None,
 ) -> None:
     """Serve the memories of a folder until SIGTERM or Ctrl-C; what waits then is still answered.
 
@@ -59,17 +75,17 @@ def serve(
         key_file: the keys that are asked for, see `marc.serve.access`.
         pictures: the encoders that turn pictures into features, a `marc.serve.pictures.Pictures`.
         quotas: what differs from `marc.serve.quotas.DEFAULTS`.
-        service: another way to hold the memories than in this process.
+        hosts: where the memories are open, if not in this process: `marc.serve.shards.Shards`.
+        trace: report spans by OpenTelemetry, as its own variables in the environment say.
         log: `json` or `text` on stderr; text in a terminal.
         verbose: log every step too.
-        trace: report spans by OpenTelemetry, as its own variables in the environment say.
         on_ready: called with the address once requests are taken.
+        on_stop: called when it is to stop, before what waits is answered.
     """
     _log_to_stderr(one_of("log", log, _FORMATS), verbose=verbose)
-    server, bound = _prepare(
-        data, host, port, durability, key_file, pictures, quotas, service, trace=trace
-    )
-    server.on_ready = lambda: on_ready(_address(host, bound))
+    options = _Options(host, port, durability, key_file, pictures, quotas, hosts, trace)
+    server, bound = _prepare(data, options)
+    server.on_ready, server.on_stop = lambda: on_ready(_address(host, bound)), on_stop
     with bound:
         server.run(sockets=[bound])
     if not server.started:
@@ -78,10 +94,9 @@ def serve(
 
 @contextmanager
 def running(data: str | os.PathLike[str], **options: Any) -> Iterator[str]:
-    """A server in a thread, with the options of `serve`; its address."""
-    options = {"host": "127.0.0.1", "port": 0, "durability": "process", **options}
-    prepared = {"key_file": None, "pictures": None, "quotas": None, "service": None, **options}
-    server, bound = _prepare(data, **prepared)
+    """A server in a thread, with most options of `serve` and a port that is free; its address."""
+    chosen = _Options(**{"port": 0, **options})
+    server, bound = _prepare(data, chosen)
     ready = threading.Event()
     server.on_ready = ready.set
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
@@ -90,11 +105,11 @@ def running(data: str | os.PathLike[str], **options: Any) -> Iterator[str]:
         while not ready.wait(0.05):
             if not thread.is_alive():
                 raise MarcError("the server could not start")
-        yield _address(options["host"], bound)
+        yield _address(chosen.host, bound)
     finally:
         server.drain()
         server.should_exit = True
-        thread.join(_DRAIN + 30)
+        thread.join(2 * _DRAIN)
         bound.close()
 
 
@@ -105,6 +120,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._context = context
         self.on_ready: Callable[[], Any] = lambda: None
+        self.on_stop: Callable[[], Any] = lambda: None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -113,6 +129,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self.drain()
+        self.on_stop()
         super().handle_exit(sig, frame)
 
     def drain(self) -> None:
@@ -121,38 +138,27 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._context.drain)
 
 
-def _prepare(
-    data: str | os.PathLike[str],
-    host: str,
-    port: int,
-    durability: str,
-    key_file: str | os.PathLike[str] | None,
-    pictures: Any,
-    quotas: Mapping[str, int] | None,
-    service: Service | None,
-    trace: bool = False,
-) -> tuple[_Server, socket.socket]:
+def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, socket.socket]:
     """Everything that can be refused is refused here, before anything listens."""
-    access = Access(None if key_file is None else user_path(key_file))
-    if not access and not _is_local(host):
+    keys = options.key_file
+    access = Access(None if keys is None else user_path(keys))
+    if not access and not _is_local(options.host):
         raise MarcError(
             "without keys a server listens on this machine's own address alone",
-            got=f"--host {host}",
-            hint="marc serve --key-file keys.json --new-key admin --scope admin, "
+            got=f"--host {options.host}",
+            hint="marc serve --key-file keys.json --new-key me --scope admin, "
             "then --key-file keys.json",
         )
-    bound = _bind(host, integer("port", port, 0, 65535))
+    bound = _bind(options.host, integer("port", options.port, 0, 65535))
     try:
-        if service is None:
-            service = Service(
-                user_path(data),
-                durability=durability,
-                pictures=pictures,
-                quotas={**DEFAULTS, **(quotas or {})},
-            )
-        app = create_app(service, access, hosts=(host,))
-        if trace:
-            _trace(app)
+        service = Service(
+            user_path(data),
+            durability=options.durability,
+            pictures=options.pictures,
+            quotas={**DEFAULTS, **(options.quotas or {})},
+            hosts=options.hosts,
+        )
+        app = create_app(service, access, hosts=(options.host,), trace=options.trace)
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -195,17 +201,6 @@ def _is_local(host: str) -> bool:
 def _address(host: str, bound: socket.socket) -> str:
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{bound.getsockname()[1]}"
-
-
-def _trace(app: Any) -> None:
-    try:
-        from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
-    except ImportError:
-        raise MarcError(
-            "spans need OpenTelemetry, which is not installed",
-            hint="pip install 'marc-clip[trace]'",
-        ) from None
-    FastAPIInstrumentor.instrument_app(app, excluded_urls="health,ready,metrics,events")
 
 
 class _JsonLines(logging.Formatter):
