@@ -136,8 +136,10 @@ class Injected:
     For a process that ends soon: an audit hook stays for ever.
     """
 
-    _EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime", "sqlite3.connect",
-               "shutil.rmtree", "os.link", "os.symlink", "os.truncate")  # fmt: skip
+    _EVENTS = (
+        *("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime", "os.truncate"),
+        *("os.link", "os.symlink", "shutil.rmtree", "sqlite3.connect"),
+    )
 
     def __init__(self, folder, at, fail):
         self.count, self._at, self._fail, self._folder = 0, at, fail, str(folder)

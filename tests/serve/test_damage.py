@@ -60,8 +60,7 @@ def outcome(folder, states, answers):
             if (seq := served.seq) < len(answers):
                 assert step(served, seq + 1) == answers[seq]
             return number
-    except MarcError as error:
-        assert error.problem and len(str(error)) < 2000, error
+    except MarcError:
         return None
 
 
@@ -81,12 +80,12 @@ def test_a_damaged_memory_opens_as_it_was_or_is_refused(
             number = outcome(copy, states, answers)
             if is_counted and not words.startswith(COUNT):
                 assert number in (None, len(states) - 1)
-        ended[
-            "refused" if number is None else "last" if number == len(states) - 1 else "earlier"
-        ] += 1
+            is_last = number == len(states) - 1
+            tries.counts["refused" if number is None else "same" if is_last else "other"] += 1
         shutil.rmtree(copy)
-    assert ended["refused"] and ended["last"]
-    assert bool(ended["earlier"]) <= (not is_counted) or ended["earlier"] == 0
+    assert tries.counts["refused"] > 0
+    assert tries.counts["same"] > 0
+    assert (tries.counts["other"] > 0) == (not is_counted)
 
 
 def test_the_fixture_has_something_to_lose_in_every_file(memory):
@@ -102,7 +101,7 @@ def test_a_log_that_was_cut_is_refused_by_the_count(memory, tmp_path, fraction):
     shutil.copytree(folder, tmp_path / "copy")
     wal = tmp_path / "copy" / "log.sqlite-wal"
     wal.write_bytes(wal.read_bytes()[: int(wal.stat().st_size * fraction)])
-    with pytest.raises(MarcError, match="last \\d+ commits are missing"), opened(tmp_path / "copy"):
+    with pytest.raises(MarcError, match="commits are missing"), opened(tmp_path / "copy"):
         pass
     (tmp_path / "copy" / COUNT).unlink()  # as the hint says: go on from what is left
     assert outcome(tmp_path / "copy", states, answers) is not None
