@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from marc.errors import MarcError
 from marc.serve import problems
@@ -63,7 +64,17 @@ async def steps(request: Request, m: Name) -> Response:
     server, key = allow(request, m, "write")
     server.service.status(m)  # no such memory: refused before the first line
     media_type_of(request, NDJSON, JSON, "application/jsonl")
-    return StreamingResponse(_answers(request, server, key, m), media_type=NDJSON)
+    return _Answers(_answers(request, server, key, m), media_type=NDJSON)
+
+
+class _Answers(StreamingResponse):
+    """A response that leaves the body of its request to who makes it.
+
+    Starlette's waits for the client to go by reading what comes, and so would eat the lines.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.stream_response(send)
 
 
 async def _answers(
