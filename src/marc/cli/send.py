@@ -27,7 +27,7 @@ _WHO = {
 
 def send(
     source: str = typer.Argument(help="A folder of pictures, or features: FILE.npz, lab/NAME, ..."),
-    to: str = typer.Option(..., help="The server: http://127.0.0.1:8000."),
+    to: str = typer.Option(..., help="The server: http://127.0.0.1:8123."),
     memory: str = typer.Option(..., help="Its memory; made, in shadow mode, if it is not there."),
     key_file: str = typer.Option("", help=f"The file with the key; {_KEY} by default."),
     classes: str = typer.Option("", help='What may be on pictures: "cat,dog,coffee cup".'),
@@ -47,9 +47,9 @@ def send(
 
     Stopped at any moment, the same command goes on: an image is known by its name.
 
-    Example:  marc send photos/ --to http://127.0.0.1:8000 --memory cam-1 --classes "cat,dog"
+    Example:  marc send photos/ --to http://127.0.0.1:8123 --memory cam-1 --classes "cat,dog"
 
-    Features:  marc send lab/sketch-12 --to http://127.0.0.1:8000 --memory lab --labels
+    Features:  marc send lab/sketch-12 --to http://127.0.0.1:8123 --memory lab --labels
     """
     client = Client(to, _key(key_file, to))
     come = (0, 0)

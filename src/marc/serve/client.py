@@ -6,6 +6,7 @@ exactly once by its id, so a repeated one gets the stored answer and changes not
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import uuid
@@ -44,13 +45,13 @@ class Client:
     """A server of memories; any number of threads may use it.
 
     Args:
-        url: where it is, for example `http://127.0.0.1:8000`.
+        url: where it is, for example `http://127.0.0.1:8123`.
         key: the key, where the server asks for one. It is sent to this URL alone, and never shown.
         timeout: seconds without a sign of the server after which a request counts as lost.
         retries: how often a request is sent again, after growing pauses, before it is an error.
 
-    >>> Client("http://127.0.0.1:8000", key="secret")
-    Client('http://127.0.0.1:8000')
+    >>> Client("http://127.0.0.1:8123", key="secret")
+    Client('http://127.0.0.1:8123')
     """
 
     def __init__(
@@ -272,17 +273,15 @@ class RemoteMemory:
         It listens again where it was cut off; what happened in between is missed.
         """
         call, fruitless = Call("GET", f"{self.path}/events", accept="text/event-stream"), 0
-        while True:
+        while fruitless <= self._connection.retries:
             response = self._connection.open(call, whole=False)
-            try:
+            with contextlib.suppress(NoAnswerError):
                 for name, data in _events(self._connection.pieces(response)):
                     yield name, self._connection.loads(data)
                     fruitless = 0
-            except NoAnswerError:
-                if fruitless >= self._connection.retries:
-                    raise
             fruitless += 1
             self._connection.wait(fruitless)
+        raise NoAnswerError("the server hangs up on who listens", got=f"{fruitless} times")
 
     def _ask(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         return self._connection.ask(method, self.path + path, body, **how)

@@ -202,7 +202,7 @@ def _pause(attempt: int) -> float:
 
 
 def _checked_url(url: str, library: Any) -> str:
-    hint = "http://127.0.0.1:8000"
+    hint = "http://127.0.0.1:8123"
     try:
         parts = library.util.parse_url(url)
     except (TypeError, AttributeError, library.exceptions.HTTPError):
