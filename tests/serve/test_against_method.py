@@ -131,7 +131,6 @@ class _Memory(RuleBasedStateMachine):
     def refused(self, image, bad):
         """Features that are no features are refused alone."""
         before, [name] = remembered(self.served), self._new_ids(1)
-        views, keys = features(image)
         wrong = request(image, name)
         wrong.keys["s"][:] = bad
         dry = request(image, "dry", dry_run=True)

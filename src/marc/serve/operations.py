@@ -15,6 +15,7 @@ from marc.serve.log import LabelRow, StepRow
 from marc.serve.refused import Refused
 from marc.serve.samples import MOST
 from marc.serve.served import Served
+from marc.serve.trial import verdict
 
 _ANSWERING = ("canary", "live")
 _MOST_LABELS = 10_000
@@ -123,22 +124,25 @@ def _count(
     """Write labels and let the judge count them; why the base answers again, where it does."""
     if not rows:
         return None
-    head, trial = dict(served.head), served.trial
-    before = trial.verdict
-    for row, corrected in rows:
-        if row.seq < head["since"] or not steps[row.id].judged:
-            continue
+    head, tally = dict(served.head), served.trial.tally
+    counted = [each for each in rows if each[0].seq >= head["since"] and steps[each[0].id].judged]
+    for row, corrected in counted:
         if corrected is not None:
-            trial.remove(corrected.result)
-        trial.add(row.result)
-    head["labelled"] = trial.tally._asdict()
+            tally = tally.plus(corrected.result, -1)
+        tally = tally.plus(row.result)
+    head["labelled"] = tally._asdict()
     # who let it answer in spite of the verdict is not overruled by the next label
     fell_back = None
-    if head["mode"] in _ANSWERING and before != trial.verdict == "harms":
+    if head["mode"] in _ANSWERING and served.trial.verdict != verdict(tally) == "harms":
         why = "the labels show that it harms: its answers were right less often than the base's"
         fell_back = {"seq": served.seq, "from": head["mode"], "why": why}
         head["mode"], head["fell_back"] = "shadow", fell_back
     served.commit(head, labels=[row for row, _ in rows])
+    if any(corrected for _, corrected in counted):
+        served.read_labels()
+    else:
+        for row, _ in counted:
+            served.trial.add(row.result)
     return fell_back
 
 

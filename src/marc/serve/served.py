@@ -325,6 +325,10 @@ class Served:
                 got=f"step {seq}, {n_seen} learned",
                 allowed=f"step {self.seq}, {self.head['n_seen']} learned",
             )
+        self.read_labels()
+
+    def read_labels(self) -> None:
+        """Begin the trial again from the labels as they are written."""
         results = (row.result for row in self._log.labels() if row.seq >= self.head["since"])
         self.trial = Trial(Tally(**self.head.get("labelled", {})), results)
 

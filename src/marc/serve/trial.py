@@ -90,15 +90,6 @@ class Trial:
         if result:
             self._follow(self.tally.won + self.tally.lost, self.tally.won)
 
-    def remove(self, result: int | None) -> None:
-        """Take back a label that was counted, because it is corrected."""
-        self.tally = self.tally.plus(result, -1)
-        count = self.tally.won + self.tally.lost
-        while len(self._path) > 1 and self._path[-1][0] > count:
-            self._path.pop()
-        if self._path[0][0] > count:
-            self._path = [(count, self.tally.won)]
-
     def _follow(self, count: int, won: int) -> None:
         """Keep a point of the curve; of a longer one every second, then every fourth."""
         if count % self._stride == 0:
