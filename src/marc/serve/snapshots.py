@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from marc.errors import MarcError, integer
 from marc.files import json_digest, remove_left, sync_folder, write_whole
+from marc.memory import check_stored
+from marc.method import MARC
 from marc.results.snapshot import damaged, method_of, read_state, write_state
 from marc.serve.config import MemoryConfig, StepRequest
 from marc.serve.effects import Learner
@@ -100,15 +102,21 @@ def remembered(config: MemoryConfig, state: Mapping[str, Any] | None) -> Remembe
     method, record = config.new_method(), None
     if state is None:
         return Remembered(0, 0, Learner(config, method), {}, History())
+    seq, n_seen = (integer(name, state[name], 0) for name in ("seq", "n_seen"))
+    check_stored(seq >= n_seen and bool(n_seen) == bool(state["method"]), "its counts do not fit")
     if state["method"] is not None:
         if json_digest(state["method"]["config"]) != json_digest(method.config()):
             raise MarcError("this snapshot is of another method", got=state["method"]["config"])
         method = method_of(state["method"])
+    is_marc = isinstance(method, MARC)
+    check_stored(is_marc == (state["record"] is None), "its record does not fit")
+    check_stored(not is_marc or state["method"] is None or state["method"]["n_seen"] == n_seen,
+                 "its counts do not fit")  # fmt: skip
     if state["record"] is not None:
         record = Record.from_state(config.classes, state["record"], state["arrays"])
     return Remembered(
-        integer("seq", state["seq"], 0),
-        integer("n_seen", state["n_seen"], 0),
+        seq,
+        n_seen,
         Learner(config, method, record),
         {integer("item", item, 0): (int(seq), str(name)) for item, seq, name in state["items"]},
         History(**state["history"]),
