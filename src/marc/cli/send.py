@@ -121,16 +121,15 @@ def _show_labels(sent: Sent) -> None:
     if (accuracies := sent.accuracies) is not None:
         right, base = accuracies
         console.say(
-            f"of {count(len(sent.replies), 'image')} with a label the memory is right on "
-            f"{100 * right:.2f} %, without memory {100 * base:.2f} %: "
-            f"{console.points(right - base)} points, settings fixed"
+            f"{count(len(sent.replies), 'image')} with a label: {100 * right:.2f} % right, without "
+            f"memory {100 * base:.2f} %:\n{console.points(right - base)} points, settings fixed"
         )
     judgement = sent.labelled["judgement"]
     tally = judgement["labelled"]
     console.say(judgement["sentence"], bold=True)
     console.say(
         f"labelled disagreements: memory right {tally['won']:,}, base right {tally['lost']:,}, "
-        f"neither {tally['neither']:,}; agreements {tally['agreements']:,}"
+        f"neither {tally['neither']:,};\nlabelled agreements: {tally['agreements']:,}"
     )
     if unknown := len(sent.labelled["unknown"]):
         console.say(f"labels of images that the memory does not know any more: {unknown:,}")

@@ -31,6 +31,8 @@ class Items:
     labels: Sequence[int] | None
     stream: Stream | None = None
     """Where the items are features."""
+    unnamed: ImageSet | None = None
+    """Where the items are pictures, and nobody said what may be on them but their sub-folders."""
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +80,8 @@ def _of_pictures(images: ImageSet, classes: Sequence[str] | os.PathLike[str]) ->
     numbers = None if labels is None else _as_numbers(images, names)
     if labels is not None and numbers is None:
         notes.append("sub-folders are not taken for labels: not all are called like a class")
-    return Items(images.ids, body, names, numbers, notes=(*notes,))
+    unnamed = None if classes else images
+    return Items(images.ids, body, names, numbers, notes=(*notes,), unnamed=unnamed)
 
 
 def _as_numbers(images: ImageSet, names: Sequence[str]) -> list[int] | None:
@@ -96,6 +99,8 @@ def _folded(name: str) -> str:
 
 def fitted(items: Items, info: Mapping[str, Any]) -> Items:
     """The items as this memory takes them, refused where they are for another."""
+    if items.unnamed is not None:
+        items = _of_pictures(items.unnamed, info["classes"])
     if items.classes and tuple(info["classes"]) != items.classes:
         ours, theirs = (", ".join(each)[:120] for each in (items.classes, info["classes"]))
         raise MarcError("this memory has other classes", got=ours, allowed=theirs,
