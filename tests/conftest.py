@@ -1,4 +1,9 @@
+import os
+import shutil
+from pathlib import Path
+
 import pytest
+from helpers.browsers import BROWSERS, QUIET
 from helpers.commands import make_sources
 from helpers.report_pages import make_results
 
@@ -15,3 +20,26 @@ def sources(tmp_path_factory):
 def results(tmp_path_factory):
     """Finished runs and sweeps to make reports of, by name."""
     return make_results(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Whatever Chromium or Chrome is installed; nothing is ever downloaded."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser on the path: {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=found, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """Rules of accessibility: `npm install axe-core`, or MARC_AXE=PATH/axe.min.js."""
+    places = os.environ.get("MARC_AXE"), "node_modules/axe-core/axe.min.js"
+    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
+    if found is None:
+        pytest.skip("axe-core is neither at MARC_AXE nor in node_modules")
+    return found.read_text("utf-8")

@@ -1,25 +1,9 @@
-"""Pages, and a browser to open them in."""
-
-import shutil
+"""Pages to open in a browser."""
 
 import pytest
-from helpers.browsers import BROWSERS, QUIET
 from helpers.report_pages import make_results
 
 import marc
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Whatever Chromium or Chrome is installed; nothing is ever downloaded."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"no browser on the path: {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=found, args=QUIET)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,5 @@
 """Figures, the map and every page as a whole, in a real browser."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from helpers.browsers import data_of, opened
@@ -89,16 +86,6 @@ def test_the_pointer_finds_the_image_under_it(browser, pages):
             found = points[page.evaluate("marks.place")]
             nearest = np.linalg.norm(points - points[place], axis=1) < 8
             assert found.tolist() in points[nearest].tolist()
-
-
-@pytest.fixture(scope="module")
-def axe():
-    """Rules of accessibility: `npm install axe-core`, or MARC_AXE=PATH/axe.min.js."""
-    places = os.environ.get("MARC_AXE"), "node_modules/axe-core/axe.min.js"
-    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
-    if found is None:
-        pytest.skip("axe-core is neither at MARC_AXE nor in node_modules")
-    return found.read_text("utf-8")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
