@@ -1,7 +1,6 @@
 """Memories over Ray actors: one is killed under load, and nothing that was acknowledged is lost."""
 
 import asyncio
-import logging
 import os
 import signal
 import time
@@ -13,6 +12,7 @@ import pytest
 from helpers.shard_memories import body, request
 
 from marc.errors import MarcError
+from marc.serve import shards
 from marc.serve.refused import Refused
 from marc.serve.service import Service
 from marc.serve.shards import Shards, placed
@@ -41,13 +41,22 @@ def test_ray_that_is_not_installed_is_named(monkeypatch, tmp_path):
         asyncio.run(Shards(2).start("process"))
 
 
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:10001", "127.0.0.1:1"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_cannot_be_joined_is_named(address):
+    pytest.importorskip("ray")
+    with pytest.raises(MarcError, match=r"127\.0\.0\.1:1"):
+        asyncio.run(Shards(2, address).start("process"))
+
+
 @pytest.fixture(scope="module")
 def cluster():
-    """Ray on this machine; it has warnings of its own."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    """Ray on this machine, as a server starts it."""
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    yield ray
+    shards._imported()
+    before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
+    shards._join(ray, None, 2)
+    yield [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)] == before
     ray.shutdown()
 
 
@@ -125,6 +134,7 @@ async def compared(data, twin_data, answers, told):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_killed_shard_loses_nothing_and_is_started_again(cluster, tmp_path):
+    assert cluster, "Ray took the signals of the server"
     answers = {name: [] for name in NAMES}
     told = asyncio.run(killed_under_load(tmp_path / "sharded", answers, 60))
     for name in NAMES:
@@ -173,6 +183,6 @@ def test_errors_and_events_cross_and_the_number_of_shards_may_change(cluster, tm
         assert orjson.loads(await service.step("cam", request("2")))["seq"] == 2
         await service.stop()
         with pytest.raises(MarcError, match="each shard needs a core"):
-            await Shards(64).start("process")
+            await Shards(10_000).start("process")
 
     asyncio.run(main())

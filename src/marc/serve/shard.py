@@ -29,7 +29,7 @@ from marc.serve.refused import Refused
 Status = dict[str, Any]
 _MOST_EVENTS = 256  # that wait for the front; more are counted as missed
 _BEAT = 1.0  # seconds until a front that watches hears from a shard where nothing happens
-_PATIENCE = 10.0  # seconds that a request waits for the lock of a memory
+_PATIENCE = 10.0  # seconds that a request waits for a memory that is opened
 
 
 class Failure(NamedTuple):
@@ -186,9 +186,9 @@ class Shard:
         return self._hosted[folder]
 
     async def _open(self, folder: str) -> Hosted:
-        """A memory once it is open, or known not to open."""
+        """A memory once it is open, or has had some time to."""
         hosted = self._host(folder)
-        await asyncio.wait([self._opening[folder]])
+        await asyncio.wait([self._opening[folder]], timeout=_PATIENCE)
         return hosted
 
     async def _opened(self, hosted: Hosted) -> None:

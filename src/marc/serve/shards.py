@@ -3,7 +3,9 @@
 Each shard is a Ray actor, which Ray starts again, here or on another machine, when it dies. A shard
 keeps nothing of its own: what was acknowledged lies in the folder of its memory, on storage that
 all machines see by the same path and that has locks. So the number of shards decides only where a
-memory is open, and may be another at each start; nothing has to be moved.
+memory is open, and may be another at each start; nothing has to be moved. A process that dies loses
+nothing; where whole machines may die, and with them what they had not yet sent to the storage, the
+durability has to be "power".
 
 What a dying shard had not answered is asked again. That is safe: a step that was written has its
 answer under its id, a label or a snapshot is the same twice. Only a change of the mode and a
@@ -17,6 +19,7 @@ import hashlib
 import logging
 import os
 import signal
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -70,7 +73,11 @@ class Shards:
         self._is_ours = not self._ray.is_initialized()
         if self._is_ours:
             _join(self._ray, self.address, self.n_shards or _FEW)
-        count = self._count()
+        try:
+            count = self._count()
+        except BaseException:
+            await self.stop()
+            raise
         self._links = [
             _Link(self._ray, index, self._actor(index, durability)) for index in range(count)
         ]
@@ -275,19 +282,27 @@ def _imported() -> Any:
 
 def _join(ray: Any, address: str | None, n_shards: int) -> None:
     """A cluster that is there, or one of this machine."""
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    address = address or os.environ.get("RAY_ADDRESS")
     with _own_signals():
-        if address or os.environ.get("RAY_ADDRESS"):
-            try:
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-            except (ConnectionError, ValueError) as error:
-                raise MarcError(
-                    "there is no Ray cluster at this address",
-                    got=address or os.environ.get("RAY_ADDRESS"),
-                    hint="ray start --head, then --ray-address HOST:6379",
-                ) from error
-        else:
-            ray.init(num_cpus=max(os.cpu_count() or 1, n_shards), **quiet)
+        if not address:
+            cores = max(os.cpu_count() or 1, n_shards)
+            ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+            return
+        hint = "ray start --address HEAD:6379, here too, then --ray-address HEAD:6379"
+        if "://" in address:
+            raise MarcError(
+                "the front of a service is on a machine of the cluster, not a client of it",
+                got=address, hint=hint,
+            )  # fmt: skip
+        try:
+            if ":" in address:  # Ray would try for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+            ray.init(address=address, **quiet)
+        except (OSError, RuntimeError, ValueError) as error:
+            got = f"{address}: {' '.join(str(error).split())[:200]}"
+            raise MarcError("this Ray cluster cannot be joined", got=got, hint=hint) from error
 
 
 @contextmanager
