@@ -88,7 +88,7 @@ def state_of(served):
 
 
 def remembered_of(served):
-    """What answers depend on, whatever the log has beside it."""
+    """What answers depend on, without the rest of the log."""
     state = served.learner.method.state() if served.head["n_seen"] else {"arrays": {}}
     return _digest({"seq": served.seq, "n_seen": served.head["n_seen"]}, state["arrays"])
 

@@ -1,10 +1,12 @@
 """A server that is killed, or whose disk fails, anywhere: the memory is there, whole."""
 
+import asyncio
 import errno
 import os
 import resource
 import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from helpers.durable import (
@@ -16,11 +18,14 @@ from helpers.durable import (
     lived,
     opened,
     remembered_of,
+    request,
     state_of,
     step,
 )
 
 from marc.serve import operations, snapshots
+from marc.serve.hosted import Hosted
+from marc.serve.refused import Refused
 from marc.serve.served import Served, Unwritten
 
 _MOST = 200  # points at which one piece of work is interrupted
@@ -297,3 +302,32 @@ def test_a_database_without_room_is_not_half_written(tmp_path):
     with opened(tmp_path / "m") as served:
         assert (state_of(served), remembered_of(served)) == (before, remembered)
         step(served, number)
+
+
+def test_a_host_refuses_with_507_and_goes_on_when_there_is_room(tmp_path, small_files):
+    twin, states, answers = lived(tmp_path / "twin", n=4, snapshot_at=0, closed_at=0, labelled=())
+    twin.close()
+
+    async def serve(pool):
+        hosted = Hosted(create(tmp_path / "m"), "process", pool)
+        await hosted.open()
+        assert await hosted.step(request(1)) == answers[0]
+        small_files(1)
+        for number in (2, 3):
+            with pytest.raises(Refused) as refused:
+                await hosted.step(request(number))
+            assert refused.value.status in (507, 503)  # it may need room to be opened again
+        with pytest.raises(Refused):
+            await hosted.call("snapshot")
+        small_files()
+        hosted._tried = 0.0
+        while hosted.state != "ready":
+            hosted.tick()
+            await asyncio.sleep(0.01)
+        assert [await hosted.step(request(number)) for number in (2, 3, 4)] == answers[1:]
+        await hosted.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        asyncio.run(asyncio.wait_for(serve(pool), 20))
+    with opened(tmp_path / "m") as served:
+        assert state_of(served) == states[-1]

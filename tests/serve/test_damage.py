@@ -153,7 +153,7 @@ def test_every_bit_of_a_head_counts(memory, tmp_path):
         assert outcome(copy, states, answers) is None
 
 
-def test_one_memory_s_log_beside_another_s_snapshot_is_refused(tmp_path):
+def test_the_log_of_one_memory_with_the_snapshot_of_another_is_refused(tmp_path):
     for name, at in (("one", 9), ("other", 8)):
         served, _, _ = lived(tmp_path / name, snapshot_at=at)
         served.close()

@@ -1,9 +1,9 @@
-"""How many commits of a log were acknowledged, in a small file beside it.
+"""How many commits of a log were acknowledged, in a small file next to it.
 
 A write-ahead log that was cut or deleted leaves a shorter one that is whole, so the log alone
-cannot tell that its end is missing. The count here is written after each commit and not synced: it
-outlives the process, as an acknowledged step does. After a loss of power it says nothing of a log
-that was not synced either.
+cannot tell that its end is missing. The count here is written after each commit and not synced:
+it outlives the process, as an acknowledged step does. After a loss of power it says nothing about
+a log that was not synced either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the memories of a data folder would open, found out on copies of their logs."""
+"""Whether the memories of a data folder would open: each is opened as a copy."""
 
 from __future__ import annotations
 

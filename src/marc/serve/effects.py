@@ -1,4 +1,4 @@
-"""What a step changed, as bytes for the log; and a method that was changed so again.
+"""What a step changed, as bytes for the log, and how a method repeats it.
 
 MARC logs effects, not inputs: what was stored, with its priority. They are repeated without
 computing anything, so no near-tie is decided by another matrix library. The sums of a learned
@@ -105,7 +105,7 @@ class Learner:
         return self._see(_decoded_query(self.config, effect, item), 0).step
 
     def sums(self) -> bytes | None:
-        """The sums of a learned weight, which a step changes beside what it stores."""
+        """The sums of a learned weight, which a step changes in addition to what it stores."""
         memory = self.method._memory if isinstance(self.method, MARC) else None
         if memory is None or memory.auto is None:
             return None

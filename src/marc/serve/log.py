@@ -5,7 +5,7 @@ connections write at once. Damage does not go unnoticed:
 
 - a row has a seal, a checksum of its content, which is compared whenever the row is read
 - the head counts what the tables hold, so no row can be missing from them
-- a file beside the log has the number of acknowledged commits, so no commit can be missing either
+- a file next to the log has the number of acknowledged commits, so none of them can be missing
 
 The tables:
 
@@ -60,7 +60,7 @@ _PASSING = frozenset(
 
 
 def new_head(**given: Any) -> dict[str, Any]:
-    """What is known of a memory beside its steps: of one that saw nothing, but for what is given.
+    """The state of a memory apart from its steps: of an empty one, except for what is given.
 
     `since` is the first step of the trial, which counts `steps` and `disagreements`; `timeline`
     tells the snapshots after a restore from those before it.
@@ -72,7 +72,7 @@ def new_head(**given: Any) -> dict[str, Any]:
 
 
 class Log:
-    """The file of one memory, open; nobody else can open it meanwhile."""
+    """The open log of one memory; while it is open, nobody else can open it."""
 
     def __init__(self, path: Path, durability: str = "process") -> None:
         """Open what `create` made; refused where it is damaged."""
@@ -104,7 +104,7 @@ class Log:
 
     @staticmethod
     def create(path: Path, head: dict[str, Any]) -> None:
-        """Make a log that begins with a head, synced and in one file."""
+        """Create a log that begins with a head, synced and in one file."""
         if path.exists():
             raise MarcError("there is a log already", got=path)
         counts = {"commits": 1, "forgotten": head["seq"], "labels": 0, "labels_sum": 0}
@@ -121,7 +121,7 @@ class Log:
 
     @staticmethod
     def remove(path: Path) -> None:
-        """Remove a log that nobody has open, and the files beside it."""
+        """Remove a log that nobody has open, and the files that belong to it."""
         for suffix in ("", *_BESIDE):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         _acknowledged(path).unlink(missing_ok=True)
@@ -138,7 +138,7 @@ class Log:
             raise self._damaged("its tables are not those of a log")
 
     def _check_counts(self) -> None:
-        """Refuse a log without some of its rows."""
+        """Refuse a log in which rows are missing."""
         counts, seq = self._counts, self.head()["seq"]
         kept = self._rows("select count(*), min(seq), max(seq) from steps")[0]
         first = counts["forgotten"] + 1
@@ -217,7 +217,7 @@ class Log:
                 raise
 
     def keep_thumbnails(self, since: int, also: Iterable[int]) -> None:
-        """Forget the pictures of steps before `since`, but of some."""
+        """Remove the pictures of steps before `since`, except for some."""
         kept = {*also}
         numbers = self._rows("select seq from thumbnails where seq < ?", since)
         with self._transaction() as db:
@@ -284,7 +284,7 @@ class Log:
         return self._counts["labels"]
 
     def label(self, name: str) -> LabelRow | None:
-        """That of one step."""
+        """The label of one step."""
         rows = self._rows("select * from labels where id = ?", name)
         return self._label(rows[0]) if rows else None
 

@@ -1,4 +1,4 @@
-"""What a memory remembers as one file, and folders that are there whole or not at all."""
+"""Snapshots: a memory as one file, restores, and folders that exist as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME = re.compile(r"\d{12}(-[0-9a-f]{8})?\.safetensors")
 _RESTORED = "restored.sqlite"
 _UPLOAD = ".upload-"
 _PASSING = (".new-", ".gone-")
-"""How folders begin that are not there yet, or not any more."""
+"""How the names of folders begin that are being created or removed."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Snapshot:
         return _name(self.seq, self.timeline)
 
     def write(self, folder: Path) -> Path:
-        """Write it beside the older ones of a memory."""
+        """Write it to the folder of a memory, where the older ones stay."""
         path = folder / FOLDER / self.file
         write_state(path, self.state, _FORMAT)
         return path
@@ -95,7 +95,7 @@ class Remembered(NamedTuple):
 
 
 def remembered(config: MemoryConfig, state: Mapping[str, Any] | None) -> Remembered:
-    """What a snapshot holds, or a memory that saw nothing; raises whatever a forged one leads to.
+    """What a snapshot holds, or an empty memory; a forged snapshot raises any kind of error.
 
     The method is the one of the configuration: a snapshot never decides which code is run.
     """
@@ -136,7 +136,7 @@ def last(
 
 
 def read(path: Path, config: MemoryConfig) -> dict[str, Any]:
-    """A snapshot of this very memory, or of one that was made alike."""
+    """A snapshot of this memory, or of another with the same configuration."""
     state = read_state(path, _FORMAT)
     with damaged(path):
         if state["config"] != json_digest(config.identity()):
@@ -189,7 +189,7 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def restore(folder: Path, name: str | None, content: bytes | None) -> int:
-    """Make a log that begins with a snapshot, instead of the one that is there; the step it is of.
+    """Create a log that begins with a snapshot, to replace the present one; returns its step.
 
     What was there before stays until the new log is complete: from then on it is what counts, and
     `finish_restore` goes on from any moment.
@@ -226,7 +226,7 @@ def restore(folder: Path, name: str | None, content: bytes | None) -> int:
 
 
 def _usable(path: Path, config: MemoryConfig) -> dict[str, Any]:
-    """A snapshot that answers an image: the log before it is only given up for one that does."""
+    """A snapshot that can answer an image: only for such a one is the present log given up."""
     state = read(path, config)
     with damaged(path):
         learner = remembered(config, state).learner
