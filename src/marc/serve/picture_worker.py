@@ -215,7 +215,7 @@ def _answer(image: bytes, pixels: PixelSpec, limits: DecodingLimits) -> bytes:
 def _thumbnail(picture: Image.Image) -> bytes:
     """A small WebP of the pixels alone: no place, no camera, no profile goes with it."""
     picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
-    picture.info.clear()
+    picture.info.clear()  # PIL before 12 writes a profile that it finds here
     for quality in _QUALITIES:
         file = io.BytesIO()
         picture.save(file, "WEBP", quality=quality)

@@ -102,12 +102,18 @@ class Pictures:
         self._decoded: SimpleQueue[_Picture | None] = SimpleQueue()
         self._decoding: list[threading.Thread] = []
         self._encoding: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._changing = threading.Lock()  # held while it starts or closes
+        self._lock = threading.Lock()  # of the counts below
         self._open = False
         self._n_inside = self._n_bytes = self._n_encoded = self._n_batches = 0
 
     def start(self) -> None:
         """Start the processes and wait until they are ready: a second or two."""
+        with self._changing:
+            if not self._open:
+                self._start()
+
+    def _start(self) -> None:
         try:
             for decoder in self._decoders:
                 decoder.start()
@@ -125,10 +131,13 @@ class Pictures:
 
     def close(self) -> None:
         """Refuse what waits to be decoded, and end the processes."""
+        with self._changing:
+            if self._open:
+                self._close()
+
+    def _close(self) -> None:
         with self._lock:
-            was_open, self._open = self._open, False
-        if not was_open:
-            return
+            self._open = False
         with contextlib.suppress(Empty):
             while True:
                 self._leave(self._waiting.get_nowait(), _stopping())
