@@ -58,7 +58,8 @@ class Shards:
     """Where the memories of a `Service` are open, see `marc.serve.service.Hosts`.
 
     `n_shards`: 0 is one for each machine of the cluster, two where there is one machine.
-    `address`: of a cluster; without one that of `RAY_ADDRESS`, or Ray is started on this machine.
+    `address`: of a cluster, or "auto" for the one that this machine belongs to; without one that of
+    `RAY_ADDRESS`, or Ray is started on this machine.
     """
 
     def __init__(self, n_shards: int = 0, address: str | None = None) -> None:
@@ -287,7 +288,8 @@ def _join(ray: Any, address: str | None, n_shards: int) -> None:
     with _own_signals():
         if not address:
             cores = max(os.cpu_count() or 1, n_shards)
-            ray.init(num_cpus=cores, include_dashboard=False, **quiet)
+            # "local": or it would join whatever was started here before, or is no longer there
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
             return
         hint = "ray start --address HEAD:6379, here too, then --ray-address HEAD:6379"
         if "://" in address:
