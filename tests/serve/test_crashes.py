@@ -312,7 +312,11 @@ def test_a_host_refuses_with_507_and_goes_on_when_there_is_room(tmp_path, small_
         hosted = Hosted(create(tmp_path / "m"), "process", pool)
         await hosted.open()
         assert await hosted.step(request(1)) == answers[0]
+        file = (await hosted.call("snapshot"))["file"]
         small_files(1)
+        with pytest.raises(Refused) as refused:
+            await hosted.restore(file)
+        assert refused.value.status == 507
         for number in (2, 3):
             with pytest.raises(Refused) as refused:
                 await hosted.step(request(number))

@@ -365,3 +365,16 @@ def test_the_answer_after_a_restore_is_that_of_a_memory_that_never_went_on(tmp_p
                 for each in (served, other)
             )
             assert one == two
+
+
+@pytest.mark.parametrize("name", ["log.sqlite", "snapshots/000000000006.safetensors"])
+def test_a_damaged_memory_is_restored_from_an_older_snapshot(tmp_path, name):
+    folder, states = grown(tmp_path / "m", snapshot_at=(4, 6))
+    (folder / name).write_bytes(b"x" * 10_000)
+    with pytest.raises(MarcError), opened(folder):
+        pass
+    snapshots.restore(folder, FIRST, None)
+    with opened(folder) as served:
+        assert remembered_of(served) == states[4]
+        step(served, 5)
+        assert remembered_of(served) == states[5]
