@@ -1,0 +1,371 @@
+"""A memory as a server has it: opened, opened again, quarantined, restored, and closed."""
+
+import asyncio
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from helpers.serving import MARC, body, contested, remembered, request, served, step
+
+from marc.class_means import ClassMeans
+from marc.errors import MarcError
+from marc.serve import operations, snapshots
+from marc.serve.config import config_of
+from marc.serve.hosted import Hosted
+from marc.serve.refused import Refused
+from marc.serve.served import LOG, Served
+
+
+@asynccontextmanager
+async def _hosting(folder):
+    with ThreadPoolExecutor(3) as pool:
+        hosted = Hosted(folder, "process", pool)
+        try:
+            await hosted.open()
+            yield hosted
+        finally:
+            await hosted.close()
+
+
+def _run(scenario, tmp_path, method=MARC, **more):
+    served(tmp_path / "m", method, **more).close()
+
+    async def main():
+        async with _hosting(tmp_path / "m") as hosted:
+            await asyncio.wait_for(scenario(hosted), 30)
+
+    asyncio.run(main())
+
+
+async def _steps(hosted, images):
+    answers = await asyncio.gather(*(hosted.step(request(n)) for n in images))
+    return [json.loads(each) for each in answers]
+
+
+def test_steps_in_their_order_and_a_status_without_waiting(tmp_path):
+    async def scenario(hosted):
+        assert hosted.state == "ready"
+        answers = await _steps(hosted, range(150))
+        assert [each["seq"] for each in answers] == list(range(1, 151))
+        status = hosted.status()
+        assert (status["seq"], status["n_seen"], status["steps_total"]) == (150, 150, 150)
+        assert status["disagreements_total"] == sum(each["disagree"] for each in answers)
+        assert status["admitted_total"] == sum(each["stored"]["admitted"] for each in answers)
+        assert (status["state"], status["problem"], status["queue_length"]) == ("ready", None, 0)
+        assert status["verdict"] == "not shown"
+
+    _run(scenario, tmp_path)
+
+
+def test_a_client_that_goes_away_is_answered_all_the_same(tmp_path):
+    async def scenario(hosted):
+        cancelled = asyncio.ensure_future(hosted.step(request(1)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it is being answered
+        cancelled.cancel()
+        later = json.loads(await hosted.step(request(2)))
+        again = json.loads(await hosted.step(request(1)))
+        assert sorted((later["seq"], again["seq"])) == [1, 2]
+
+    _run(scenario, tmp_path)
+
+
+def test_snapshots_are_written_while_steps_go_on(tmp_path):
+    async def scenario(hosted):
+        listener = hosted.listen()
+        for start in range(0, 100, 10):
+            await _steps(hosted, range(start, start + 10))
+            if start in (40, 90):
+                while hosted._writing is not None:
+                    await asyncio.wait([hosted._writing])
+        events = [await listener.get() for _ in range(len(listener._events))]
+        written = [data["seq"] for name, data in events if name == "snapshot"]
+        assert written == sorted(written)
+        assert len(written) >= 2
+        listener.close()
+
+    _run(scenario, tmp_path, limits={"snapshot_every": 20, "window": 5})
+    memory = Served(tmp_path / "m")
+    assert memory.seq == 100
+    assert memory.head["snapshot"]["seq"] == 100  # the last one was written when it was closed
+    memory.close()
+
+
+def test_a_snapshot_that_fails_is_reported_and_tried_again(tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError("no room")
+
+    async def scenario(hosted):
+        listener = hosted.listen()
+        monkeypatch.setattr(snapshots.Snapshot, "write", fails)
+        await _steps(hosted, range(5))
+        while hosted._writing is not None:
+            await asyncio.wait([hosted._writing])
+        assert "no room" in hosted.status()["problem"]
+        assert hosted.state == "ready"
+        await _steps(hosted, range(5, 10))
+        assert hosted._writing is None  # not at once
+        monkeypatch.undo()
+        hosted._no_snapshot_before = 0.0
+        await _steps(hosted, range(10, 15))
+        while hosted._writing is not None:
+            await asyncio.wait([hosted._writing])
+        assert hosted.status()["problem"] is None
+        events = [await listener.get() for _ in range(len(listener._events))]
+        names = [name for name, _ in events if name != "step"]
+        assert names == ["problem", "snapshot"]
+
+    _run(scenario, tmp_path, limits={"snapshot_every": 5})
+
+
+def test_a_snapshot_of_before_a_restore_never_counts(tmp_path, monkeypatch):
+    """It is being written while the memory goes back: then it is of what was given up."""
+
+    async def scenario(hosted):
+        await _steps(hosted, range(3))
+        first = await hosted.call("snapshot")
+        own = snapshots.Snapshot.write
+
+        def slowly(made, folder):
+            time.sleep(0.2)
+            return own(made, folder)
+
+        monkeypatch.setattr(snapshots.Snapshot, "write", slowly)
+        await _steps(hosted, range(3, 40))
+        assert hosted._writing is not None
+        info = await hosted.call("restore", file=first["file"])
+        assert (info["seq"], info["state"], info["mode"]) == (3, "ready", "shadow")
+        assert info["shadow"]["steps"] == 0
+        monkeypatch.undo()
+        assert (await _steps(hosted, [100]))[0]["seq"] == 4
+
+    _run(scenario, tmp_path, limits={"snapshot_every": 20})
+    memory = Served(tmp_path / "m")
+    assert memory.seq == memory.head["n_seen"] == 4
+    memory.close()
+
+
+def test_a_restore_begins_the_trial_again(tmp_path):
+    memory = served(tmp_path / "m", mode="live")
+    steps = contested(memory, 60)
+    snapshot = operations.snapshot(memory)
+    memory.close()
+
+    async def main():
+        async with _hosting(tmp_path / "m") as hosted:
+            listener = hosted.listen()
+            rows = [{"id": name, "label": base} for name, _, base in steps[:12]]
+            result = await hosted.call("labels", labels=rows)
+            assert result["judgement"]["verdict"] == "harms"
+            assert hosted.status()["verdict"] == "harms"
+            assert hosted.status()["fell_back"]["from"] == "live"
+            await hosted.call("labels", labels=rows[:1])
+            names = [name for name, _ in listener._events]
+            assert names == ["judgement", "mode", "judgement"]  # it fell back once
+            mode = dict(listener._events)["mode"]
+            assert (mode["mode"], mode["before"]) == ("shadow", "live")
+            assert "harms" in mode["why"]
+            info = await hosted.call("restore", file=snapshot["file"])
+            assert info["shadow"]["verdict"] == "not shown"
+            assert info["fell_back"] is None
+            judged = await hosted.call("judgement")
+            assert judged["since_seq"] == 61
+            late = await hosted.call("labels", labels=rows[:1])
+            assert late["unknown"] == [rows[0]["id"]]
+            assert (await hosted.call("mode", to="live"))["mode"] == "live"
+
+    asyncio.run(main())
+
+
+def test_a_restore_that_cannot_be_leaves_the_memory_as_it_was(tmp_path):
+    async def scenario(hosted):
+        await _steps(hosted, range(5))
+        for wrong in (
+            {},
+            {"file": "000000000001.safetensors"},
+            {"file": "../../x"},
+            {"content": b"no"},
+            {"file": "a", "content": b"b"},
+        ):
+            with pytest.raises(MarcError):
+                await hosted.call("restore", **wrong)
+            assert hosted.state == "ready"
+        assert (await _steps(hosted, [9]))[0]["seq"] == 6
+
+    _run(scenario, tmp_path)
+
+
+def test_a_restore_takes_a_snapshot_from_elsewhere(tmp_path):
+    other = served(tmp_path / "other", limits={"window": 3})  # limits may be others
+    contested(other, 20)
+    made = operations.snapshot(other)
+    content = (tmp_path / "other" / "snapshots" / made["file"]).read_bytes()
+    expected = step(other, 50, dry_run=True)
+    other.close()
+
+    async def scenario(hosted):
+        await _steps(hosted, range(5))
+        info = await hosted.call("restore", content=content)
+        assert (info["seq"], info["n_seen"]) == (20, 20)
+        answer = json.loads(await hosted.step(request(50, dry_run=True)))
+        assert answer["top"] == expected["top"]
+
+    _run(scenario, tmp_path)
+
+
+def test_a_write_that_fails_opens_the_memory_again(tmp_path, monkeypatch):
+    async def scenario(hosted):
+        await _steps(hosted, range(4))
+        own = hosted._served.log.commit
+
+        def fails(*_, **__):
+            raise OSError("disk full")
+
+        monkeypatch.setattr(hosted._served.log, "commit", fails)
+        for attempt in (
+            hosted.step(request(4)),
+            hosted.call("labels", labels=[{"id": "1", "label": 0}]),
+        ):
+            first = hosted._served
+            with pytest.raises(Refused) as refused:
+                await attempt
+            assert (refused.value.status, refused.value.retry_after) == (507, 5)
+            assert hosted._served is not first
+            monkeypatch.setattr(hosted._served.log, "commit", fails)
+        monkeypatch.setattr(hosted._served.log, "commit", own.__func__.__get__(hosted._served.log))
+        assert (await _steps(hosted, [4]))[0]["seq"] == 5
+
+    _run(scenario, tmp_path)
+
+
+def test_a_method_that_fails_half_way_is_read_again_and_the_others_answered(tmp_path, monkeypatch):
+    bad = request(3).views
+    own = ClassMeans.step
+
+    def fails(method, query):
+        step = own(method, query)  # so something was learned already
+        if np.allclose(query.views, bad / np.linalg.norm(bad)):
+            raise ZeroDivisionError("half way")
+        return step
+
+    async def scenario(hosted):
+        monkeypatch.setattr(ClassMeans, "step", fails)
+        steps = [hosted.step(request(n)) for n in range(6)]
+        results = await asyncio.gather(*steps, return_exceptions=True)
+        assert [isinstance(each, MarcError) for each in results] == [n == 3 for n in range(6)]
+        assert results[3].status == 500
+        assert [json.loads(results[n])["seq"] for n in (0, 1, 2, 4, 5)] == [1, 2, 3, 4, 5]
+        monkeypatch.undo()
+        state = remembered(hosted._served)
+        await hosted.call("snapshot")
+        assert '"n_seen": 5' in state
+
+    _run(scenario, tmp_path, "class-means")
+
+
+def test_what_is_damaged_is_quarantined_until_it_is_restored(tmp_path):
+    memory = served(tmp_path / "m")
+    contested(memory, 10)
+    snapshot = operations.snapshot(memory)["file"]
+    memory.close()
+    (tmp_path / "m" / LOG).write_bytes(b"no log" * 1000)
+
+    async def main():
+        async with _hosting(tmp_path / "m") as hosted:
+            assert hosted.state == "quarantined"
+            assert hosted.status()["problem"]
+            for ask in (hosted.step(request(1)), hosted.call("info")):
+                with pytest.raises(Refused) as refused:
+                    await ask
+                assert refused.value.status == 503
+            hosted._tried = -1e9
+            hosted.tick()
+            assert len(hosted) == 0  # it cannot pass, so it is not tried again
+            info = await hosted.call("restore", file=snapshot)
+            assert info["seq"] == 10
+            assert hosted.state == "ready"
+
+    asyncio.run(main())
+
+
+def test_what_may_pass_is_tried_again(tmp_path, monkeypatch):
+    served(tmp_path / "m").close()
+
+    async def main():
+        monkeypatch.setattr("marc.serve.hosted.Served", _raising(OSError("too many files")))
+        async with _hosting(tmp_path / "m") as hosted:
+            assert hosted.state == "quarantined"
+            monkeypatch.undo()
+            hosted.tick()
+            assert len(hosted) == 0  # not at once
+            hosted._tried = -1e9
+            hosted.tick()
+            await hosted._turns.drained()
+            assert hosted.state == "ready"
+            assert hosted.status()["problem"] is None
+
+    asyncio.run(main())
+
+
+def _raising(cause):
+    def opening(*_):
+        raise MarcError("this memory snapshot is damaged") from cause
+
+    return opening
+
+
+def test_nothing_opens_a_memory_that_was_closed(tmp_path):
+    async def scenario(hosted):
+        await _steps(hosted, range(3))
+        closing = asyncio.ensure_future(hosted.close(keep=False))
+        late = hosted._turns.do(hosted._open_in_turn, always=True)
+        await closing
+        await late
+        assert hosted.state == "draining"
+        assert hosted._served is None
+        with pytest.raises(Refused) as refused:
+            await hosted.step(request(9))
+        assert refused.value.status == 503
+        with pytest.raises(Refused):
+            await hosted.restore(file="000000000003.safetensors")
+        Served(hosted.folder).close()  # nobody holds it
+        await hosted.close()
+
+    _run(scenario, tmp_path)
+
+
+def test_what_waits_is_answered_before_the_end(tmp_path):
+    async def scenario(hosted):
+        steps = [asyncio.ensure_future(hosted.step(request(n))) for n in range(100)]
+        await asyncio.sleep(0)
+        listener = hosted.listen()
+        await hosted.close()
+        assert [json.loads(await each)["seq"] for each in steps] == list(range(1, 101))
+        events = [await listener.get() for _ in range(len(listener._events))]
+        assert {name for name, _ in events} <= {"step", "snapshot"}
+        assert await listener.get() is None
+
+    _run(scenario, tmp_path)
+
+
+def test_the_same_configuration_is_no_other(tmp_path):
+    async def scenario(hosted):
+        await hosted.same(config_of(body())[0])
+        for other in (body({**MARC, "weight": 3.0}), body(limits={"window": 9})):
+            with pytest.raises(Refused) as refused:
+                await hosted.same(config_of(other)[0])
+            assert refused.value.status == 409
+
+    _run(scenario, tmp_path)
+
+
+def test_pictures_are_for_memories_that_were_made_for_them(tmp_path):
+    async def scenario(hosted):
+        with pytest.raises(Refused) as refused:
+            hosted.check_pictures(None)
+        assert refused.value.status == 422
+
+    _run(scenario, tmp_path)
