@@ -73,8 +73,8 @@ class Access:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._keys, self._version = ((), 0) if path is None else _read(path)
-        self._looked = time.monotonic()
+        self._keys, self._version = ((), ()) if path is None else _read(path)
+        self._looked, self._complaint = time.monotonic(), ""
         self._rates = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     def __bool__(self) -> bool:
@@ -131,20 +131,29 @@ class Access:
             return
         self._looked = time.monotonic()
         try:
-            if self.path.stat().st_mtime_ns != self._version:
+            if _version(self.path) != self._version:
                 self._keys, self._version = _read(self.path)
+            self._complaint = ""
         except (OSError, MarcError) as error:
-            _log.error("the key file cannot be read; the keys stay as they were: %s", error)
+            if str(error) != self._complaint:  # once, not once a second
+                self._complaint = str(error)
+                _log.error("the key file cannot be read; the keys stay as they were: %s", error)
 
 
-def _read(path: Path) -> tuple[tuple[Key, ...], int]:
-    version = path.stat().st_mtime_ns if path.exists() else 0
-    if not version:
+def _version(path: Path) -> tuple[int, ...]:
+    """Another for another content: a file that is written whole is another file."""
+    facts = path.stat()
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
+def _read(path: Path) -> tuple[tuple[Key, ...], tuple[int, ...]]:
+    if not path.exists():
         raise MarcError(
             "there is no key file",
             got=str(path),
             hint=f"marc serve --key-file {path} --new-key admin --scope admin",
         )
+    version = _version(path)  # of before: what changes meanwhile is read again
     try:
         keys = msgspec.convert(parse_json(read_bytes(path), str(path)), _File).keys
     except msgspec.ValidationError as error:

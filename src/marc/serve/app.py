@@ -18,6 +18,7 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from marc.errors import MarcError
@@ -26,7 +27,8 @@ from marc.serve.context import Context, context, key_of
 from marc.serve.metrics import Metrics
 from marc.serve.refused import Refused
 from marc.serve.routes import Json
-from marc.serve.schemas import json_answer
+from marc.serve.schemas import json_answer, problem_answers
+from marc.types import visible
 
 if TYPE_CHECKING:
     from marc.serve.access import Access
@@ -36,6 +38,7 @@ _PAGE = Path(__file__).parent / "page"
 _LOCAL = {"localhost", "127.0.0.1", "[::1]"}
 _OWN_SOURCES = "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'"
 _QUIET = {"/health", "/ready", "/metrics"}
+_ROUTINE = ("/step", "/steps", "/labels")
 _DOCS = ("/docs", "/static-offline-docs")
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -79,6 +82,7 @@ def create_app(
             "exclude": lambda scope: scope["path"] in _QUIET,
         },
     )
+    _describe_keys(app, access)
     server = Context(service, access, Metrics(service))
     app.state.context = server
     problems.handle(app)
@@ -88,6 +92,22 @@ def create_app(
     app.mount("/page", StaticFiles(directory=_PAGE), name="page")
     app.add_middleware(_Around, server=server, hosts=_LOCAL | {*hosts})
     return app
+
+
+def _describe_keys(app: FastAPI, access: Access) -> None:
+    """Say in the description which key is asked for; FastAPI would ask for it a second time."""
+    plain = app.openapi
+
+    def with_keys() -> dict[str, Any]:
+        described = plain()
+        if access:
+            schemes = described.setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes["key"] = {"type": "http", "scheme": "bearer"}
+            described["security"] = [{"key": []}]
+            described["paths"]["/health"]["get"]["security"] = []
+        return described
+
+    app.openapi = with_keys  # type: ignore[method-assign]  # as FastAPI advises
 
 
 def _add_facts(app: FastAPI) -> None:
@@ -100,14 +120,24 @@ def _add_facts(app: FastAPI) -> None:
         """The process answers; no key is needed."""
         return Json({"status": "ok"})
 
-    @app.get("/ready", tags=["server"], response_class=Json, responses={200: json_answer()})
+    @app.get(
+        "/ready",
+        tags=["server"],
+        response_class=Json,
+        responses={200: json_answer(), 503: json_answer(), **problem_answers(401, 403)},
+    )
     async def ready(request: Request) -> Response:
         """Every memory was opened, or is quarantined; 503 before that, and while it stops."""
         key_of(request)
         state = context(request).service.state
         return Json({"state": state}, 200 if state == "ready" else 503)
 
-    @app.get("/version", tags=["server"], response_class=Json, responses={200: json_answer()})
+    @app.get(
+        "/version",
+        tags=["server"],
+        response_class=Json,
+        responses={200: json_answer(), **problem_answers(401, 403)},
+    )
     async def versions(request: Request) -> Response:
         """What runs here."""
         key_of(request)
@@ -115,11 +145,19 @@ def _add_facts(app: FastAPI) -> None:
         others = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
         return Json({**own, **others})
 
-    @app.get("/metrics", tags=["server"], response_class=Response)
+    @app.get(
+        "/metrics",
+        tags=["server"],
+        response_class=Response,
+        responses={
+            200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+            **problem_answers(401, 403),
+        },
+    )
     async def metrics(request: Request) -> Response:
         """Counts and times, for Prometheus."""
-        key_of(request)
-        text = context(request).metrics.text()
+        key = key_of(request)
+        text = context(request).metrics.text(lambda name: key.may(name, "read"))
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
@@ -146,10 +184,17 @@ class _Around:
             await send(message)
 
         refused = None if self._server.access else self._refuse(scope)
-        if refused is not None:
-            await problems.response(refused)(scope, receive, send_with_headers)
-        else:
+        try:
+            if refused is not None:
+                raise refused
             await self._app(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            unseen = refused or problems.unforeseen(error, scope["path"])
+            if status:
+                raise  # an answer that cannot be finished
+            await problems.response(unseen)(scope, receive, send_with_headers)
         self._count(scope, status, time.perf_counter() - started)
 
     def _refuse(self, scope: Scope) -> Refused | None:
@@ -163,20 +208,24 @@ class _Around:
                 hint="marc serve --key-file FILE",
             )  # fmt: skip
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and origin.partition("://")[2] != host:
-            return Refused(403, "a page from elsewhere may not use this server", got=origin[:80])
+        site = headers.get(b"sec-fetch-site", b"none")
+        is_link = headers.get(b"sec-fetch-mode") == b"navigate" and scope["method"] == "GET"
+        is_foreign = site not in (b"none", b"same-origin") and not is_link
+        if is_foreign or (origin and origin.partition("://")[2] != host):
+            got = ascii(origin or site.decode("latin-1"))[:80]
+            return Refused(403, "a page from elsewhere may not use this server", got=got)
         return None
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route: Any = scope.get("route")
         path = getattr(route, "path", "other")
-        self._server.metrics.requests.labels(path, str(status)).inc()
-        is_routine = path.endswith("/step") or (status < 400 and scope["method"] == "GET")
+        self._server.metrics.requests.labels(path, str(status or "gone")).inc()
+        is_routine = path.endswith(_ROUTINE) or (status < 400 and scope["method"] == "GET")
         level = logging.DEBUG if is_routine and status < 500 else logging.INFO
         if _log.isEnabledFor(level):
             facts = {
                 "method": scope["method"],
-                "path": scope["path"],
+                "path": visible(scope["path"])[:500],
                 "status": status,
                 "ms": round(1000 * seconds, 2),
             }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import reprlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,11 @@ JSON, NPY, SAFETENSORS = "application/json", "application/x-npy", "application/x
 MEDIA_TYPES = (JSON, NPY, SAFETENSORS)
 _FIELDS = {"id", "features", "image", "neighbours", "dry_run", "deadline"}
 _MOST_DEADLINE = 3600.0
+_LONGEST_HEADER = 1024  # of an array; those of vectors have about 60 characters
+_HEADERS: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 Layout = tuple[int, Mapping[str, int]]
 """Dimensions of a memory: the predictor's, and those of the spaces by name."""
@@ -115,32 +121,38 @@ def _vector(name: str, value: Any) -> NDArray[np.float32]:
     """Features in either form; whether they fit is checked by the memory."""
     if isinstance(value, dict):
         return _from_base64(name, value)
-    try:
-        with np.errstate(over="ignore"):  # an infinite feature is refused by the memory
-            array = np.array(value, dtype=np.float32)
-    except (ValueError, TypeError, OverflowError):
-        array = np.empty(0, dtype=np.float32)
-    if not isinstance(value, list) or array.size == 0 or array.ndim > 2:
-        raise MarcError(
-            f"the features of {name[:40]!r} must be numbers",
-            got=repr(value)[:60],
-            allowed='a list of them, or {"b64": "...", "shape": [512]}',
-        )
-    return array
+    is_nested = isinstance(value, list) and bool(value) and isinstance(value[0], list)
+    if all(map(_has_numbers, value)) if is_nested else _has_numbers(value):
+        try:
+            with np.errstate(over="ignore"):  # an infinite feature is refused by the memory
+                return np.array(value, dtype=np.float32)
+        except (ValueError, OverflowError):  # rows of different lengths
+            pass
+    raise MarcError(
+        f"the features of {ascii(name)[:40]} must be numbers",
+        got=reprlib.repr(value),
+        allowed='a list of them, lists of one length, or {"b64": "...", "shape": [512]}',
+    )
+
+
+def _has_numbers(value: Any) -> bool:
+    """Whether something is a list of numbers; NumPy would take texts, and null, as such too."""
+    return isinstance(value, list) and bool(value) and not {*map(type, value)} - {int, float}
 
 
 def _from_base64(name: str, value: Mapping[str, Any]) -> NDArray[np.float32]:
     try:
         raw = base64.b64decode(value["b64"], validate=True)
         array = np.frombuffer(raw, "<f4")
-        shape = tuple(map(int, value.get("shape", array.shape)))
-        if len(shape) in (1, 2) and array.size and not value.keys() - {"b64", "shape"}:
+        shape = value.get("shape", [array.size])
+        fits = isinstance(shape, list) and {*map(type, shape)} == {int} and min(shape) > 0
+        if fits and len(shape) <= 2 and not value.keys() - {"b64", "shape"}:
             return array.reshape(shape)
     except (binascii.Error, ValueError, TypeError, KeyError, OverflowError):
         pass
     raise MarcError(
-        f"the features of {name[:40]!r} must be numbers",
-        got=f"{repr(dict(value))[:60]}",
+        f"the features of {ascii(name)[:40]} must be numbers",
+        got=reprlib.repr(value),
         allowed='{"b64": base64 of 32-bit floats, little-endian, "shape": [512] or [views, 512]}',
     )
 
@@ -163,14 +175,15 @@ def _npy(raw: bytes, layout: Layout) -> dict[str, NDArray[np.float32]]:
     sizes = {"predictor": layout[0], **layout[1]}
     file = io.BytesIO(raw)
     try:
-        first = np.lib.format.read_magic(file) == (1, 0)
-        read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file, max_header_size=4096)
+        read = _HEADERS.get(np.lib.format.read_magic(file))
+        if read is None:
+            raise ValueError("another version than 1.0 and 2.0")
+        shape, _, dtype = read(file, max_header_size=_LONGEST_HEADER)
         if dtype.kind != "f":
             raise ValueError(f"an array of {dtype}")
         array = np.frombuffer(raw, dtype, offset=file.tell())
-    except (ValueError, TypeError, EOFError, OSError) as error:
-        raise Refused(400, "this is no array of NumPy", got=str(error)[:120]) from None
+    except (ValueError, TypeError, EOFError, OSError, RecursionError, MemoryError) as error:
+        raise Refused(400, "this is no array of NumPy", got=ascii(str(error))[:120]) from None
     with np.errstate(over="ignore"):
         flat = array.astype(np.float32)
     if flat.shape != shape or shape != (sum(sizes.values()),):
@@ -188,9 +201,13 @@ def _safetensors(raw: bytes) -> dict[str, NDArray[np.float32]]:
     from safetensors.numpy import load
 
     try:
-        tensors = {name: array.astype(np.float32) for name, array in load(raw).items()}
-    except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise Refused(400, "this is no safetensors file", got=str(error)[:120]) from None
+        arrays = load(raw)
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Refused(400, "this is no safetensors file", got=ascii(str(error))[:120]) from None
+    if odd := [name for name, array in arrays.items() if array.dtype.kind != "f"]:
+        raise MarcError("features must be floating-point numbers", got=ascii(odd)[:80])
+    with np.errstate(over="ignore"):
+        tensors = {name: array.astype(np.float32) for name, array in arrays.items()}
     if "predictor" not in tensors:
         raise MarcError(
             "the tensors have no features of the predictor",

@@ -29,7 +29,7 @@ from marc.types import Query, visible
 MODES = ("off", "shadow", "canary", "live")
 """Who answers: the base, the base while the memory learns, the memory a fraction, the memory."""
 MOST_NEIGHBOURS = 32
-_MOST_VIEWS = 256  # of one image; each has the logits of all classes
+MOST_VIEWS = 256  # of one image; each has the logits of all classes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{p}{n}" for p in ("com", "lpt") for n in range(10))}
 _LONGEST_ID, _LONGEST_CLASS = 512, 512
@@ -143,11 +143,11 @@ class MemoryConfig:
             )
         views, shapes = request.views, {s: np.shape(k) for s, k in request.keys.items()}
         fits = views.ndim in (1, 2) and views.shape[-1] == self.dim
-        if not fits or not 0 < views.size <= _MOST_VIEWS * self.dim:
+        if not fits or not 0 < views.size <= MOST_VIEWS * self.dim:
             raise MarcError(
                 "the predictor's features do not fit",
                 got=f"shape {views.shape}",
-                allowed=f"({self.dim},), or (views, {self.dim}) of at most {_MOST_VIEWS} views",
+                allowed=f"({self.dim},), or (views, {self.dim}) of at most {MOST_VIEWS} views",
             )
         if shapes != {space: (dim,) for space, dim in self.spaces.items()}:
             raise MarcError(

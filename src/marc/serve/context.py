@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from marc.serve.access import Access, Key
 from marc.serve.listeners import Listener
@@ -15,10 +18,10 @@ from marc.serve.refused import Refused
 if TYPE_CHECKING:
     from marc.serve.service import Service
 
-_SMALL = 2**20
+_PATIENCE = 2.0  # seconds in which a stream ends once the server drains
 
 
-@dataclass(frozen=True)
+@dataclass
 class Context:
     """One server."""
 
@@ -27,12 +30,41 @@ class Context:
     metrics: Metrics
     listeners: set[Listener] = field(default_factory=set)
     """Who listens to events now."""
+    uploads: set[asyncio.Task[None]] = field(default_factory=set)
+    """What reads bodies without an end of their own."""
+    abort: Callable[[Any], None] = lambda client: None
+    """Ends the connection of a client at once, whatever it was not sent yet."""
+    _streams: set[asyncio.Task[None]] = field(default_factory=set)
 
     def drain(self) -> None:
         """Take no more steps, and let those who listen go; what waits is still answered."""
         self.service.state = "draining"
         for listener in [*self.listeners]:
             listener.close()
+        for upload in [*self.uploads]:
+            upload.cancel()
+        loop = asyncio.get_running_loop()
+        for stream in [*self._streams]:
+            loop.call_later(_PATIENCE, stream.cancel)
+
+    async def stream(self, scope: Scope, work: Coroutine[Any, Any, None]) -> None:
+        """Send an answer that takes long; who does not read it loses the connection.
+
+        It would stay for as long as the client likes, with what is not sent, and no server stops
+        before its connections.
+        """
+        task = asyncio.create_task(work)
+        self._streams.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._streams.discard(task)
+            task.cancel()  # if who waits for it was cancelled
+        if task.cancelled() or isinstance(task.exception(), (TimeoutError, ClientDisconnect)):
+            self.abort(scope.get("client"))
+            await asyncio.sleep(0.01)  # so that the server knows that nobody waits for the rest
+        else:
+            task.result()
 
     @property
     def quotas(self) -> Any:
@@ -58,10 +90,14 @@ def allow(request: Request, memory: str, scope: str) -> tuple[Context, Key]:
     return server, key
 
 
-async def body_of(request: Request, most: int = _SMALL) -> bytes:
-    """The whole body; one that is too long is refused before it is all read."""
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Refused(415, "a compressed body is not read", allowed="Content-Encoding: identity")
+async def body_of(request: Request, most: int, of: str = "") -> bytes:
+    """The whole body; one that is too long is refused before it is all read.
+
+    Args:
+        request: whose body it is.
+        most: so many bytes are taken.
+        of: what it is that has so many.
+    """
     length = request.headers.get("content-length", "0")
     content = bytearray()
     if not length.isdecimal() or int(length) <= most:
@@ -72,11 +108,16 @@ async def body_of(request: Request, most: int = _SMALL) -> bytes:
         else:
             return bytes(content)
     got = length if length.isdecimal() and int(length) > most else f"more than {most}"
-    raise Refused(413, "this body is too long", got=f"{got} bytes", allowed=f"{most} bytes")
+    allowed = f"{most} bytes{of and ', '}{of}"
+    raise Refused(413, "this body is too long", got=f"{got} bytes", allowed=allowed)
 
 
 def media_type_of(request: Request, *allowed: str) -> str:
-    """What a body is, of those that a route takes; JSON unless it says otherwise."""
+    """What a body is, of those that a route takes; the first unless it says otherwise."""
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise Refused(415, "a compressed body is not read", got=ascii(encoding)[:80],
+                      allowed="Content-Encoding: identity")  # fmt: skip
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given in allowed:
         return given

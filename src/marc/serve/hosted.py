@@ -30,6 +30,7 @@ class Hosted:
         self._state, self.problem = "opening", ""
         self._is_closing, self._is_closed = False, False
         self._served: Served | None = None
+        self._config: MemoryConfig | None = None
         self._turns = Turns(pool, self._steps_in_turn, Limits().queue)
         self._listeners: set[Listener] = set()
         self._last_known: dict[str, Any] = {}
@@ -69,7 +70,8 @@ class Hosted:
             self._may_pass = is_held or _is_of_the_system(error)
             self._state = "opening" if is_held else "quarantined"
         else:
-            self._served, self._turns.limit = served, served.config.limits.queue
+            self._served, self._config = served, served.config
+            self._turns.limit = served.config.limits.queue
             self._state, self.problem = "ready", ""
 
     async def step(self, request: StepRequest) -> bytes:
@@ -137,6 +139,8 @@ class Hosted:
                 self._served = None
             try:
                 snapshots.restore(self.folder, file, content)
+            except OSError as error:
+                raise _unwritten(error) from error
             finally:
                 self._open_in_turn()
 
@@ -167,6 +171,13 @@ class Hosted:
         self._refuse_unless_ready()
         if (served := self._served) is not None:  # or its turn will say that it is not open
             served.config.check_pictures(pictures)
+
+    def made_of(self) -> MemoryConfig:
+        """Its configuration, without waiting; refused where that is not known yet."""
+        if self._config is None:
+            self._refuse_unless_ready()
+        assert self._config is not None  # or it was never ready
+        return self._config
 
     def listen(self) -> Listener:
         """What happens from now on."""

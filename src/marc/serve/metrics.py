@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -36,8 +36,7 @@ class Metrics:
     """The metrics of one server."""
 
     def __init__(self, service: Service) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_Memories(service))
+        self._service, self._registry = service, CollectorRegistry()
         labels = ["route", "status"]
         self.requests = Counter(
             "marc_requests", "Requests that were answered.", labels, registry=self._registry
@@ -49,18 +48,21 @@ class Metrics:
             registry=self._registry,
         )
 
-    def text(self) -> bytes:
-        """In the form that Prometheus reads."""
-        return generate_latest(self._registry)
+    def text(self, may: Callable[[str], bool]) -> bytes:
+        """In the form that Prometheus reads; of the memories that may be read."""
+        names = filter(may, self._service.names())
+        memories = CollectorRegistry()
+        memories.register(_Memories([self._service.status(name) for name in names]))
+        return generate_latest(self._registry) + generate_latest(memories)
 
 
 class _Memories(Collector):
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
 
     def collect(self) -> Iterable[Metric]:
         """The memories at this moment."""
-        rows = [self._service.status(name) for name in self._service.names()]
+        rows = self._rows
         for kind, names in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
             for name, words in names.items():
                 metric = kind(f"marc_{name}", words, labels=["memory"])

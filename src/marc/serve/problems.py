@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+import reprlib
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +56,26 @@ def problem(error: MarcError) -> dict[str, Any]:
     }
 
 
+def misfit(first: Mapping[str, Any]) -> Refused:
+    """What pydantic says of a value."""
+    where = ".".join(ascii(part)[:80].strip("'") for part in first["loc"]) or "the body"
+    got = None if first["type"] == "missing" else reprlib.repr(first.get("input"))
+    return Refused(422, f"{where}: {first['msg']}", got=got)
+
+
+def unforeseen(error: Exception, path: str) -> Refused:
+    """What a client learns of an error that nobody thought of; the log has the rest."""
+    _log.error("unforeseen", exc_info=error, extra={"path": path})
+    return Refused(500, "the server was not prepared for this", got=type(error).__name__)
+
+
 def response(error: MarcError) -> Response:
     """An error as a client receives it."""
     body = problem(error)
     headers = {}
     if isinstance(error, Refused):
         if error.retry_after is not None:
-            headers["retry-after"] = str(max(1, round(error.retry_after)))
+            headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
         if error.status == 401:
             headers["www-authenticate"] = "Bearer"
     content = orjson.dumps(body, default=str)
@@ -73,26 +89,21 @@ def handle(app: FastAPI) -> None:
         assert isinstance(error, MarcError)
         return response(error)
 
-    async def of_http(_: Request, error: Exception) -> Response:
+    async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        answer = response(Refused(error.status_code, str(error.detail), hint="GET /docs"))
-        answer.headers.update(error.headers or {})
+        status, headers = error.status_code, dict(error.headers or {})
+        words = {404: "there is nothing at this address", 405: "this is not done at this address"}
+        got = f"{request.method} {ascii(request.url.path)[1:-1]}"[:200]
+        problem = words.get(status, str(error.detail))
+        allowed = headers.get("Allow")
+        answer = response(Refused(status, problem, got=got, allowed=allowed, hint="GET /docs"))
+        answer.headers.update(headers)
         return answer
 
     async def of_parameters(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        return response(
-            Refused(422, f"{where}: {first['msg']}", got=ascii(first.get("input"))[:80])
-        )
-
-    async def of_nobody(request: Request, error: Exception) -> Response:
-        _log.error("unforeseen", exc_info=error, extra={"path": request.url.path})
-        got = type(error).__name__
-        return response(Refused(500, "the server was not prepared for this", got=got))
+        return response(misfit(error.errors()[0]))
 
     app.add_exception_handler(MarcError, of_ours)
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(RequestValidationError, of_parameters)
-    app.add_exception_handler(Exception, of_nobody)

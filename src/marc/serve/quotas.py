@@ -19,6 +19,9 @@ DEFAULTS = {
 """`bytes`: of the keys of one memory when it is full. `listeners`: of all memories together."""
 
 
+_DIGITS = 20  # of a number; one that is too large is refused in better words, Python has its own
+
+
 def quotas_of(assignments: Sequence[str]) -> dict[str, int]:
     """The quotas of a server, from what differs from the defaults.
 
@@ -29,7 +32,7 @@ def quotas_of(assignments: Sequence[str]) -> dict[str, int]:
     for each in assignments:
         name, equals, value = each.partition("=")
         one_of("quota", name, DEFAULTS, hint="--quota memories=20")
-        if not equals or not value.isdecimal():
-            raise MarcError("a quota is a name and an integer", got=each, hint="memories=20")
+        if not equals or not value.isdecimal() or len(value) > _DIGITS:
+            raise MarcError("a quota is a name and an integer", got=each[:80], hint="memories=20")
         quotas[name] = integer(name, int(value), 1)
     return quotas

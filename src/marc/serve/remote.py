@@ -83,7 +83,8 @@ class Remote:
         """Let the other process open it; where that does not answer, it will as soon as it can."""
         self._link.add(self)
         with suppress(MarcError):  # a damaged one: the other process says so
-            self._limit = (await asyncio.to_thread(MemoryConfig.load, self.folder)).limits.queue
+            self._config = await asyncio.to_thread(MemoryConfig.load, self.folder)
+            self._limit = self._config.limits.queue
         with suppress(MarcError):
             self.reported = await self._link.ask("open", lambda: (str(self.folder),))
 
@@ -129,9 +130,13 @@ class Remote:
 
     def check_pictures(self, pictures: Any) -> None:
         """Refuse a picture where the memory was not made for the server's encoders."""
+        self.made_of().check_pictures(pictures)
+
+    def made_of(self) -> MemoryConfig:
+        """Its configuration, without waiting; refused where that cannot be read."""
         if self._config is None:
             self._config = MemoryConfig.load(self.folder)
-        self._config.check_pictures(pictures)
+        return self._config
 
     def listen(self) -> Listener:
         """What happens from now on."""

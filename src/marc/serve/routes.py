@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import FileResponse, Response
+from pydantic import BaseModel, ValidationError
 from sse_starlette import EventSourceResponse
+from sse_starlette.sse import AppStatus
+from starlette.types import Receive, Scope, Send
 
+from marc.serve import problems
 from marc.serve.bodies import parse_json
-from marc.serve.context import allow, body_of, context, key_of, media_type_of
+from marc.serve.context import Context, allow, body_of, context, key_of, media_type_of
+from marc.serve.listeners import Listener
 from marc.serve.refused import Refused
 from marc.serve.schemas import (
+    LABELS,
     MEMORY,
     PROBLEMS,
     Labels,
@@ -24,9 +30,13 @@ from marc.serve.schemas import (
     json_body,
 )
 
-_MOST_CONFIG = 1 << 30
+_MOST_CONFIG = 256 * 2**20  # bytes: 20,000 classes of 600 numbers
+_MOST_LABELS = 16 * 2**20
+_SMALL = 2**20
 _BINARY = "application/octet-stream"
 _SEND_TIMEOUT = 30  # seconds after which a listener that reads nothing is dropped
+_Body = TypeVar("_Body", bound=BaseModel)
+AppStatus.disable_automatic_graceful_drain()  # it would cut events; `Context.drain` ends them
 
 router = APIRouter(prefix="/v1/memories", responses=PROBLEMS, tags=["memories"])
 Name = Annotated[str, Path(description="The name of a memory.", examples=["cam-1"])]
@@ -85,10 +95,16 @@ async def delete_memory(request: Request, m: Name) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{m}/labels", response_class=Json, responses={200: json_answer()})
-async def label_steps(request: Request, m: Name, body: Labels) -> Response:
+@router.post(
+    "/{m}/labels",
+    response_class=Json,
+    responses={200: json_answer()},
+    openapi_extra=json_body(LABELS),
+)
+async def label_steps(request: Request, m: Name) -> Response:
     """Late labels by id; each counts once, and one that is given again may correct it."""
     server, _ = allow(request, m, "write")
+    body = await _read(request, Labels, _MOST_LABELS)
     labels = [{"id": each.id, "label": each.label} for each in body.labels]
     return Json(await server.service.call(m, "labels", labels=labels))
 
@@ -109,10 +125,16 @@ async def judge_memory(request: Request, m: Name) -> Response:
     return Json(await server.service.call(m, "judgement"))
 
 
-@router.post("/{m}/mode", response_class=Json, responses={200: json_answer()})
-async def change_mode(request: Request, m: Name, body: ModeChange) -> Response:
+@router.post(
+    "/{m}/mode",
+    response_class=Json,
+    responses={200: json_answer()},
+    openapi_extra=json_body(ModeChange.model_json_schema()),
+)
+async def change_mode(request: Request, m: Name) -> Response:
     """Say who answers: the base (off, shadow), the memory a fraction (canary), or always (live)."""
     server, _ = allow(request, m, "admin")
+    body = await _read(request, ModeChange)
     return Json(await server.service.call(m, "mode", **body.model_dump()))
 
 
@@ -150,12 +172,11 @@ async def restore_memory(request: Request, m: Name) -> Response:
     """Go back to a snapshot of the memory's own, or to one that is sent as the body."""
     server, _ = allow(request, m, "admin")
     if media_type_of(request, "application/json", _BINARY) == _BINARY:
-        content = await body_of(request, server.quotas["restore_bytes"])
+        most = server.quotas["restore_bytes"]
+        content = await body_of(request, most, "the quota 'restore_bytes'")
         return Json(await server.service.call(m, "restore", content=content))
-    body = parse_json(await body_of(request), "the body of a restore")
-    if not isinstance(body, dict) or body.keys() != {"file"}:
-        raise Refused(422, "a restore names a snapshot", hint='{"file": "NUMBER.safetensors"}')
-    return Json(await server.service.call(m, "restore", file=body["file"]))
+    body = await _read(request, Restore)
+    return Json(await server.service.call(m, "restore", file=body.file))
 
 
 @router.get("/{m}/samples", response_class=Json, responses={200: json_answer()})
@@ -206,6 +227,8 @@ async def listen(request: Request, m: Name) -> Response:
     """What happens, as server-sent events: sampled steps, status, judgement, mode, snapshots."""
     server, _ = allow(request, m, "read")
     most = server.quotas["listeners"]
+    if server.service.state == "draining":
+        raise Refused(503, "this server is stopping", retry_after=5)
     if len(server.listeners) >= most:
         raise Refused(
             429, "too many listen already", got=len(server.listeners),
@@ -215,15 +238,36 @@ async def listen(request: Request, m: Name) -> Response:
     server.listeners.add(listener)
 
     async def events() -> AsyncIterator[dict[str, str]]:
-        try:
-            yield _event("status", server.service.status(m))
-            while (event := await listener.get()) is not None:
-                yield _event(*event)
-        finally:
-            listener.close()
-            server.listeners.discard(listener)
+        yield _event("status", server.service.status(m))
+        while (event := await listener.get()) is not None:
+            yield _event(*event)
 
-    return EventSourceResponse(events(), send_timeout=_SEND_TIMEOUT)
+    return _Events(server, listener, events())
+
+
+class _Events(EventSourceResponse):
+    """Events for a listener, who is forgotten however the response ends, or never begins."""
+
+    def __init__(self, server: Context, listener: Listener, events: AsyncIterator[Any]) -> None:
+        super().__init__(events, send_timeout=_SEND_TIMEOUT)
+        self._server, self._listener = server, listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._server.stream(scope, super().__call__(scope, receive, send))
+        finally:
+            self._listener.close()
+            self._server.listeners.discard(self._listener)
+
+
+async def _read(request: Request, form: type[_Body], most: int = _SMALL) -> _Body:
+    """A body of JSON in a form, of at most so many bytes."""
+    media_type_of(request, "application/json")
+    body = parse_json(await body_of(request, most), "the body")
+    try:
+        return form.model_validate(body)
+    except ValidationError as error:
+        raise problems.misfit(error.errors()[0]) from None
 
 
 def _event(name: str, data: Any) -> dict[str, str]:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from marc.serve import problems
 
 Mode = Literal["off", "shadow", "canary", "live"]
+MOST_LABELS = 10_000
+"""Of one request."""
 
 
 class _Request(BaseModel):
@@ -25,7 +27,7 @@ class Label(_Request):
 class Labels(_Request):
     """Late labels; read by the judge, never by the method."""
 
-    labels: list[Label] = Field(max_length=10_000)
+    labels: list[Label] = Field(max_length=MOST_LABELS)
 
 
 class ModeChange(_Request):
@@ -148,14 +150,22 @@ ANSWER: dict[str, Any] = {
         "stored": {"type": "object"},
     },
 }
-STATUSES = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 504, 507)
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": "What was wrong, what came, what is allowed, what to try next.",
-        "content": {problems.MEDIA_TYPE: {"schema": problems.SCHEMA}},
-    }
-    for status in STATUSES
-}
+LABELS: dict[str, Any] = {
+    **Labels.model_json_schema(),
+    "properties": {"labels": {"type": "array", "maxItems": MOST_LABELS,
+                              "items": Label.model_json_schema()}},
+}  # fmt: skip
+LABELS.pop("$defs")  # which would be looked for at the top of the description
+
+
+def problem_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The description of answers that are problems."""
+    words = "What was wrong, what came, what is allowed, what to try next."
+    content = {problems.MEDIA_TYPE: {"schema": problems.SCHEMA}}
+    return {status: {"description": words, "content": content} for status in statuses}
+
+
+PROBLEMS = problem_answers(400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 504, 507)
 
 
 def json_body(schema: dict[str, Any], **others: Any) -> dict[str, Any]:

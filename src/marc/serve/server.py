@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -31,6 +33,7 @@ from marc.serve.service import Hosts, Service
 
 PORT = 8123
 _DRAIN = 30  # seconds in which what waits is answered
+_BACKLOG = 2048  # connections that wait to be taken
 _FORMATS = ("auto", "json", "text")
 
 
@@ -119,6 +122,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, context: Context) -> None:
         super().__init__(config)
         self._context = context
+        context.abort = self._abort
         self.on_ready: Callable[[], Any] = lambda: None
         self.on_stop: Callable[[], Any] = lambda: None
 
@@ -128,14 +132,23 @@ class _Server(uvicorn.Server):
         self.on_ready()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
+        # and not uvicorn's, which ends the process by the same signal once it has stopped
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
         self.drain()
         self.on_stop()
-        super().handle_exit(sig, frame)
 
     def drain(self) -> None:
         """Take no more steps from now on."""
         if self.started:
             self._loop.call_soon_threadsafe(self._context.drain)
+
+    def _abort(self, client: Any) -> None:
+        for connection in [*self.server_state.connections]:
+            transport = connection.transport
+            if getattr(connection, "client", None) == client and transport is not None:
+                transport.abort()
 
 
 def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, socket.socket]:
@@ -166,7 +179,7 @@ def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, 
             server_header=False,
             timeout_graceful_shutdown=_DRAIN,
             timeout_keep_alive=75,
-            backlog=2048,
+            backlog=_BACKLOG,
         )
         return _Server(config, app.state.context), bound
     except BaseException:
@@ -180,6 +193,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        bound.listen(_BACKLOG)  # so that of two servers that start at once, one is refused here
         bound.set_inheritable(False)
     except (OSError, OverflowError, UnicodeError) as error:
         bound.close()
@@ -221,7 +235,10 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        try:
+            return orjson.dumps(line, default=str).decode()
+        except TypeError:  # odd text, such as a file name that is no UTF-8
+            return json.dumps(line, default=str)
 
 
 def _log_to_stderr(how: str, *, verbose: bool) -> None:
@@ -232,4 +249,5 @@ def _log_to_stderr(how: str, *, verbose: bool) -> None:
     for name in ("marc.serve", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.DEBUG if verbose and name == "marc.serve" else logging.INFO)
+        quiet = logging.WARNING if name == "uvicorn.error" else logging.INFO
+        logger.setLevel(logging.DEBUG if verbose else quiet)

@@ -54,6 +54,9 @@ class Host(Protocol):
     def listen(self) -> Listener:
         """What happens from now on."""
 
+    def made_of(self) -> MemoryConfig:
+        """Its configuration, without waiting; refused where that is not known yet."""
+
     def status(self) -> dict[str, Any]:
         """How it is, without waiting."""
 
@@ -158,6 +161,10 @@ class Service:
     def status(self, name: str) -> dict[str, Any]:
         """How a memory is, without waiting for it."""
         return self._find(name).status()
+
+    def made_of(self, name: str) -> MemoryConfig:
+        """The configuration of a memory, without waiting; refused where it is not known yet."""
+        return self._find(name).made_of()
 
     async def create(self, name: str, body: Any) -> tuple[dict[str, Any], bool]:
         """Make a memory, or find that it is there alike; its description, and whether it is new."""
@@ -281,13 +288,11 @@ class Service:
 
     def _find(self, name: str) -> Host:
         if name not in self._hosted:
-            known = ", ".join(self.names()[:20])
-            raise Refused(
+            raise Refused(  # without the names of others: not every key may read them
                 404,
                 "there is no such memory",
                 got=ascii(name)[:80],
-                allowed=known or "none was made",
-                hint="PUT /v1/memories/NAME",
+                hint="GET /v1/memories lists them; PUT /v1/memories/NAME makes one",
             )
         return self._hosted[name]
 
