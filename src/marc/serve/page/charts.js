@@ -30,7 +30,7 @@ export function chart(place, { about, series, x, format, range, xIs = "number" }
       scales: { x: { time: false }, y: { range } },
       axes: [{ ...axis, size: 28, space: 60, values: (_, ticks) => ticks.map(short) }, { ...axis, size: 52, space: 34, values: (_, ticks) => ticks.map(format) }],
       series: [{}, ...series.map(([name, shade, dash, fill]) => ({ label: name, stroke: color(shade), width: 2, dash, points: { show: false },
-        fill: fill && `color-mix(in srgb, ${color(shade)} 18%, transparent)`, paths: fill === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
+        fill: fill && `${color(shade)}2e`, paths: fill === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
       hooks: { setCursor: [(drawn) => read(drawn.cursor.idx ?? data[0].length - 1)] },
     }, data, figure);
   }

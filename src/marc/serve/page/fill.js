@@ -24,7 +24,7 @@ export function fillOf(at, charts) {
     [classes, sizes, most] = [info.classes, info.sizes, info.capacity ?? Math.max(1, ...info.sizes)];
     const empty = sizes.filter((size) => size === 0).length, full = sizes.filter((size) => info.capacity && size >= info.capacity).length;
     const room = info.capacity ? ` of ${count(info.capacity * classes.length)} places, ${count(info.capacity)} for each class` : "";
-    write(at["fill-text"], `${count(info.held)} images${room}. Of ${count(classes.length)} classes ${info.capacity ? `${count(full)} are full and ` : ""}${count(empty)} are empty.`);
+    write(at["fill-text"], `${count(info.held)} images${room}. Of ${count(classes.length)} classes ${info.capacity ? `${count(full)} are full and ` : ""}${empty ? `${count(empty)} are` : "none is"} empty.`);
     if (!changed) return;
     list();
     if (classes.length <= LISTED) return;

@@ -78,7 +78,7 @@ export function memory(main, name, signal) {
   function described(now) {
     [info, fraction] = [now, now.fraction];
     status = { ...status, state: now.state, mode: now.mode, seq: now.seq, fell_back: now.fell_back, ...(status.steps_total === undefined && { steps_total: now.shadow.steps, disagreements_total: now.shadow.disagreements, disagreement_rate: now.shadow.disagreement_rate }) };
-    write(at.made, `${now.method.name} · made ${day(now.created)}`);
+    write(at.made, ` · ${now.method.name} · made ${day(now.created)}`);
     facts[3].set(count(now.held), now.capacity ? `${percent(now.held / (now.capacity * now.n_classes))} of ${count(now.capacity * now.n_classes)} places` : `images of ${count(now.n_classes)} classes`);
     fill(now);
     const spaces = Object.entries(now.space_weights ?? {}), most = Math.max(...spaces.map((each) => each[1]), 1e-9);

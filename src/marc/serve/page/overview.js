@@ -33,7 +33,7 @@ function show(parts, status) {
   write(parts.name, status.name);
   parts.link.setAttribute("href", `#/${encodeURIComponent(status.name)}`);
   write(parts.method, status.method ? `${status.method} · ${count(status.n_classes)} classes` : "");
-  write(parts.numbers, `${count(status.steps_total)} steps · ${status.disagreement_rate === null ? "no" : percent(status.disagreement_rate)} disagreement · queue ${count(status.queue_length)}`);
+  write(parts.numbers, status.steps_total === undefined ? "" : `${count(status.steps_total)} steps · ${percent(status.disagreement_rate)} disagree · queue ${count(status.queue_length)}`);
   write(parts.verdict, status.state === "ready" ? VERDICTS[status.verdict] : "");
   parts.verdict.className = `verdict ${status.verdict === "not shown" ? "" : status.verdict}`;
   write(parts.problem, status.problem ?? (status.fell_back ? `fell back from ${status.fell_back.from}` : ""));
@@ -61,7 +61,7 @@ export function overview(main, signal) {
     const ready = statuses.filter((each) => each.state === "ready");
     const answering = ready.filter((each) => ["live", "canary"].includes(each.mode)).length;
     const wrong = statuses.filter((each) => each.state === "quarantined").length;
-    write(at.summary, statuses.length === 0 ? "There is none yet." : `${count(statuses.length)} ${statuses.length === 1 ? "memory" : "memories"}, ${answering} of which ${answering === 1 ? "answers" : "answer"}${wrong ? `; ${wrong} cannot be opened` : ""}.`);
+    write(at.summary, statuses.length === 0 ? "There is none yet." : `${count(statuses.length)} ${statuses.length === 1 ? "memory" : "memories"}, ${answering || "none"} of which ${answering > 1 ? "answer" : "answers"}${wrong ? `; ${wrong} cannot be opened` : ""}.`);
   }
 
   // one curve after the other, of what is shown and has changed
