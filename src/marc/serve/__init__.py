@@ -6,6 +6,7 @@ can be called. `marc.serve.server.running` is the same in a thread.
 - one memory: `config` what it is made of, `served` itself, `log` what happened to it, in SQLite,
   `effects` what a step changed, `snapshots`, `trial` the judge over late labels, `history`
 - all of a folder: `turns` and `hosted`, one writer and one order for each, and `service`
+- of a folder, in other processes: `shards` over Ray, `remote` here, `shard` there
 - behind an address: `server`, `app`, `routes` and `step_routes`, `access`, `metrics`, `page/`
 - from elsewhere: `client`
 """
