@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -177,7 +178,9 @@ class Injected:
 
 def in_child(work, seconds=30):
     """What `work()` returned, a small number, or minus the signal, of a forked process."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads of the matrix library
+        child = os.fork()
     if child == 0:
         status = 99
         try:

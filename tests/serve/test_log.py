@@ -213,3 +213,19 @@ def test_after_a_loss_of_power_unsynced_commits_may_be_missing(path, monkeypatch
         count = Acknowledged(name, "process")
         assert count.missing(1) == missing
         count.close()
+
+
+@pytest.mark.parametrize(("durability", "level"), [("process", 1), ("power", 2)])
+def test_what_lets_older_snapshots_go_is_synced(path, durability, level):
+    """Or a loss of power could bring back a head whose snapshot is gone."""
+    log, levels = Log(path, durability), []
+
+    def note(statement):
+        if statement.lower() == "commit":
+            levels.append(log._db.execute("pragma synchronous").fetchone()[0])
+
+    log._db.set_trace_callback(note)
+    for forget in (None, (0, 0), None):
+        log.commit(new_head(), forget=forget)
+    assert levels == [level, 2, level]
+    log.close()

@@ -80,6 +80,7 @@ class Log:
             if each == path or each.exists() or each.is_symlink():
                 refuse_odd_file(each, "log of a memory")
         self.path = path
+        self._level = _LEVELS[durability]
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._acknowledged: Acknowledged | None = None
         try:
@@ -88,7 +89,7 @@ class Log:
                     # exclusive: the index of the write-ahead log needs no file, and no room
                     "pragma locking_mode = exclusive; pragma cell_size_check = on;"
                     "pragma journal_mode = wal; pragma temp_store = memory;"
-                    f"pragma synchronous = {_LEVELS[durability]}; pragma fullfsync = on;"
+                    f"pragma synchronous = {self._level}; pragma fullfsync = on;"
                     f"pragma journal_size_limit = {_LARGEST_WAL}"
                 )
                 self._check_file()
@@ -167,9 +168,12 @@ class Log:
         forget: tuple[int, int] | None = None,
         sums: bytes | None = None,
     ) -> None:
-        """Write all of it, or nothing; `forget` effects up to a step, and steps up to another."""
+        """Write all of it, or nothing; `forget` effects up to a step, and steps up to another.
+
+        To forget is synced: what it makes superfluous, older snapshots, is removed from the disk.
+        """
         counts = {**self._counts, "commits": self._counts["commits"] + 1}
-        with self._transaction() as db:
+        with self._transaction(is_synced=forget is not None) as db:
             rows = [row.stored() for row in steps]
             db.executemany(
                 "insert into steps values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -205,8 +209,10 @@ class Log:
         self._acknowledged.write(counts["commits"])
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, is_synced: bool = False) -> Iterator[sqlite3.Connection]:
         with self._errors():
+            if is_synced:
+                self._db.execute("pragma synchronous = full")
             self._db.execute("begin immediate")
             try:
                 yield self._db
@@ -215,6 +221,9 @@ class Log:
                 if self._db.in_transaction:
                     self._db.execute("rollback")
                 raise
+            finally:
+                if is_synced:
+                    self._db.execute(f"pragma synchronous = {self._level}")
 
     def keep_thumbnails(self, since: int, also: Iterable[int]) -> None:
         """Remove the pictures of steps before `since`, except for some."""
