@@ -30,6 +30,7 @@ def filled(query: Query, **settings: object) -> marc.MARC:
     method = marc.MARC("space", capacity=CAPACITY, **settings)
     method.step(query)
     state, full = method.state(), N_CLASSES * CAPACITY
+    state["n_seen"] = full
     for part, dim in (("retrieval", DIM), ("clip", CLIP_DIM)):
         state["arrays"] |= {
             f"{part}/keys": unit(draw.standard_normal((full, dim), dtype=np.float32)),
