@@ -116,11 +116,12 @@ class _Server:
         assert self._process is not None
         until = time.monotonic() + _START
         while time.monotonic() < until and self._process.poll() is None:
-            with contextlib.suppress(ValueError):  # not all of it is there yet
+            with contextlib.suppress(ValueError, KeyError):  # not all of it is there, or an error
                 url = json.loads((self._scratch / "out").read_bytes())["url"]
                 return int(url.rpartition(":")[2])
             time.sleep(0.005)
-        raise TimeoutError(f"the server did not start: {self.errors()[-10:]}")
+        out = (self._scratch / "out").read_text("utf-8")
+        raise RuntimeError(f"the server did not start: {out} {self.errors()[-10:]}")
 
     def end(self) -> None:
         """Ask it to stop."""

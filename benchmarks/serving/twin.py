@@ -14,6 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from benchmarks.serving.clients import Book, body_of, request_of
+from marc.errors import MarcError
 from marc.serve import operations
 from marc.serve.config import config_of
 from marc.serve.log import StepRow
@@ -45,7 +46,12 @@ def compare(
     memory, found = folder.name, Compared()
     config, mode, fraction = config_of(body_of(memory, snapshot_every))
     Served.create(twin_folder, config, mode, fraction)
-    served, twin = Served(folder), Served(twin_folder)
+    try:
+        served = Served(folder)
+    except MarcError as error:
+        found.problems.append(f"{memory}: {error}")
+        return found
+    twin = Served(twin_folder)
     try:
         if served.config.identity() != config.identity():
             found.problems.append("the configuration is another")
