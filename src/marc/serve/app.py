@@ -72,6 +72,7 @@ def create_app(
 
     app: FastAPI = FastAPIOffline(
         redoc_url=None,
+        redirect_slashes=False,
         title="MARC",
         version=version("marc-clip"),
         description="Memories for zero-shot CLIP: each answers, learns, and is judged.",

@@ -95,6 +95,10 @@ def handle(app: FastAPI) -> None:
         words = {404: "there is nothing at this address", 405: "this is not done at this address"}
         got = f"{request.method} {ascii(request.url.path)[1:-1]}"[:200]
         problem = words.get(status, str(error.detail))
+        if status == 405:  # the router knows only the first of the routes of an address
+            path = getattr(request.scope.get("route"), "path", None)
+            methods = map(str.upper, app.openapi()["paths"].get(path, {}))
+            headers["Allow"] = ", ".join(sorted(methods)) or headers.get("Allow", "GET")
         allowed = headers.get("Allow")
         answer = response(Refused(status, problem, got=got, allowed=allowed, hint="GET /docs"))
         answer.headers.update(headers)
