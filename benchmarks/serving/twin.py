@@ -136,7 +136,7 @@ def _compare_answers(served: Served, row: StepRow, expected_text: bytes, found: 
                 del each[name]
     for each in (answer, expected):
         each["top"].sort(key=lambda one: one["number"])
-        each["neighbours"].sort(key=lambda one: one["seq"])
+        each["neighbours"].sort(key=lambda one: str(one["seq"]))
     if not _is_near(answer, expected):
         found.problems.append(f"step {row.seq}: {answer}, twin {expected}")
 
