@@ -321,6 +321,7 @@ def test_nothing_opens_a_memory_that_was_closed(tmp_path):
     async def scenario(hosted):
         await _steps(hosted, range(3))
         closing = asyncio.ensure_future(hosted.close(keep=False))
+        await asyncio.sleep(0)
         late = hosted._turns.do(hosted._open_in_turn, always=True)
         await closing
         await late

@@ -188,10 +188,19 @@ def test_a_quota_of_memories(tmp_path):
     _run(scenario, tmp_path, quotas={"memories": 2})
 
 
-def test_a_stopping_server_refuses_and_answers_what_waits(tmp_path):
+def test_a_stopping_server_refuses_and_answers_what_waits(tmp_path, monkeypatch):
+    from marc.serve import creation
+
+    own = creation.made
+
+    def slowly(*settings):
+        time.sleep(0.1)
+        own(*settings)
+
     async def main():
         async with serving(tmp_path) as service:
             await service.create("cam", body())
+            monkeypatch.setattr(creation, "made", slowly)
             making = asyncio.ensure_future(service.create("late", body()))
             steps = [asyncio.ensure_future(service.step("cam", request(n))) for n in range(70)]
             while "late" not in service.names():
@@ -205,10 +214,26 @@ def test_a_stopping_server_refuses_and_answers_what_waits(tmp_path):
             await stopping
             await service.stop()
             assert len(await asyncio.gather(*steps)) == 70
-            await asyncio.wait([making])
+            [made] = await asyncio.gather(making, return_exceptions=True)
+            assert isinstance(made, (tuple, Refused)), made
         async with serving(tmp_path) as service:  # the folder was given back
             assert service.names() == ["cam", "late"]
             assert {service.status(name)["state"] for name in service.names()} == {"ready"}
+
+    asyncio.run(main())
+
+
+def test_what_was_deleted_while_the_server_stops_is_gone(tmp_path):
+    async def main():
+        async with serving(tmp_path) as service:
+            await service.create("cam", body())
+            steps = [asyncio.ensure_future(service.step("cam", request(n))) for n in range(70)]
+            await asyncio.sleep(0)
+            deleting = asyncio.ensure_future(service.delete("cam"))
+            await asyncio.sleep(0)
+            await asyncio.gather(service.stop(), *steps)
+            await deleting
+        assert [*(tmp_path / "memories").iterdir()] == []
 
     asyncio.run(main())
 

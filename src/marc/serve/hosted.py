@@ -144,8 +144,6 @@ class Hosted:
             finally:
                 self._open_in_turn()
 
-        while self._writing is not None:  # a snapshot of what is given up
-            await asyncio.wait([self._writing])
         self._state = "recovering"
         await self._turns.do(work, always=True)
         self._after()
@@ -258,22 +256,19 @@ class Hosted:
             self._publish("step", sample)
         may_write = self.state == "ready" and time.monotonic() >= self._no_snapshot_before
         if served.snapshot_due and self._writing is None and may_write:
-            self._writing = asyncio.get_running_loop().create_task(self._snapshot(served))
+            self._writing = asyncio.get_running_loop().create_task(self._snapshot())
 
-    async def _snapshot(self, served: Served) -> None:
+    async def _snapshot(self) -> None:
         """Copy in a turn, write while the steps go on, and let it count in a turn."""
-
-        def start_from(current: Served) -> None:
-            if current is served:  # and was not opened again, perhaps from another snapshot
-                served.start_from(made)
-
         loop = asyncio.get_running_loop()
         try:
             made = await self._turns.do(
-                lambda: self._do_in_turn(lambda current: current.snapshot()), always=True
+                lambda: self._do_in_turn(lambda served: served.snapshot()), always=True
             )
             await loop.run_in_executor(self._pool, made.write, self.folder)
-            await self._turns.do(lambda: self._do_in_turn(start_from), always=True)
+            await self._turns.do(
+                lambda: self._do_in_turn(lambda served: served.start_from(made)), always=True
+            )
         except Exception as error:  # the log has everything; a later step tries again
             self._no_snapshot_before = time.monotonic() + _AGAIN
             self._snapshot_problem = f"no snapshot: {error}"
