@@ -11,7 +11,7 @@ from helpers.mutations import damage, swap
 
 from marc.errors import MarcError
 
-TRIES = 100
+TRIES = 60
 PAGE = 4096
 COUNT = "log.sqlite-acknowledged"
 

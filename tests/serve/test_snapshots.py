@@ -241,9 +241,12 @@ def test_a_forged_snapshot_costs_nothing(tmp_path, state, problem):
         return
     with pytest.raises(MarcError, match=problem):
         snapshots.restore(folder, None, content)
+    assert [each["file"] for each in snapshots.kept(folder)] == [FIRST]
+    (folder / "snapshots" / "000000000005.safetensors").write_bytes(content)
+    with pytest.raises(MarcError, match=problem):
+        snapshots.restore(folder, "000000000005.safetensors", None)
     with opened(folder) as served:
         assert remembered_of(served) == states[8]
-    assert [each["file"] for each in snapshots.kept(folder)] == [FIRST]
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, bytes(1000), b"\xff" * 8 + b"{}"])
@@ -318,6 +321,18 @@ def test_old_snapshots_that_cannot_be_removed_do_no_harm(tmp_path, monkeypatch):
         snapshots.remove_old(folder, "000000000003.safetensors")
         monkeypatch.undo()
         assert operations.snapshot(served)["seq"] == 4
+
+
+def test_the_current_snapshot_is_kept_whatever_the_clock_said(tmp_path):
+    folder, _ = grown(tmp_path / "m", n=4, snapshot_at=(1, 2))
+    for name in ("000000000003.safetensors", "000000000004.safetensors"):
+        (folder / "snapshots" / name).write_bytes(b"x")
+    current = "000000000002.safetensors"
+    os.utime(folder / "snapshots" / current, (0, 0))
+    snapshots.remove_old(folder, current)
+    assert {each["seq"] for each in snapshots.kept(folder)} == {1, 2, 3, 4}
+    snapshots.remove_old(folder, "000000000001.safetensors")
+    assert {each["seq"] for each in snapshots.kept(folder)} == {1, 3, 4}
 
 
 def test_snapshots_are_ordered_by_when_they_were_written(tmp_path):
