@@ -78,7 +78,7 @@ def test_what_harms_is_promoted_only_anyway(memory):
     again = operations.label(memory, _rows(steps[count : count + 1], 1))
     assert again["fell_back"] is None
     assert memory.head["mode"] == "live"
-    # once it was not shown any more, harm that is shown anew counts
+    # once it was not shown any more, harm that is shown again counts
     wins = operations.label(memory, _rows(steps[count + 1 : count + 7], 0))
     assert wins["judgement"]["verdict"] == "not shown"
     rest = operations.label(memory, _rows(steps[count + 7 : count + 30], 1))
