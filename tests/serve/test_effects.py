@@ -107,7 +107,7 @@ def test_there_are_methods_that_see_their_inputs_again():
     assert {"class-means", "tda"} <= {*replayed()}
 
 
-def test_a_logged_query_is_not_normalised_a_second_time():
+def test_a_logged_query_has_the_same_bits():
     from marc.serve.effects import _decoded_query, _encoded_query
 
     config = config_of({"name": "class-means"})

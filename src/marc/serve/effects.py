@@ -197,7 +197,7 @@ def _encoded_query(query: Query) -> bytes:
 
 
 def _decoded_query(config: MemoryConfig, effect: bytes, item: int) -> Query:
-    """The query of unit features, which are not normalised a second time: that would round them."""
+    """The query with the same bits: what was logged was checked, and is of unit length."""
     arrays = msgspec.msgpack.decode(effect).items()
     keys: dict[str, NDArray[Any]] = {name: np.frombuffer(raw, _FLOAT) for name, raw in arrays}
     views, predictor = keys.pop("").reshape(-1, config.dim), config.predictor
