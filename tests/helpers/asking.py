@@ -3,12 +3,13 @@
 import contextlib
 import json
 import socket
+import time
 from collections import namedtuple
 from urllib.parse import urlsplit
 
 import urllib3
-from helpers.serving import body, features
 
+from helpers.serving import body, features
 from marc.serve.server import running
 
 Answer = namedtuple("Answer", "status headers content")
@@ -30,8 +31,9 @@ class Asker:
             how["body"] = json.dumps(json_body)
             headers.setdefault("Content-Type", "application/json")
         how.setdefault("timeout", 20)
+        is_problem = how.pop("is_problem", True)
         answer = self._pool.request(method, self.url + path, headers=headers, retries=False, **how)
-        return read(answer.status, answer.headers, answer.data)
+        return read(answer.status, answer.headers, answer.data, is_problem)
 
     def _headers(self):
         return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
@@ -79,12 +81,12 @@ def encoded(value):
     return json.dumps(value).encode()
 
 
-def read(status, headers, content):
+def read(status, headers, content, is_problem=True):
     """An answer; a problem has all its parts, whatever it is about."""
     kind = headers.get("content-type", "")
     if "json" in kind and "ndjson" not in kind:
         content = json.loads(content)
-    if status >= 400:
+    if status >= 400 and is_problem:
         assert kind == "application/problem+json", (status, kind, content)
         assert content.keys() == PARTS, content
         assert content["status"] == status
@@ -96,4 +98,7 @@ def read(status, headers, content):
 def asking(folder, key=None, **options):
     """A server for the time of some tests."""
     with running(folder, **options) as url:
-        yield Asker(url, key)
+        asker = Asker(url, key)
+        while asker("GET", "/ready", is_problem=False).status == 503:
+            time.sleep(0.01)
+        yield asker

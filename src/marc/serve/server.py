@@ -26,7 +26,7 @@ import uvicorn
 from marc.errors import MarcError, integer, one_of
 from marc.files import user_path
 from marc.serve.access import Access
-from marc.serve.app import create_app
+from marc.serve.app import check_exporter, create_app
 from marc.serve.context import Context
 from marc.serve.quotas import DEFAULTS
 from marc.serve.service import Hosts, Service
@@ -153,6 +153,8 @@ class _Server(uvicorn.Server):
 
 def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, socket.socket]:
     """Everything that can be refused is refused here, before anything listens."""
+    if options.trace:
+        check_exporter()
     keys = options.key_file
     access = Access(None if keys is None else user_path(keys))
     if not access and not _is_local(options.host):

@@ -24,7 +24,7 @@ from marc.serve.schemas import ANSWER, PROBLEMS, STEP, json_answer, json_body
 
 _DIGITS = 32  # bytes of a number as JSON, with what stands around it
 _LINES = 64  # of one request that are worked on at a time; fewer if they are long
-_AGAIN = 0.05  # seconds until a line is tried again that came too soon
+_AGAIN = 0.02  # seconds until a line is tried again that came too soon
 NDJSON = "application/x-ndjson"
 
 router = APIRouter(prefix="/v1/memories", responses=PROBLEMS, tags=["steps"])

@@ -1,0 +1,279 @@
+"""A server as a process: it starts or is refused, answers what waits, and ends."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from helpers.asking import Asker, asking, encoded, step_body
+from starlette.testclient import TestClient
+
+from marc.errors import MarcError
+from marc.serve.access import Access, new_key
+from marc.serve.app import create_app
+from marc.serve.quotas import DEFAULTS
+from marc.serve.server import running
+from marc.serve.service import Service
+
+SLOW = """
+import sys, time
+import marc
+from marc.serve.served import Served
+
+steps = Served.steps
+
+def slowly(self, requests):
+    time.sleep({pause} * len(requests))
+    return steps(self, requests)
+
+Served.steps = slowly
+marc.serve(sys.argv[1], port=0, on_ready=lambda url: print(url, flush=True), **{options})
+"""
+
+
+@contextlib.contextmanager
+def process(data, pause=0.0, **options):
+    """A server in a process of its own: the process, and somebody who asks it."""
+    script = SLOW.format(pause=pause, options=options)
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(data)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        try:
+            url = started.stdout.readline().strip()
+            assert url, started.stderr.read()
+            yield started, Asker(url)
+        finally:
+            started.kill()
+
+
+def ended(started, within=8):
+    """Status and log of a process that ends by itself."""
+    _, err = started.communicate(timeout=within)
+    return started.returncode, [json.loads(line) for line in err.splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["term", "int"])
+def test_what_waits_is_answered_before_the_end(tmp_path, number):
+    with process(tmp_path, pause=0.02) as (started, ask), contextlib.ExitStack() as stack:
+        ask.make()
+        connections = [stack.enter_context(ask.connect()) for _ in range(60)]
+        for image, connection in enumerate(connections):
+            raw = encoded(step_body(image))
+            said = "POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\n"
+            connection.sendall(f"{said}Content-Length: {len(raw)}\r\n\r\n".encode() + raw)
+        time.sleep(0.4)
+        started.send_signal(number)
+        answers = [whole(connection) for connection in connections]
+        assert {each.partition(b"\r\n")[0] for each in answers} == {b"HTTP/1.1 200 OK"}
+        seqs = sorted(json.loads(each.rpartition(b"\r\n")[2])["seq"] for each in answers)
+        assert seqs == [*range(1, 61)]
+        status, log = ended(started)
+        assert (status, [each for each in log if each["status"] != 201]) == (0, [])
+    with asking(tmp_path) as ask:
+        assert ask("GET", "/v1/memories/m").content["seq"] == 60
+
+
+def whole(connection):
+    """Everything until the server closes."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_listeners_and_streams_are_let_go(tmp_path):
+    listen = b"GET /v1/memories/m/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    send = b"POST /v1/memories/m/steps HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with process(tmp_path) as (started, ask), ask.connect() as events, ask.connect() as lines:
+        ask.make()
+        events.sendall(listen)
+        lines.sendall(send)
+        raw = encoded(step_body(1)) + b"\n"
+        lines.sendall(b"%x\r\n%s\r\n" % (len(raw), raw))
+        assert b"event: status" in events.recv(65536) + events.recv(65536)
+        assert b'"seq":1' in lines.recv(65536) + lines.recv(65536)
+        begin = time.monotonic()
+        started.send_signal(signal.SIGTERM)
+        assert whole(events).endswith(b"0\r\n\r\n")
+        rest = whole(lines)
+        assert b'"status":503' in rest
+        assert rest.endswith(b"0\r\n\r\n")
+        assert ended(started)[0] == 0
+        assert time.monotonic() - begin < 4
+
+
+def test_who_reads_nothing_holds_up_no_end(tmp_path):
+    with process(tmp_path) as (started, ask), ask.connect() as lines:
+        ask.make()
+        lines.sendall(b"POST /v1/memories/m/steps HTTP/1.1\r\nHost: localhost\r\n"
+                      b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip
+        raw = encoded(step_body(1, neighbours=32)) + b"\n"
+        lines.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            while True:
+                lines.sendall(b"%x\r\n%s\r\n" % (100 * len(raw), 100 * raw))
+        begin = time.monotonic()
+        started.send_signal(signal.SIGTERM)
+        status, _ = ended(started)
+        assert status == 0
+        assert time.monotonic() - begin < 6
+
+
+def test_nothing_begins_while_it_drains(tmp_path):
+    app = create_app(Service(tmp_path, quotas=DEFAULTS), Access())
+    with TestClient(app, base_url="http://localhost") as client:
+        while client.get("/ready").status_code != 200:
+            time.sleep(0.01)
+        client.portal.call(app.state.context.drain)
+        ready = client.get("/ready")
+        assert (ready.status_code, ready.json()) == (503, {"state": "draining"})
+        for method, path in (("POST", "/step"), ("PUT", ""), ("GET", "/events"), ("DELETE", "")):
+            answer = client.request(method, f"/v1/memories/m{path}", json={})
+            assert answer.status_code in (404, 503)
+
+
+def test_a_folder_has_one_server(tmp_path):
+    with asking(tmp_path) as ask:
+        with pytest.raises(MarcError, match="another server works in this folder"):
+            running(tmp_path).__enter__()
+        assert ask("GET", "/health").status == 200
+    with asking(tmp_path) as ask:
+        assert ask("GET", "/health").status == 200
+
+
+def test_a_port_has_one_server(tmp_path):
+    with asking(tmp_path / "a") as ask, pytest.raises(MarcError) as caught:
+        running(tmp_path / "b", port=ask.address[1]).__enter__()
+    assert "--port 0" in caught.value.hint
+    with asking(tmp_path / "b"):
+        pass  # and the folder is free again
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "-", "a" * 500])
+def test_another_address_needs_keys(tmp_path, host):
+    with pytest.raises(MarcError) as caught:
+        running(tmp_path, host=host).__enter__()
+    assert "--key-file" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"port": -1},
+        {"port": 65536},
+        {"port": True},
+        {"port": "x"},
+        {"durability": "paper"},
+        {"key_file": "no-such-file.json"},
+        {"host": "192.0.2.1", "key_file": "KEYS"},
+        {"trace": True},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_before_it_listens(tmp_path, options):
+    if options.get("key_file") == "KEYS":
+        options["key_file"] = tmp_path / "keys.json"
+        new_key(options["key_file"], "a")
+    if "trace" in options:
+        pytest.importorskip("opentelemetry", reason="an installation without it")
+        if _has_exporter():
+            pytest.skip("spans can be exported")
+    with pytest.raises(MarcError) as caught:
+        running(tmp_path / "data", **options).__enter__()
+    assert caught.value.problem
+    with asking(tmp_path / "data") as ask:
+        assert ask("GET", "/health").status == 200
+
+
+def _has_exporter():
+    try:
+        import opentelemetry.exporter.otlp  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def test_servers_of_one_process_come_and_go(tmp_path):
+    for _ in range(3):
+        before = threading.active_count()
+        with asking(tmp_path) as ask:
+            if ask("GET", "/v1/memories/m").status == 404:
+                ask.make()
+            seq = ask("GET", "/v1/memories/m").content["seq"]
+            assert ask.step(seq).content["seq"] == seq + 1
+            with ask.connect() as events:
+                events.sendall(b"GET /v1/memories/m/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert events.recv(100).startswith(b"HTTP/1.1 200")
+        assert threading.active_count() <= before + 1
+
+
+def test_every_line_of_the_log_is_json_and_none_has_a_key(tmp_path):
+    key = new_key(tmp_path / "keys.json", "me")
+    files = {"key_file": str(tmp_path / "keys.json"), "verbose": True}
+    with process(tmp_path / "data", **files) as (started, ask):
+        asker = Asker(ask.url, key)
+        asker.make()
+        asker.step(1)
+        asker.lines([step_body(2)])
+        asker("GET", "/v1/memories?" + key)
+        asker("GET", "/v1/odd%0a%1b[31mpath")
+        ask("GET", "/v1/memories", headers={"Authorization": f"Basic {key}"})
+        started.send_signal(signal.SIGTERM)
+        _, err = started.communicate(timeout=8)
+    assert key not in err
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert {each["level"] for each in lines} <= {"debug", "info", "warning"}
+    asked = [(each["method"], each["status"]) for each in lines if "method" in each]
+    assert ("PUT", 201) in asked
+    assert ("GET", 401) in asked
+    assert all({"time", "level", "logger", "message"} <= each.keys() for each in lines)
+
+
+def test_routine_is_not_logged(tmp_path):
+    with process(tmp_path, log="text") as (started, ask):
+        ask.make()
+        ask.step(1)
+        ask.lines([step_body(2)])
+        ask("POST", "/v1/memories/m/labels", {"labels": []})
+        ask("GET", "/v1/memories")
+        ask("GET", "/odd%0a%1b[31mpath")
+        started.send_signal(signal.SIGTERM)
+        _, err = started.communicate(timeout=8)
+    assert [re.sub(r"^\S+ | \S+ ms$", "", line) for line in err.splitlines()] == [
+        "INFO    PUT /v1/memories/m 201",
+        "INFO    GET /odd\\n\\x1b[31mpath 404",
+    ]
+
+
+def test_a_second_interrupt_ends_it_at_once(tmp_path):
+    with process(tmp_path, pause=1.0) as (started, ask), ask.connect() as connection:
+        ask.make()
+        raw = encoded(step_body(1))
+        said = f"POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(raw)}"
+        for _ in range(2):
+            connection.sendall(f"{said}\r\n\r\n".encode() + raw)
+        time.sleep(0.2)
+        for _ in range(2):
+            started.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        status, _ = ended(started)
+        assert status == 0
+
+
+def test_the_address_of_a_server_on_the_other_protocol(tmp_path):
+    if not socket.has_ipv6 or os.environ.get("MARC_NO_IPV6"):
+        pytest.skip("this machine has no IPv6")
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with running(tmp_path, host="::1") as url:
+        assert url.startswith("http://[::1]:")
+        assert Asker(url)("GET", "/version").status == 200
