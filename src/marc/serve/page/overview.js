@@ -44,7 +44,6 @@ export function overview(main, signal) {
   const cards = new Map();
   const search = at.search.querySelector("input");
   let statuses = [], alone = null;
-  at.command.textContent = example();
 
   function render() {
     const text = search.value.trim().toLowerCase();
@@ -57,6 +56,7 @@ export function overview(main, signal) {
     });
     if (items.length !== at.list.children.length || items.some((item, place) => at.list.children[place] !== item)) at.list.replaceChildren(...items);
     at.none.hidden = statuses.length > 0;
+    write(at.command, example());
     at.search.hidden = statuses.length < 9;
     const ready = statuses.filter((each) => each.state === "ready");
     const answering = ready.filter((each) => ["live", "canary"].includes(each.mode)).length;
