@@ -33,6 +33,7 @@ SNAPSHOT_EVERY = 50
 _START = 60.0  # seconds that a server may take to start
 _MOMENT = (0.05, 1.5)  # seconds after it is ready
 _DRAIN = 0.3  # seconds after SIGTERM
+_LAST = 20.0  # seconds, at most, until every memory has a label
 _KINDS = (
     *("draining", "running", "starting", "running", "running"),
     *("running", "starting", "running", "running", "running"),
@@ -67,6 +68,7 @@ class Outcome:
             sum(map(len, self.book.steps.values())),
             sum(each.unheard for each in self.compared),
             labels,
+            counts["made and deleted"],
             sum(each.rounded for each in self.compared),
             sum(each.near_ties for each in self.compared),
             len(self.problems),
@@ -84,6 +86,7 @@ _COLUMNS = (
     "acknowledged steps",
     "in the log, never heard of",
     "labels",
+    "memories made, restored and deleted meanwhile",
     "answers rounded otherwise than the twin's",
     "predictions turned around by that",
     "lost, doubled, changed or other than the twin's",
@@ -164,7 +167,9 @@ def kill_often(scratch: Path, kills: int, n_clients: int, seed: int, durability:
             kinds[kind] += 1
             partial += server.partial()
         server.start_and_wait(place)
-        time.sleep(_MOMENT[0])
+        until = time.monotonic() + _LAST
+        while time.monotonic() < until and not all(book.labels.values()):  # on a slow machine
+            time.sleep(0.05)
         for client in clients:
             client.stop()
         for client in clients:

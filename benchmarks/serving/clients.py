@@ -145,9 +145,11 @@ class Client(threading.Thread):
             self._look_up(memory, names[-1])
         elif chance < 0.98:
             self._again(memory, self._draw.choice(names[-50:]))
-        elif chance < 0.99:
+        elif chance < 0.986:
             self._ask("POST", f"/{memory}/snapshot", b"{}")
             self._book.count("snapshots")
+        elif chance < 0.992:
+            self._live_and_die()
         elif self._number < len(MEMORIES):  # one client switches a memory: the last mode is known
             self._switch([*MEMORIES][self._number])
 
@@ -194,6 +196,25 @@ class Client(threading.Thread):
         self._book.modes[memory] = mode
         self._book.count("modes")
 
+    def _live_and_die(self) -> None:
+        """Make a memory, go back to a snapshot of it, delete it: nothing of it comes back."""
+        path = f"/passing-{self._number}"
+        first, second = (_json_of(request_of(self._seed, self._new_id())) for _ in range(2))
+        self._ask("PUT", path, orjson.dumps(body_of("fixed", 2)), allowed=(200, 201))
+        self._expect_seq(1, "POST", f"{path}/step", first)
+        made = orjson.loads(self._ask("POST", f"{path}/snapshot", b"{}") or b"")
+        self._expect_seq(2, "POST", f"{path}/step", second)
+        self._expect_seq(1, "POST", f"{path}/restore", orjson.dumps({"file": made["file"]}))
+        self._expect_seq(2, "POST", f"{path}/step", second)
+        self._ask("DELETE", path, allowed=(204, 404))  # 404: deleted, and cut off before saying so
+        self._ask("GET", path, allowed=(404,))
+        self._book.count("made and deleted")
+
+    def _expect_seq(self, seq: int, method: str, path: str, body: bytes) -> None:
+        answer = orjson.loads(self._ask(method, path, body) or b"")
+        if answer["seq"] != seq:
+            self._book.problem(f"{path}: step {seq} was due, this came: {answer}")
+
     def _steps(self, memory: str, count: int) -> None:
         """Several lines: each that came back whole is acknowledged, the others are sent again."""
         waiting = {name: _json_of(request_of(self._seed, name)) for name in
@@ -227,7 +248,13 @@ class Client(threading.Thread):
         return False
 
     def _ask(
-        self, method: str, path: str, body: bytes | None = None, *, may_give_up: bool = False
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        may_give_up: bool = False,
+        allowed: tuple[int, ...] = (200,),
     ) -> bytes | None:
         """The answer, however often it has to be asked for; None where the client gave up."""
         until = time.monotonic() + _PATIENCE
@@ -243,7 +270,7 @@ class Client(threading.Thread):
                     self._book.count("given up")
                     return None
                 continue
-            if response.status == 200:
+            if response.status in allowed:
                 return content
             if response.status not in (429, 503):
                 raise ValueError(f"{method} {path}: {response.status} {content!r}")

@@ -23,9 +23,9 @@ def test_everything_acknowledged_survives_kills_and_equals_an_uninterrupted_twin
     assert outcome.problems == []
     assert outcome.kinds == {"running": 6, "starting": 2, "draining": 1}
     assert outcome.book.counts["cut off"] > 8  # the kills came while clients waited
-    assert all(len(steps) > 20 for steps in outcome.book.steps.values())
+    assert all(len(steps) > 10 for steps in outcome.book.steps.values())
     assert all(outcome.book.labels.values())
-    assert sum(each.steps for each in outcome.compared) > 5 * SNAPSHOT_EVERY
+    assert sum(each.steps for each in outcome.compared) > 2 * SNAPSHOT_EVERY
     assert sum(each.near_ties for each in outcome.compared) == 0
 
 
