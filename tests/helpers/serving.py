@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -83,3 +84,9 @@ async def serving(folder, **more):
         yield service
     finally:
         await service.stop()
+
+
+def run(coroutine):
+    """Run it in a thread of its own: the driver of the browsers has a loop in the main one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()

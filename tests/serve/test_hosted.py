@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from helpers.serving import MARC, body, contested, remembered, request, served, step
+from helpers.serving import MARC, body, contested, remembered, request, run, served, step
 
 from marc.class_means import ClassMeans
 from marc.errors import MarcError
@@ -37,7 +37,7 @@ def _run(scenario, tmp_path, method=MARC, **more):
         async with _hosting(tmp_path / "m") as hosted:
             await asyncio.wait_for(scenario(hosted), 30)
 
-    asyncio.run(main())
+    run(main())
 
 
 async def _steps(hosted, images):
@@ -177,7 +177,7 @@ def test_a_restore_begins_the_trial_again(tmp_path):
             assert late["unknown"] == [rows[0]["id"]]
             assert (await hosted.call("mode", to="live"))["mode"] == "live"
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_restore_that_cannot_be_leaves_the_memory_as_it_was(tmp_path):
@@ -288,7 +288,7 @@ def test_what_is_damaged_is_quarantined_until_it_is_restored(tmp_path):
             assert info["seq"] == 10
             assert hosted.state == "ready"
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_may_pass_is_tried_again(tmp_path, monkeypatch):
@@ -307,7 +307,7 @@ def test_what_may_pass_is_tried_again(tmp_path, monkeypatch):
             assert hosted.state == "ready"
             assert hosted.status()["problem"] is None
 
-    asyncio.run(main())
+    run(main())
 
 
 def _raising(cause):

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from helpers.serving import run
+
 from marc.serve.listeners import _MOST, Listener
 
 
@@ -26,7 +28,7 @@ def test_events_come_in_order_and_end():
         assert everyone == set()
         listener.close()
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_who_waits_is_woken_by_the_end():
@@ -37,7 +39,7 @@ def test_who_waits_is_woken_by_the_end():
         listener.close()
         assert await asyncio.wait_for(waiting, 1) is None
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_slow_listener_is_bounded_and_learns_what_it_missed():
@@ -51,4 +53,4 @@ def test_a_slow_listener_is_bounded_and_learns_what_it_missed():
         listener.tell("step", {"seq": "next"})
         assert await listener.get() == ("step", {"seq": "next"})
 
-    asyncio.run(scenario())
+    run(scenario())

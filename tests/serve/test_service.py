@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from helpers.serving import MARC, body, request, serving
+from helpers.serving import MARC, body, request, run, serving
 
 from marc.errors import MarcError
 from marc.serve.config import StepRequest
@@ -18,7 +18,7 @@ def _run(scenario, folder, **more):
         async with serving(folder, **more) as service:
             await asyncio.wait_for(scenario(service), 30)
 
-    asyncio.run(main())
+    run(main())
 
 
 async def _status_of(refused):
@@ -220,7 +220,7 @@ def test_a_stopping_server_refuses_and_answers_what_waits(tmp_path, monkeypatch)
             assert service.names() == ["cam", "late"]
             assert {service.status(name)["state"] for name in service.names()} == {"ready"}
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_was_deleted_while_the_server_stops_is_gone(tmp_path):
@@ -235,7 +235,7 @@ def test_what_was_deleted_while_the_server_stops_is_gone(tmp_path):
             await deleting
         assert [*(tmp_path / "memories").iterdir()] == []
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_folder_has_one_server(tmp_path):

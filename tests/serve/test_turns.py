@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.serving import request
+from helpers.serving import request, run
 
 from marc.errors import MarcError
 from marc.serve.refused import Refused
@@ -40,7 +40,7 @@ def _run(scenario, limit=100):
                 worker.go.set()
                 await turns.drained()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_what_waits_goes_in_together_and_in_order():
@@ -149,4 +149,4 @@ def test_nobody_waits_for_threads_that_are_gone():
         assert [type(each) for each in results] == [RuntimeError, RuntimeError]
         assert turns.oldest_age == 0.0
 
-    asyncio.run(scenario())
+    run(scenario())
