@@ -22,9 +22,12 @@ def results(tmp_path_factory):
     return make_results(tmp_path_factory.mktemp("results"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Whatever Chromium or Chrome is installed; nothing is ever downloaded."""
+    """Whatever Chromium or Chrome is installed; nothing is ever downloaded.
+
+    Of each module: while its driver runs, its thread has an event loop, and can start no other.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
