@@ -66,6 +66,16 @@ class Asker:
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
+def pour(connection, content, most):
+    """How much a server takes before it reads no more, at most so many bytes."""
+    sent = 0
+    with contextlib.suppress(TimeoutError):
+        while sent < most:
+            connection.sendall(b"%x\r\n%s\r\n" % (len(content), content))
+            sent += len(content)
+    return sent
+
+
 def step_body(image, name=None, **more):
     """A step with the features of an image, as lists."""
     views, keys = features(image)

@@ -5,7 +5,7 @@ import socket
 import time
 
 import pytest
-from helpers.asking import asking, encoded, step_body
+from helpers.asking import asking, encoded, pour, step_body
 from helpers.serving import MARC
 
 
@@ -94,8 +94,7 @@ def test_an_answer_comes_before_the_next_line_is_sent(ask):
             connection.sendall(chunk(encoded(step_body(image)) + b"\n"))
             got = b""
             while b'"seq":%d,' % (image + 1) not in got:
-                assert (part := connection.recv(65536))
-                got += part
+                got += connection.recv(65536)
         connection.sendall(b"0\r\n\r\n")
 
 
@@ -163,13 +162,8 @@ def test_who_reads_nothing_is_not_read_from_for_ever(ask):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.sendall(head("deaf"))
         connection.settimeout(1.0)
-        sent = 0
-        with pytest.raises(TimeoutError):
-            while sent < 300e6:
-                connection.sendall(chunk(line * 100))
-                sent += 100 * len(line)
+        assert pour(connection, line * 100, 100e6) < 100e6
         assert ask.step(2, "deaf").status == 200
-    assert sent < 100e6
 
 
 def test_an_error_that_nobody_thought_of_is_one_line(ask, monkeypatch):
