@@ -1,19 +1,20 @@
 """What a server makes, and what it refuses to make because it is too large."""
 
 import pytest
-from helpers.serving import DIM, MARC, N_CLASSES, SPACE_DIM, body
+from helpers.serving import DIM, N_CLASSES, SPACE_DIM, body
 
 from marc.errors import MarcError
 from marc.serve.creation import checked, made
 from marc.serve.refused import Refused
 from marc.serve.served import Served
 
-_BYTES = N_CLASSES * MARC["capacity"] * (DIM + SPACE_DIM) * 4
+_CAPACITY = 16  # of the predictor's own memory, larger than the one that is read
+_BYTES = N_CLASSES * _CAPACITY * (DIM + SPACE_DIM) * 4
 
 
 @pytest.mark.parametrize(
     ("quota", "size"),
-    [("classes", N_CLASSES), ("capacity", 2), ("dims", DIM), ("bytes", _BYTES)],
+    [("classes", N_CLASSES), ("capacity", _CAPACITY), ("dims", DIM), ("bytes", _BYTES)],
 )
 def test_a_quota_is_named_where_it_refuses(quota, size):
     checked(body(), None, {quota: size})
@@ -40,3 +41,12 @@ def test_the_fraction_has_a_default(tmp_path):
     memory = Served(tmp_path / "m")
     assert memory.head["fraction"] == 0.1
     memory.close()
+
+
+def test_too_many_class_names_are_refused_before_an_encoder_reads_them():
+    class Encoders:
+        def prototypes(self, classes):
+            raise AssertionError("they were read")
+
+    with pytest.raises(Refused, match="'classes'"):
+        checked({"classes": ["a", "b", "c"]}, Encoders(), {"classes": 2})

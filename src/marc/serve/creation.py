@@ -16,15 +16,31 @@ Settings = tuple[MemoryConfig, str, float | None]
 
 def checked(body: Any, pictures: Any, quotas: Mapping[str, int]) -> Settings:
     """The configuration, mode and fraction that a body asks for, if they are within the quotas."""
+    names = body.get("classes") if isinstance(body, dict) else None
+    if isinstance(names, list):  # before an encoder reads them all
+        _refuse_beyond(quotas, {"classes": len(names)})
     settings = config, _, _ = config_of(body, pictures)
     dims = [config.dim, *config.spaces.values()]
-    capacity = int(getattr(config.new_method(), "capacity", 16))
-    sizes = {
-        "classes": len(config.classes),
-        "capacity": capacity,
-        "dims": max(dims),
-        "bytes": len(config.classes) * max(1, capacity) * sum(dims) * 4,
-    }
+    capacity = _largest_capacity(config)
+    _refuse_beyond(
+        quotas,
+        {
+            "classes": len(config.classes),
+            "capacity": capacity,
+            "dims": max(dims),
+            "bytes": len(config.classes) * max(1, capacity) * sum(dims) * 4,
+        },
+    )
+    return settings
+
+
+def _largest_capacity(config: MemoryConfig) -> int:
+    """Images of a class that any part of the method keeps; 16 where it has no such setting."""
+    settings = config.new_method().config().items()
+    return max([value for name, value in settings if name.endswith("capacity")], default=16)
+
+
+def _refuse_beyond(quotas: Mapping[str, int], sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         most = quotas.get(name)
         if most is not None and size > most:
@@ -32,7 +48,6 @@ def checked(body: Any, pictures: Any, quotas: Mapping[str, int]) -> Settings:
                 413, f"this memory is larger than the quota {name!r} allows",
                 got=size, allowed=most,
             )  # fmt: skip
-    return settings
 
 
 def made(folder: Path, config: MemoryConfig, mode: str, fraction: float | None) -> None:
