@@ -1,5 +1,6 @@
 """Every option of every command with odd values: an end within seconds, and no surprise."""
 
+import asyncio
 import inspect
 import json
 import shutil
@@ -13,6 +14,8 @@ from helpers.fuzzing import Tries
 import marc
 from marc.cli import app
 from marc.peers.registry import METHODS
+from marc.serve import server
+from marc.serve.server import running
 
 NUMBERS = [-1, 0, 1, 2**31, 2**63, 10**24, "1e308", "nan", "-inf", "1e-320", "x", "", "0x10", "٣"]
 TEXTS = [
@@ -40,6 +43,11 @@ SLOW = {"--ray", "--track", "--lab", "--paper", "--quick", "--help", "--version"
 def lines(tmp_path_factory):
     """For every command a line that works."""
     folder = tmp_path_factory.mktemp("lines")
+    with running(folder / "memories") as url:
+        yield made(folder, url)
+
+
+def made(folder, url):
     pack = f"arrays/{folder / 'a.npz'}"
     marc.write_pack(marc.synthetic_stream(n_images=40, n_classes=4, n_views=2), folder / "a.npz")
     draw_lab_folder(folder / "photos", count=4)
@@ -60,7 +68,24 @@ def lines(tmp_path_factory):
         "check": [pack, "--encoder", "mini:pixels"],
         "list": ["methods"],
         "study": ["no-such-plan.toml"],
+        "serve": ["--data", folder / "served", "--port", 0],
+        "send": [pack, "--to", url, "--memory", "m", "--limit", 2],
     }
+
+
+@pytest.fixture(autouse=True)
+def not_for_ever(monkeypatch):
+    """A server stops as soon as it is there."""
+
+    def run(self, sockets):
+        async def briefly():
+            await self._context.service.start()
+            await self._context.service.stop()
+
+        asyncio.run(briefly())
+        self.started = True
+
+    monkeypatch.setattr(server._Server, "run", run)
 
 
 def values(command, option):

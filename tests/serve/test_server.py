@@ -142,7 +142,7 @@ def test_nothing_begins_while_it_drains(tmp_path):
 
 def test_a_folder_has_one_server(tmp_path):
     with asking(tmp_path) as ask:
-        with pytest.raises(MarcError, match="another server works in this folder"):
+        with pytest.raises(MarcError, match="^another server works in this folder"):
             running(tmp_path).__enter__()
         assert ask("GET", "/health").status == 200
     with asking(tmp_path) as ask:

@@ -125,10 +125,11 @@ def _serve(
             run.start()
 
     try:
-        marc.serve(data, quotas=quotas_of(quota), on_ready=on_ready, on_stop=stopping.set, **options)
+        quotas = quotas_of(quota)
+        marc.serve(data, quotas=quotas, on_ready=on_ready, on_stop=stopping.set, **options)
     finally:
         stopping.set()
-    console.say("stopped; every memory is on disk")
+    console.say("stopped; every memory is on disk", err=json)
 
 
 def _add_key(path: str, name: str, key: dict[str, Any], *, json: bool) -> None:

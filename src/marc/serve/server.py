@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -166,13 +167,7 @@ def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, 
         )
     bound = _bind(options.host, integer("port", options.port, 0, 65535))
     try:
-        service = Service(
-            user_path(data),
-            durability=options.durability,
-            pictures=options.pictures,
-            quotas={**DEFAULTS, **(options.quotas or {})},
-            hosts=options.hosts,
-        )
+        service = _service(user_path(data), options)
         app = create_app(service, access, hosts=(options.host,), trace=options.trace)
         config = uvicorn.Config(
             app,
@@ -187,6 +182,26 @@ def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, 
     except BaseException:
         bound.close()
         raise
+
+
+def _service(data: Path, options: _Options) -> Service:
+    """The memories of a folder, where it can be one."""
+    try:
+        return Service(
+            data,
+            durability=options.durability,
+            pictures=options.pictures,
+            quotas={**DEFAULTS, **(options.quotas or {})},
+            hosts=options.hosts,
+        )
+    except MarcError:
+        raise
+    except (OSError, ValueError) as error:
+        raise MarcError(
+            "this cannot be the folder of a server",
+            got=f"{ascii(str(data))[:200]}: {getattr(error, 'strerror', error)}",
+            hint="--data served",
+        ) from error
 
 
 def _bind(host: str, port: int) -> socket.socket:
