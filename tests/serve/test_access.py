@@ -279,7 +279,7 @@ def test_no_page_from_elsewhere_uses_a_server_without_keys(tmp_path):
         assert ask("POST", "/v1/memories/m/mode", {"to": "off"}, headers=form).status == 403
         assert ask("GET", "/v1/memories/m").content["seq"] == 0
         port = ask.address[1]
-        own = [{"Host": f"localhost:{port}"}, {"Host": "[::1]:1"}, {"Origin": ask.url},
+        own = [{"Host": f"LocalHost:{port}"}, {"Host": "[::1]:1"}, {"Origin": ask.url},
                {"Sec-Fetch-Site": "same-origin"},
                {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}]  # fmt: skip
         for headers in own:

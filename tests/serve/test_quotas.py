@@ -12,9 +12,9 @@ from marc.serve.quotas import DEFAULTS, quotas_of
 QUOTAS = {
     "memories": 2,
     "classes": 4,
-    "capacity": 2,
+    "capacity": 16,
     "dims": 8,
-    "bytes": 4 * 2 * 11 * 4,
+    "bytes": 4 * 16 * 11 * 4,
     "image_bytes": 1000,
     "listeners": 2,
     "restore_bytes": 1000,
@@ -42,7 +42,7 @@ def test_the_size_of_a_memory(ask):
     too_large = {
         "dims": put(ask, predictor=wide),
         "classes": put(ask, predictor=many),
-        "capacity": put(ask, method={**MARC, "capacity": 3}),
+        "capacity": put(ask, method={**MARC, "capacity": 17}),
         "bytes": put(ask, spaces={"s": 6}),
     }
     for name, answer in too_large.items():

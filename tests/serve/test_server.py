@@ -6,13 +6,13 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 
 import pytest
 from helpers.asking import Asker, asking, encoded, pour, step_body
+from helpers.serving_process import process
 from starlette.testclient import TestClient
 
 from marc.errors import MarcError
@@ -22,43 +22,9 @@ from marc.serve.quotas import DEFAULTS
 from marc.serve.server import running
 from marc.serve.service import Service
 
-SLOW = """
-import sys, time
-import marc
-from marc.serve.served import Served
-
-steps = Served.steps
-
-def slowly(self, requests):
-    time.sleep({pause} * len(requests))
-    return steps(self, requests)
-
-Served.steps = slowly
-marc.serve(sys.argv[1], port=0, on_ready=lambda url: print(url, flush=True), **{options})
-"""
-
-
 CHUNKED = (
     b"POST /v1/memories/m/steps HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
-
-
-@contextlib.contextmanager
-def process(data, pause=0.0, **options):
-    """A server in a process of its own: the process, and somebody who asks it."""
-    script = SLOW.format(pause=pause, options=options)
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(data)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as started:
-        try:
-            url = started.stdout.readline().strip()
-            assert url, started.stderr.read()
-            yield started, Asker(url)
-        finally:
-            started.kill()
 
 
 def ended(started, within=8):
@@ -113,6 +79,21 @@ def test_listeners_and_streams_are_let_go(tmp_path):
         assert time.monotonic() - begin < 4
 
 
+def test_who_sends_half_a_body_holds_up_no_end(tmp_path):
+    with process(tmp_path) as (started, ask), ask.connect() as half:
+        ask.make()
+        said = (
+            b"POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n"
+        )
+        half.sendall(said + b"{")
+        time.sleep(0.2)
+        begin = time.monotonic()
+        started.send_signal(signal.SIGTERM)
+        assert whole(half).startswith(b"HTTP/1.1 503 ")
+        assert ended(started)[0] == 0
+        assert time.monotonic() - begin < 4
+
+
 def test_who_reads_nothing_holds_up_no_end(tmp_path):
     with process(tmp_path) as (started, ask), ask.connect() as lines:
         ask.make()
@@ -142,7 +123,7 @@ def test_nothing_begins_while_it_drains(tmp_path):
 
 def test_a_folder_has_one_server(tmp_path):
     with asking(tmp_path) as ask:
-        with pytest.raises(MarcError, match="^another server works in this folder"):
+        with pytest.raises(MarcError, match=r"^another server works in this folder"):
             running(tmp_path).__enter__()
         assert ask("GET", "/health").status == 200
     with asking(tmp_path) as ask:
@@ -178,27 +159,16 @@ def test_another_address_needs_keys(tmp_path, host):
     ],
     ids=str,
 )
-def test_what_cannot_be_is_refused_before_it_listens(tmp_path, options):
+def test_what_cannot_be_is_refused_before_it_listens(tmp_path, monkeypatch, options):
     if options.get("key_file") == "KEYS":
         options["key_file"] = tmp_path / "keys.json"
         new_key(options["key_file"], "a")
-    if "trace" in options:
-        pytest.importorskip("opentelemetry", reason="an installation without it")
-        if _has_exporter():
-            pytest.skip("spans can be exported")
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp", None)
     with pytest.raises(MarcError) as caught:
         running(tmp_path / "data", **options).__enter__()
     assert caught.value.problem
     with asking(tmp_path / "data") as ask:
         assert ask("GET", "/health").status == 200
-
-
-def _has_exporter():
-    try:
-        import opentelemetry.exporter.otlp  # noqa: F401
-    except ModuleNotFoundError:
-        return False
-    return True
 
 
 def test_servers_of_one_process_come_and_go(tmp_path):

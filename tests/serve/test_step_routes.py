@@ -1,12 +1,18 @@
 """Lines of steps: their order, what fails among them, who goes away, and nothing is refused."""
 
+import asyncio
 import json
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 from helpers.asking import asking, encoded, pour, step_body
-from helpers.serving import MARC
+from helpers.serving import MARC, features
+
+from marc.serve import step_routes
+from marc.serve.refused import Refused
+from marc.serve.service import Service
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +173,6 @@ def test_who_reads_nothing_is_not_read_from_for_ever(ask):
 
 
 def test_an_error_that_nobody_thought_of_is_one_line(ask, monkeypatch):
-    from marc.serve import step_routes
-
     ask.make("surprise")
     real = step_routes.step_of
 
@@ -188,3 +192,22 @@ def test_the_same_lines_again_are_answered_alike(ask):
     lines = [step_body(image) for image in range(40)]
     assert ask.lines(lines, "again") == ask.lines(lines, "again")
     assert seq(ask, "again") == 40
+
+
+def test_pictures_among_lines_step_in_their_place(ask, monkeypatch):
+    """Features of a picture are made while others are, and are ready in any order."""
+    ask.make("pictures")
+
+    async def seen(self, name, request):
+        image = int(request.id)
+        await asyncio.sleep(0.05 * (image * 7 % 5))
+        if image == 9:
+            raise Refused(422, "this is no picture")
+        views, keys = features(image)
+        return replace(request, image=None, views=views, keys=keys)
+
+    monkeypatch.setattr(Service, "seen", seen)
+    lines = [{"id": str(n), "image": "AAAA"} if n % 3 == 0 else step_body(n) for n in range(120)]
+    answers = ask.lines(lines, "pictures")
+    assert [each["id"] for each in answers] == [str(n) for n in range(120)]
+    assert statuses(answers) == [*range(1, 10), 422, *range(10, 120)]

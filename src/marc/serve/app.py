@@ -208,14 +208,14 @@ class _Around:
     def _refuse(self, scope: Scope) -> Refused | None:
         """Without keys, a page of somebody else's must not reach the server through a browser."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
+        host = headers.get(b"host", b"").decode("latin-1").lower()
         if host.rpartition(":")[0] not in self._hosts and host not in self._hosts:
             return Refused(
                 403, "a server without keys answers under this machine's own names only",
                 got=ascii(host)[:80], allowed=", ".join(sorted(self._hosts)),
                 hint="marc serve --key-file FILE",
             )  # fmt: skip
-        origin = headers.get(b"origin", b"").decode("latin-1")
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
         site = headers.get(b"sec-fetch-site", b"none")
         is_link = headers.get(b"sec-fetch-mode") == b"navigate" and scope["method"] == "GET"
         is_foreign = site not in (b"none", b"same-origin") and not is_link

@@ -30,8 +30,8 @@ class Context:
     metrics: Metrics
     listeners: set[Listener] = field(default_factory=set)
     """Who listens to events now."""
-    uploads: set[asyncio.Task[None]] = field(default_factory=set)
-    """What reads bodies without an end of their own."""
+    uploads: set[asyncio.Task[Any]] = field(default_factory=set)
+    """What reads bodies, which may never end."""
     abort: Callable[[Any], None] = lambda client: None
     """Ends the connection of a client at once, whatever it was not sent yet."""
     _streams: set[asyncio.Task[None]] = field(default_factory=set)
@@ -98,6 +98,25 @@ async def body_of(request: Request, most: int, of: str = "") -> bytes:
         most: so many bytes are taken.
         of: what it is that has so many.
     """
+    uploads = context(request).uploads
+    reading = asyncio.create_task(_whole(request, most, of))
+    uploads.add(reading)
+    try:
+        await asyncio.wait([reading])
+    finally:
+        uploads.discard(reading)
+        reading.cancel()  # if who waits for it was cancelled
+    if reading.cancelled():
+        raise stopping()
+    return reading.result()
+
+
+def stopping() -> Refused:
+    """Why nothing is begun any more."""
+    return Refused(503, "this server is stopping", retry_after=5)
+
+
+async def _whole(request: Request, most: int, of: str) -> bytes:
     length = request.headers.get("content-length", "0")
     content = bytearray()
     if not length.isdecimal() or int(length) <= most:

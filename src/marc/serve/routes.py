@@ -16,7 +16,15 @@ from starlette.types import Receive, Scope, Send
 
 from marc.serve import problems
 from marc.serve.bodies import parse_json
-from marc.serve.context import Context, allow, body_of, context, key_of, media_type_of
+from marc.serve.context import (
+    Context,
+    allow,
+    body_of,
+    context,
+    key_of,
+    media_type_of,
+    stopping,
+)
 from marc.serve.listeners import Listener
 from marc.serve.refused import Refused
 from marc.serve.schemas import (
@@ -228,7 +236,7 @@ async def listen(request: Request, m: Name) -> Response:
     server, _ = allow(request, m, "read")
     most = server.quotas["listeners"]
     if server.service.state == "draining":
-        raise Refused(503, "this server is stopping", retry_after=5)
+        raise stopping()
     if len(server.listeners) >= most:
         raise Refused(
             429, "too many listen already", got=len(server.listeners),

@@ -17,7 +17,7 @@ from marc.serve import problems
 from marc.serve.access import Key
 from marc.serve.bodies import JSON, MEDIA_TYPES, parse_json, step_of, step_request
 from marc.serve.config import MOST_VIEWS, MemoryConfig, StepRequest
-from marc.serve.context import Context, allow, body_of, media_type_of
+from marc.serve.context import Context, allow, body_of, media_type_of, stopping
 from marc.serve.refused import Refused
 from marc.serve.routes import Name
 from marc.serve.schemas import ANSWER, PROBLEMS, STEP, json_answer, json_body
@@ -107,8 +107,7 @@ class _Lines:
                     self._room.release()
             await asyncio.wait([reading])
             if reading.cancelled():
-                stopping = Refused(503, "this server is stopping", retry_after=5)
-                yield _line(problems.problem(stopping))
+                yield _line(problems.problem(stopping()))
             elif isinstance(error := reading.exception(), MarcError):
                 yield _line(problems.problem(error))
             else:
