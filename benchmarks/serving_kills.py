@@ -123,8 +123,8 @@ class _Server:
                 url = json.loads((self._scratch / "out").read_bytes())["url"]
                 return int(url.rpartition(":")[2])
             time.sleep(0.005)
-        out = (self._scratch / "out").read_text("utf-8")
-        raise RuntimeError(f"the server did not start: {out} {self.errors()[-10:]}")
+        output = [(self._scratch / name).read_text("utf-8", "replace") for name in ("out", "err")]
+        raise RuntimeError(f"the server did not start: {output[0]} {output[1][-1000:]}")
 
     def end(self) -> None:
         """Ask it to stop."""
@@ -138,10 +138,10 @@ class _Server:
             self._process.wait()
 
     def errors(self) -> list[str]:
-        """What all of them logged that is worse than a warning, or is no line of a log."""
+        """What all of them logged that is worse than a warning."""
         lines = (self._scratch / "err").read_text("utf-8", "replace").splitlines()
-        fine = ('"level":"debug"', '"level":"info"', '"level":"warning"')
-        return [line for line in lines if not any(level in line for level in fine)]
+        worse = ('"level":"error"', '"level":"critical"', "Traceback")
+        return [line for line in lines if any(sign in line for sign in worse)]
 
     def partial(self) -> int:
         """Half-written snapshots that lie in the folder now."""
