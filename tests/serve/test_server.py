@@ -15,6 +15,7 @@ from helpers.asking import Asker, asking, encoded, pour, step_body
 from helpers.serving_process import process
 from starlette.testclient import TestClient
 
+import marc
 from marc.errors import MarcError
 from marc.serve.access import Access, new_key
 from marc.serve.app import create_app
@@ -169,6 +170,23 @@ def test_what_cannot_be_is_refused_before_it_listens(tmp_path, monkeypatch, opti
     assert caught.value.problem
     with asking(tmp_path / "data") as ask:
         assert ask("GET", "/health").status == 200
+
+
+def test_what_fails_at_the_start_is_said_and_gives_everything_back(tmp_path, capfd):
+    class Pictures:
+        def start(self):
+            raise MarcError("there are no weights", hint="--weights FILE")
+
+        def close(self):
+            pass
+
+    with pytest.raises(MarcError, match=r"^there are no weights"):
+        running(tmp_path, pictures=Pictures()).__enter__()
+    with pytest.raises(MarcError, match=r"^there are no weights"):
+        marc.serve(tmp_path, port=0, pictures=Pictures(), on_ready=pytest.fail)
+    assert "Traceback" not in capfd.readouterr().err
+    with asking(tmp_path) as ask:
+        assert ask("GET", "/ready").status == 200
 
 
 def test_servers_of_one_process_come_and_go(tmp_path):

@@ -60,7 +60,10 @@ def create_app(
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        await service.start()
+        try:
+            await service.start()
+        except Exception as error:  # who runs the server says it; uvicorn would print a traceback
+            server.failure = error
         yield
         await service.stop()
 

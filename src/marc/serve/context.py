@@ -30,6 +30,8 @@ class Context:
     metrics: Metrics
     listeners: set[Listener] = field(default_factory=set)
     """Who listens to events now."""
+    failure: Exception | None = None
+    """Why the memories could not be started."""
     uploads: set[asyncio.Task[Any]] = field(default_factory=set)
     """What reads bodies, which may never end."""
     abort: Callable[[Any], None] = lambda client: None

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,7 @@ def serve(
     server.on_ready, server.on_stop = lambda: on_ready(_address(host, bound)), on_stop
     with bound:
         server.run(sockets=[bound])
-    if not server.started:
-        raise MarcError("the server could not start", hint="the lines above say why")
+    server.raise_failure()
 
 
 @contextmanager
@@ -108,6 +107,7 @@ def running(data: str | os.PathLike[str], **options: Any) -> Iterator[str]:
     try:
         while not ready.wait(0.05):
             if not thread.is_alive():
+                server.raise_failure()
                 raise MarcError("the server could not start")
         yield _address(chosen.host, bound)
     finally:
@@ -130,7 +130,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
-        self.on_ready()
+        if self._context.failure is None:
+            self.on_ready()
+        else:
+            self.should_exit = True
+
+    def raise_failure(self) -> None:
+        """Say why the memories could not be started, once everything is given back."""
+        if self._context.failure is not None:
+            raise self._context.failure
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         # and not uvicorn's, which ends the process by the same signal once it has stopped
@@ -143,7 +151,8 @@ class _Server(uvicorn.Server):
     def drain(self) -> None:
         """Take no more steps from now on."""
         if self.started:
-            self._loop.call_soon_threadsafe(self._context.drain)
+            with suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._context.drain)
 
     def _abort(self, client: Any) -> None:
         for connection in [*self.server_state.connections]:
