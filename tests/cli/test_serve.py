@@ -13,16 +13,16 @@ from marc.serve.access import SCOPES, Access
 
 
 def test_the_help_fits_a_terminal_and_shows_examples():
-    told = subprocess.run(
+    printed = subprocess.run(
         [MARC, "serve", "--help"],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "80", "TERM": "dumb"},
     )
-    assert told.returncode == 0
-    assert max(map(len, told.stdout.splitlines())) <= 80
+    assert printed.returncode == 0
+    assert max(map(len, printed.stdout.splitlines())) <= 80
     for example in ("marc serve --data served", "--demo", "--predictor clip-b16", "--new-key me"):
-        assert example in told.stdout
+        assert example in printed.stdout
 
 
 def test_a_new_key_is_shown_once_and_opens_what_it_says(tmp_path):
@@ -40,8 +40,8 @@ def test_a_new_key_is_shown_once_and_opens_what_it_says(tmp_path):
     again = call("serve", "--new-key", "camera", *words)
     assert (again.status, again.out) == (2, "")
     assert "of this name" in again.err
-    told = call_json("serve", "--new-key", "other", *words)
-    assert Access(path).identify(f"Bearer {told['key']}").name == "other"
+    printed = call_json("serve", "--new-key", "other", *words)
+    assert Access(path).identify(f"Bearer {printed['key']}").name == "other"
 
 
 def test_a_check_says_what_is_there(tmp_path):
@@ -105,10 +105,10 @@ def test_a_person_starts_and_stops_it(tmp_path):
         text=True,
     ) as started:
         try:
-            told = ""
-            while not told.endswith("}\n") or told.count("{") > told.count("}"):
-                told += started.stdout.readline()
-            ask = Asker(json.loads(told)["url"])
+            printed = ""
+            while not printed.endswith("}\n") or printed.count("{") > printed.count("}"):
+                printed += started.stdout.readline()
+            ask = Asker(json.loads(printed)["url"])
             ask.make()
             assert ask.step(1).content["seq"] == 1
             assert ask.lines([step_body(2)])[0]["seq"] == 2

@@ -19,8 +19,8 @@ CONNECTIONS, EACH = 1000, 2
 
 def posted(image, memory="m"):
     raw = encoded(step_body(image))
-    said = f"POST /v1/memories/{memory}/step HTTP/1.1\r\nHost: localhost\r\n"
-    return f"{said}Content-Length: {len(raw)}\r\n\r\n".encode() + raw
+    head = f"POST /v1/memories/{memory}/step HTTP/1.1\r\nHost: localhost\r\n"
+    return f"{head}Content-Length: {len(raw)}\r\n\r\n".encode() + raw
 
 
 async def answer(reader):
@@ -84,10 +84,10 @@ def listen(ask, stack):
     return connection
 
 
-def received(connection, wanted):
+def received(connection, event):
     """What a connection has received, up to an event that is waited for."""
     got = b""
-    while wanted not in got:
+    while event not in got:
         part = connection.recv(65536)
         assert part, "the server closed"
         got += part
@@ -131,8 +131,8 @@ class Client:
         await self.takes.wait()
         self.sent += message.get("body", b"")
 
-    async def has(self, wanted):
-        while wanted not in self.sent:
+    async def has(self, event):
+        while event not in self.sent:
             await asyncio.sleep(0.001)
 
 

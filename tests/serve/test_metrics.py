@@ -19,13 +19,13 @@ def samples(tmp_path_factory):
         ask("GET", "/nothing/at/all")
         answer = ask("GET", "/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
-    found = {
+    values = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(answer.content.decode())
         for sample in family.samples
     }
-    assert not [name for name, value in found.items() if math.isnan(value)]
-    return found, answers
+    assert not [name for name, value in values.items() if math.isnan(value)]
+    return values, answers
 
 
 def of(samples, name, **labels):

@@ -117,8 +117,8 @@ def test_the_queue_of_a_memory(tmp_path):
 
 def _posted(image):
     raw = encoded(step_body(image))
-    said = "POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\n"
-    return f"{said}Content-Length: {len(raw)}\r\n\r\n".encode() + raw
+    head = "POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\n"
+    return f"{head}Content-Length: {len(raw)}\r\n\r\n".encode() + raw
 
 
 ODD = ["", "memories", "memories=", "memories=-1", "memories=x", "memories=0", "no=1",

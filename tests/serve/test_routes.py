@@ -44,10 +44,10 @@ def test_the_bodies_of_the_contract(ask):
         features = {"predictor": predictor.tolist(), "spaces": spaces}
         answer = ask("POST", url("/step", "contract"), {"id": str(seq), "features": features})
         assert answer.status == 200
-        said = answer.content
-        assert [said["id"], said["seq"], said["answered_by"]] == [str(seq), seq, "base"]
-        assert {said["prediction"], said["base_prediction"]} <= set(range(3))
-        assert said["class"] == str(said["base_prediction"])
+        step = answer.content
+        assert [step["id"], step["seq"], step["answered_by"]] == [str(seq), seq, "base"]
+        assert {step["prediction"], step["base_prediction"]} <= set(range(3))
+        assert step["class"] == str(step["base_prediction"])
     info = ask("GET", url(memory="contract")).content
     assert [info["seq"], info["durable_seq"], info["mode"]] == [2, 2, "shadow"]
     assert ask("DELETE", url(memory="contract")).status == 204
@@ -91,9 +91,9 @@ def test_every_look_at_a_memory(ask):
 
 def test_an_id_may_be_any_text_that_can_be_printed(ask):
     for name in ("a/b c", "?x=1#y", "...", "ü", "a%2Fb", "a/../b"):
-        said = ask.step(7, name=name)
-        assert said.status == 200
-        assert ask("GET", url(f"/steps/{quote(name, safe='')}")).content == said.content
+        step = ask.step(7, name=name)
+        assert step.status == 200
+        assert ask("GET", url(f"/steps/{quote(name, safe='')}")).content == step.content
 
 
 def test_labels_count_once(ask):
@@ -240,14 +240,14 @@ def test_bodies_in_parts_are_read(ask):
 @pytest.mark.parametrize("path", ["/step", "/labels", "/mode", "/restore"])
 def test_a_body_that_is_too_long_is_refused_unread(ask, path):
     begin = time.monotonic()
-    said = f"POST {url(path)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head = f"POST {url(path)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with ask.connect() as connection:
-        connection.sendall(f"{said}Content-Length: 100000000\r\n\r\n{{".encode())
+        connection.sendall(f"{head}Content-Length: 100000000\r\n\r\n{{".encode())
         answer = connection.recv(65536).decode()
     assert answer.startswith("HTTP/1.1 413 ")
     assert "application/problem+json" in answer
     with ask.connect() as connection:  # and one that does not say how long it is
-        connection.sendall(f"{said}Transfer-Encoding: chunked\r\n\r\n".encode())
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         part = b"%x\r\n%s\r\n" % (2**20, b" " * 2**20)
         connection.settimeout(0.01)
         answer = b""

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
@@ -41,8 +42,8 @@ def test_what_waits_is_answered_before_the_end(tmp_path, number):
         connections = [stack.enter_context(ask.connect()) for _ in range(60)]
         for image, connection in enumerate(connections):
             raw = encoded(step_body(image))
-            said = "POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\n"
-            connection.sendall(f"{said}Content-Length: {len(raw)}\r\n\r\n".encode() + raw)
+            head = "POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\n"
+            connection.sendall(f"{head}Content-Length: {len(raw)}\r\n\r\n".encode() + raw)
         time.sleep(0.4)
         started.send_signal(number)
         answers = [whole(connection) for connection in connections]
@@ -83,10 +84,10 @@ def test_listeners_and_streams_are_let_go(tmp_path):
 def test_who_sends_half_a_body_holds_up_no_end(tmp_path):
     with process(tmp_path) as (started, ask), ask.connect() as half:
         ask.make()
-        said = (
+        head = (
             b"POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n"
         )
-        half.sendall(said + b"{")
+        half.sendall(head + b"{")
         time.sleep(0.2)
         begin = time.monotonic()
         started.send_signal(signal.SIGTERM)
@@ -185,6 +186,7 @@ def test_what_fails_at_the_start_is_said_and_gives_everything_back(tmp_path, cap
     with pytest.raises(MarcError, match=r"^there are no weights"):
         marc.serve(tmp_path, port=0, pictures=Pictures(), on_ready=pytest.fail)
     assert "Traceback" not in capfd.readouterr().err
+    assert not logging.getLogger("marc.serve").handlers
     with asking(tmp_path) as ask:
         assert ask("GET", "/ready").status == 200
 
@@ -245,9 +247,9 @@ def test_a_second_interrupt_ends_it_at_once(tmp_path):
     with process(tmp_path, pause=1.0) as (started, ask), ask.connect() as connection:
         ask.make()
         raw = encoded(step_body(1))
-        said = f"POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(raw)}"
+        head = f"POST /v1/memories/m/step HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(raw)}"
         for _ in range(2):
-            connection.sendall(f"{said}\r\n\r\n".encode() + raw)
+            connection.sendall(f"{head}\r\n\r\n".encode() + raw)
         time.sleep(0.2)
         for _ in range(2):
             started.send_signal(signal.SIGINT)

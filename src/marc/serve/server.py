@@ -86,12 +86,12 @@ def serve(
         on_ready: called with the address once requests are taken.
         on_stop: called when it is to stop, before what waits is answered.
     """
-    _log_to_stderr(one_of("log", log, _FORMATS), verbose=verbose)
     options = _Options(host, port, durability, key_file, pictures, quotas, hosts, trace)
-    server, bound = _prepare(data, options)
-    server.on_ready, server.on_stop = lambda: on_ready(_address(host, bound)), on_stop
-    with bound:
-        server.run(sockets=[bound])
+    with _log_to_stderr(one_of("log", log, _FORMATS), verbose=verbose):
+        server, bound = _prepare(data, options)
+        server.on_ready, server.on_stop = lambda: on_ready(_address(host, bound)), on_stop
+        with bound:
+            server.run(sockets=[bound])
     server.raise_failure()
 
 
@@ -267,13 +267,22 @@ class _JsonLines(logging.Formatter):
             return json.dumps(line, default=str)
 
 
-def _log_to_stderr(how: str, *, verbose: bool) -> None:
+@contextmanager
+def _log_to_stderr(how: str, *, verbose: bool) -> Iterator[None]:
+    """Log there for as long as the server runs; a program that has one may log elsewhere again."""
     handler = logging.StreamHandler(sys.stderr)
     text = how == "text" or (how == "auto" and sys.stderr.isatty())
     plain = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
     handler.setFormatter(plain if text else _JsonLines())
-    for name in ("marc.serve", "uvicorn.error"):
-        logger = logging.getLogger(name)
+    loggers = {name: logging.getLogger(name) for name in ("marc.serve", "uvicorn.error")}
+    before = [(each, each.handlers, each.propagate, each.level) for each in loggers.values()]
+    for name, logger in loggers.items():
         logger.handlers, logger.propagate = [handler], False
         quiet = logging.WARNING if name == "uvicorn.error" else logging.INFO
         logger.setLevel(logging.DEBUG if verbose else quiet)
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate, level in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
