@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from marc.scores import unit
-from marc.serve.config import StepRequest
+from marc.serve.memory.config import StepRequest
 
 N_CLASSES, DIM, SPACE_DIM = 5, 8, 6
 MEMORIES: dict[str, dict[str, Any]] = {

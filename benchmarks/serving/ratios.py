@@ -29,9 +29,9 @@ import numpy as np
 import marc
 from benchmarks.ratios import CLIP_DIM, DIM, make_stream, ratio
 from benchmarks.serving.blocks import CAPACITY, N_CLASSES, filled
-from marc.serve import snapshots
-from marc.serve.config import Limits, MemoryConfig, StepRequest
-from marc.serve.served import Served
+from marc.serve.memory import snapshots
+from marc.serve.memory.config import Limits, MemoryConfig, StepRequest
+from marc.serve.memory.served import Served
 
 Row = tuple[str, str, str]
 CASE = f"C {N_CLASSES:,}, K {CAPACITY}, d {CLIP_DIM} + {DIM}"
@@ -155,7 +155,9 @@ async def latency(address: tuple[str, int, int], count: int, prefix: str) -> lis
     ]  # fmt: skip
 
 
-async def throughput(address: tuple[str, int, int], n_clients: int, count: int, prefix: str) -> float:
+async def throughput(
+    address: tuple[str, int, int], n_clients: int, count: int, prefix: str
+) -> float:
     """Steps a second of so many clients at once."""
     items = iter(range(count))
     raws = [request(item, f"{prefix}{n_clients}-") for item in range(count)]

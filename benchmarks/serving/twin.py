@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from benchmarks.serving.clients import Book, body_of, request_of
 from marc.errors import MarcError
-from marc.serve import operations
-from marc.serve.config import config_of
-from marc.serve.log import StepRow
-from marc.serve.served import Served
+from marc.serve.memory import operations
+from marc.serve.memory.config import config_of
+from marc.serve.memory.log import StepRow
+from marc.serve.memory.served import Served
 
 _ROUNDING = 1e-4  # of an answer: similarities are 32-bit floats, and weights multiply them
 _OF_SUMS = 1e-6  # of the sums of a learned weight

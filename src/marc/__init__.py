@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
-    from marc.serve.client import Client as Client
+    from marc.serve.client.client import Client as Client
     from marc.serve.server import serve as serve
     from marc.session.adapt import adapt as adapt
     from marc.session.session import Session as Session

@@ -7,9 +7,9 @@ from helpers.commands import call, call_json
 from helpers.flaky_server import flaky_server, info
 
 import marc
-from marc.serve import connection
-from marc.serve.access import new_key
+from marc.serve.client import connection
 from marc.serve.server import running
+from marc.serve.web.access import new_key
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from helpers.asking import Asker, asking, step_body
 from helpers.commands import MARC, call, call_json
 
-from marc.serve.access import SCOPES, Access
+from marc.serve.web.access import SCOPES, Access
 
 
 def test_the_help_fits_a_terminal_and_shows_examples():

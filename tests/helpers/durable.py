@@ -11,9 +11,9 @@ import numpy as np
 
 from marc.results.snapshot import _digest
 from marc.scores import unit
-from marc.serve import operations
-from marc.serve.config import Limits, MemoryConfig, StepRequest
-from marc.serve.served import Served
+from marc.serve.memory import operations
+from marc.serve.memory.config import Limits, MemoryConfig, StepRequest
+from marc.serve.memory.served import Served
 from marc.stream.predictor import Predictor
 
 N_CLASSES, DIM, SPACE_DIM = 5, 8, 6

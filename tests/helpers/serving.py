@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
-from marc.serve.config import StepRequest, config_of
-from marc.serve.served import Served
+from marc.serve.memory.config import StepRequest, config_of
+from marc.serve.memory.served import Served
 from marc.serve.service import Service
 
 N_CLASSES, DIM, SPACE_DIM = 4, 6, 5

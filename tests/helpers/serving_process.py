@@ -9,7 +9,7 @@ from helpers.asking import Asker
 _SCRIPT = """
 import sys, time
 import marc
-from marc.serve.served import Served
+from marc.serve.memory.served import Served
 
 steps = Served.steps
 

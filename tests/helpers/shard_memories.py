@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from marc.serve.config import StepRequest
+from marc.serve.memory.config import StepRequest
 
 DIM, SPACE_DIM, N_CLASSES = 12, 16, 4
 

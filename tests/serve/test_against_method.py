@@ -22,9 +22,9 @@ from hypothesis.stateful import (
 )
 
 from marc.errors import MarcError
-from marc.serve import operations, snapshots
-from marc.serve.config import config_of
-from marc.serve.served import Served
+from marc.serve.memory import operations, snapshots
+from marc.serve.memory.config import config_of
+from marc.serve.memory.served import Served
 from marc.types import Query
 
 _METHODS = {

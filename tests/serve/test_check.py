@@ -139,7 +139,7 @@ def test_a_folder_that_is_no_memory_is_named(data):
 
 
 def test_a_restore_that_was_not_finished_is_what_counts(data):
-    from marc.serve import snapshots
+    from marc.serve.memory import snapshots
 
     folder = data / "memories" / "killed"
     snapshots.restore(folder, "000000000009.safetensors", None)

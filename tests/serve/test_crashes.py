@@ -23,10 +23,10 @@ from helpers.durable import (
     step,
 )
 
-from marc.serve import operations, snapshots
 from marc.serve.hosted import Hosted
+from marc.serve.memory import operations, snapshots
+from marc.serve.memory.served import Served, Unwritten
 from marc.serve.refused import Refused
-from marc.serve.served import Served, Unwritten
 
 _MOST = 200  # points at which one piece of work is interrupted
 KILLED = 77

@@ -5,8 +5,8 @@ from helpers.serving import DIM, N_CLASSES, SPACE_DIM, body
 
 from marc.errors import MarcError
 from marc.serve.creation import checked, made
+from marc.serve.memory.served import Served
 from marc.serve.refused import Refused
-from marc.serve.served import Served
 
 _CAPACITY = 16  # of the predictor's own memory, larger than the one that is read
 _BYTES = N_CLASSES * _CAPACITY * (DIM + SPACE_DIM) * 4

@@ -12,11 +12,11 @@ from helpers.serving import MARC, body, contested, remembered, request, run, ser
 
 from marc.class_means import ClassMeans
 from marc.errors import MarcError
-from marc.serve import operations, snapshots
-from marc.serve.config import config_of
 from marc.serve.hosted import Hosted
+from marc.serve.memory import operations, snapshots
+from marc.serve.memory.config import config_of
+from marc.serve.memory.served import LOG, Served
 from marc.serve.refused import Refused
-from marc.serve.served import LOG, Served
 
 
 @asynccontextmanager

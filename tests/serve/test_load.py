@@ -9,10 +9,10 @@ import time
 from helpers.asking import asking, encoded, step_body
 from helpers.serving import body, request, serving
 
-from marc.serve import routes
-from marc.serve.access import Access
-from marc.serve.app import create_app
-from marc.serve.quotas import DEFAULTS
+from marc.serve.web import routes
+from marc.serve.web.access import Access
+from marc.serve.web.app import create_app
+from marc.serve.web.quotas import DEFAULTS
 
 CONNECTIONS, EACH = 1000, 2
 

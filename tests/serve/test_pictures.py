@@ -22,7 +22,7 @@ import marc.serve.pictures
 from marc.encoders import create_encoder
 from marc.errors import MarcError
 from marc.scores import unit
-from marc.serve.config import StepRequest
+from marc.serve.memory.config import StepRequest
 from marc.serve.picture_worker import DecodingLimits
 from marc.serve.pictures import Pictures
 from marc.serve.refused import Refused

@@ -18,11 +18,11 @@ from starlette.testclient import TestClient
 
 import marc
 from marc.errors import MarcError
-from marc.serve.access import Access, new_key
-from marc.serve.app import create_app
-from marc.serve.quotas import DEFAULTS
 from marc.serve.server import running
 from marc.serve.service import Service
+from marc.serve.web.access import Access, new_key
+from marc.serve.web.app import create_app
+from marc.serve.web.quotas import DEFAULTS
 
 CHUNKED = (
     b"POST /v1/memories/m/steps HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

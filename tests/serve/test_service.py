@@ -8,7 +8,7 @@ import pytest
 from helpers.serving import MARC, body, request, run, serving
 
 from marc.errors import MarcError
-from marc.serve.config import StepRequest
+from marc.serve.memory.config import StepRequest
 from marc.serve.refused import Refused
 from marc.serve.service import Service
 

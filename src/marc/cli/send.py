@@ -12,8 +12,8 @@ from marc.cli._options import CLASS_NAMES, ROOT, class_list
 from marc.cli.console import count
 from marc.errors import MarcError
 from marc.files import read_text, user_path
-from marc.serve.client import Client
-from marc.serve.sending import Sent, reasons
+from marc.serve.client.client import Client
+from marc.serve.client.sending import Sent, reasons
 
 _KEY = "MARC_KEY"
 _HERE = ("127.0.0.1", "localhost", "::1")

@@ -100,14 +100,14 @@ def _serve(
     json: bool,
 ) -> None:
     import marc
-    from marc.serve.quotas import quotas_of
+    from marc.serve.web.quotas import quotas_of
 
     if pictures[0]:
         from marc.serve.pictures import Pictures
 
         options["pictures"] = Pictures(pictures[0], pictures[1], **pictures[2])
     if cluster is not None:
-        from marc.serve.shards import Shards
+        from marc.serve.cluster.shards import Shards
 
         options["hosts"] = Shards(cluster[0], cluster[1] or None)
     stopping = threading.Event()
@@ -133,7 +133,7 @@ def _serve(
 
 
 def _add_key(path: str, name: str, key: dict[str, Any], *, json: bool) -> None:
-    from marc.serve.access import new_key
+    from marc.serve.web.access import new_key
 
     if not path:
         raise MarcError("a new key needs a file", hint="--key-file keys.json --new-key me")

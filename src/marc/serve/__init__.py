@@ -3,12 +3,13 @@
 `marc.serve(data)` is the verb of this room, with the arguments of `marc serve`: the package itself
 can be called. `marc.serve.server.running` is the same in a thread.
 
-- one memory: `config` what it is made of, `served` itself, `log` what happened to it, in SQLite,
-  `effects` what a step changed, `snapshots`, `trial` the judge over late labels, `history`
-- all of a folder: `turns` and `hosted`, one writer and one order for each, and `service`
-- of a folder, in other processes: `shards` over Ray, `remote` here, `shard` there
-- behind an address: `server`, `app`, `routes` and `step_routes`, `access`, `metrics`, `page/`
-- from elsewhere: `client`
+- `memory/`: one memory. `config` is what it is made of, `served` itself, `log` what happened to it,
+  in SQLite, `effects` what a step changed, `snapshots`, `trial` the judge over late labels
+- here: the memories of a folder, each `hosted` with `turns`, one writer and one order; all of them
+  in `service`, and `server` in front of it
+- `cluster/`: the same in other processes, over Ray
+- `web/`: `app`, the routes, keys, metrics, and the live page
+- `client/`: from elsewhere
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Any
 
 from marc.errors import MarcError
 from marc.files import LOCK, locked
-from marc.serve import snapshots
-from marc.serve.served import LOG, Served
+from marc.serve.memory import snapshots
+from marc.serve.memory.served import LOG, Served
 
 _MEMORIES = "memories"  # as a service names it
 _FIXED = (3, 51, 3)

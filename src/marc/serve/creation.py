@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from marc.serve.config import MemoryConfig, config_of
-from marc.serve.log import CANARY
+from marc.serve.memory.config import MemoryConfig, config_of
+from marc.serve.memory.log import CANARY
+from marc.serve.memory.served import Served
 from marc.serve.refused import Refused
-from marc.serve.served import Served
 
 Settings = tuple[MemoryConfig, str, float | None]
 

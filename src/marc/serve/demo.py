@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from marc.errors import MarcError
-from marc.serve.client import Client, RemoteMemory
+from marc.serve.client.client import Client, RemoteMemory
 
 SOURCE = "lab/sketch-12"
 PREDICTOR, ENCODERS = "mini:captions", ("mini:pairs-large", "mini:masked-vit", "mini:random")

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
-from marc.serve import snapshots
-from marc.serve.config import Limits, MemoryConfig, StepRequest
 from marc.serve.listeners import Listener
-from marc.serve.operations import OPERATIONS, info
+from marc.serve.memory import snapshots
+from marc.serve.memory.config import Limits, MemoryConfig, StepRequest
+from marc.serve.memory.operations import OPERATIONS, info
+from marc.serve.memory.served import Served, Unwritten, as_refusal
 from marc.serve.refused import Refused
-from marc.serve.served import Served, Unwritten, as_refusal
 from marc.serve.turns import Turns
 
 _AGAIN = 5.0  # seconds until what could not be opened for want of disk or lock is tried again

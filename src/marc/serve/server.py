@@ -26,11 +26,11 @@ import uvicorn
 
 from marc.errors import MarcError, integer, one_of
 from marc.files import user_path
-from marc.serve.access import Access
-from marc.serve.app import check_exporter, create_app
-from marc.serve.context import Context
-from marc.serve.quotas import DEFAULTS
 from marc.serve.service import Hosts, Service
+from marc.serve.web.access import Access
+from marc.serve.web.app import check_exporter, create_app
+from marc.serve.web.context import Context
+from marc.serve.web.quotas import DEFAULTS
 
 PORT = 8123
 _DRAIN = 30  # seconds in which what waits is answered
@@ -76,10 +76,10 @@ def serve(
         port: 0 takes one that is free.
         durability: `process` (nothing acknowledged is lost by a kill) or `power` (nor by a loss
             of power).
-        key_file: the keys that are asked for, see `marc.serve.access`.
+        key_file: the keys that are asked for, see `marc.serve.web.access`.
         pictures: the encoders that turn pictures into features, a `marc.serve.pictures.Pictures`.
-        quotas: what differs from `marc.serve.quotas.DEFAULTS`.
-        hosts: where the memories are open, if not in this process: `marc.serve.shards.Shards`.
+        quotas: what differs from `marc.serve.web.quotas.DEFAULTS`.
+        hosts: where the memories are open, if not here: `marc.serve.cluster.shards.Shards`.
         trace: report spans by OpenTelemetry, as its own variables in the environment say.
         log: `json` or `text` on stderr; text in a terminal.
         verbose: log every step too.

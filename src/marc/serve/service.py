@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from marc.errors import one_of
 from marc.files import locked
-from marc.serve import snapshots
-from marc.serve.config import MemoryConfig, StepRequest, check_name
 from marc.serve.hosted import Hosted
 from marc.serve.listeners import Listener
+from marc.serve.memory import snapshots
+from marc.serve.memory.config import MemoryConfig, StepRequest, check_name
 from marc.serve.refused import Refused
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
-from marc.serve.config import StepRequest
+from marc.serve.memory.config import StepRequest
 from marc.serve.refused import Refused
 
 BLOCK = 64

@@ -1,0 +1,1 @@
+"""Memories in other processes and on other machines, over Ray."""
