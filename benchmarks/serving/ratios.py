@@ -1,7 +1,7 @@
 """What the server costs beside the method it serves, as ratios measured in one run.
 
-    python -m benchmarks.serving.ratios          all of it, about five minutes on two cores
-    python -m benchmarks.serving.ratios latency clients recovery page growth
+    OMP_NUM_THREADS=1 python -m benchmarks.serving.ratios       all of it, some minutes
+    OMP_NUM_THREADS=1 python -m benchmarks.serving.ratios latency clients page recovery growth
 
 A memory that is full (C 1,000, K 16, d 512 and 768) is served by a process of its own at level
 `process`; clients speak HTTP to it over the loopback. Prints one table in Markdown.
@@ -13,6 +13,7 @@ import asyncio
 import base64
 import json
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -38,6 +39,7 @@ CASE = f"C {N_CLASSES:,}, K {CAPACITY}, d {CLIP_DIM} + {DIM}"
 METHOD = {"name": "marc", "space": "space", "capacity": CAPACITY}
 _STREAM = make_stream(2000, N_CLASSES)
 _TURN = 25  # steps of one kind, one after the other
+_LENGTH = re.compile(rb"content-length: (\d+)", re.I)
 _HEAD = "POST /v1/memories/full/step HTTP/1.1\r\nhost: localhost\r\n"
 
 
@@ -114,27 +116,63 @@ def request(item: int, prefix: str) -> bytes:
     return (_HEAD + length).encode() + raw
 
 
-async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, raw: bytes) -> bytes:
-    """One request and its answer."""
-    writer.write(raw)
-    head = await reader.readuntil(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200"), head
-    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-l"))
-    return await reader.readexactly(int(length.split(b":")[1]))
+class Client(asyncio.Protocol):
+    """A connection that asks again as soon as it is answered; light, as it shares the cores."""
+
+    def __init__(self, raws: Iterator[bytes]) -> None:
+        self._raws = raws
+        self._came = b""
+        self.seconds: list[float] = []
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask first."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._ask()
+
+    def _ask(self) -> None:
+        raw = next(self._raws, None)
+        if raw is None:
+            self._transport.close()
+            self.done.set_result(None)
+            return
+        self._begun = time.perf_counter()
+        self._transport.write(raw)
+
+    def data_received(self, data: bytes) -> None:
+        """Ask again once the answer is whole."""
+        self._came += data
+        head, end, body = self._came.partition(b"\r\n\r\n")
+        if not end or len(body) < int(_LENGTH.search(head)[1]):  # type: ignore[index]
+            return
+        self.seconds.append(time.perf_counter() - self._begun)
+        assert head.startswith(b"HTTP/1.1 200"), self._came
+        self._came = b""
+        self._ask()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Say so, if more was to be asked."""
+        if not self.done.done():
+            self.done.set_exception(error or ConnectionError("the server hung up"))
+
+
+async def asked(address: tuple[str, int, int], raws: Iterator[bytes]) -> list[float]:
+    """One client's requests, one after the other; the seconds of each."""
+    loop = asyncio.get_running_loop()
+    _, client = await loop.create_connection(lambda: Client(raws), *address[:2])
+    await client.done
+    return client.seconds
 
 
 async def latency(address: tuple[str, int, int], count: int, prefix: str) -> list[Row]:
     """Steps of one client and of the method itself, in turns."""
     twin, features = filled(_STREAM.query(0)), _STREAM.features
-    reader, writer = await asyncio.open_connection(*address[:2])
     times: dict[str, list[float]] = {"served": [], "step": [], "from features": []}
     for start in range(0, count, _TURN):
         items = range(start, start + _TURN)
-        raws = {item: request(item, prefix) for item in items}
-        for item in items:
-            begun = time.perf_counter()
-            await asked(reader, writer, raws[item])
-            times["served"].append(time.perf_counter() - begun)
+        raws = [request(item, prefix) for item in items]
+        times["served"] += await asked(address, iter(raws))
         queries = {item: _STREAM.query(item) for item in items}
         for item in items:
             begun = time.perf_counter()
@@ -145,7 +183,6 @@ async def latency(address: tuple[str, int, int], count: int, prefix: str) -> lis
             view, key = features.views[item], {"space": features.spaces["space"][item]}
             twin.step(marc.Query.from_features(view, features.predictor, key, item=item))
             times["from features"].append(time.perf_counter() - begun)
-    writer.close()
     middle = {name: float(np.median(values)) for name, values in times.items()}
     served = ratio(middle["served"], middle["step"])
     return [
@@ -159,17 +196,9 @@ async def throughput(
     address: tuple[str, int, int], n_clients: int, count: int, prefix: str
 ) -> float:
     """Steps a second of so many clients at once."""
-    items = iter(range(count))
-    raws = [request(item, f"{prefix}{n_clients}-") for item in range(count)]
-
-    async def client() -> None:
-        reader, writer = await asyncio.open_connection(*address[:2])
-        for item in items:
-            await asked(reader, writer, raws[item])
-        writer.close()
-
+    raws = iter([request(item, f"{prefix}{n_clients}-") for item in range(count)])
     start = time.perf_counter()
-    await asyncio.gather(*(client() for _ in range(n_clients)))
+    await asyncio.gather(*(asked(address, raws) for _ in range(n_clients)))
     return count / (time.perf_counter() - start)
 
 
@@ -181,7 +210,11 @@ def of_clients(address: tuple[str, int, int]) -> list[Row]:
             found.append(asyncio.run(throughput(address, n, 200 if n == 1 else 1200, f"{turn}-")))
     middle = {n: float(np.median(found)) for n, found in rates.items()}
     return [
-        (f"steps a second of {n} clients / of one client", ratio(middle[n], middle[1]), bar)
+        (
+            f"steps a second of {n} clients / of one client",
+            f"{middle[n] / middle[1]:.2f} ({middle[n]:,.0f} / {middle[1]:,.0f})",
+            bar,
+        )
         for n, bar in ((8, ""), (32, ">= 4"))
     ]
 
@@ -275,9 +308,9 @@ def of_growth(n_steps: int = 1_000_000) -> list[Row]:
             if start % 64_000 == 0:
                 sizes.append(resident())
         served.close()
-    early = sizes[len(sizes) // 5]
+    early, late = sizes[len(sizes) // 5] / 1e6, sizes[-1] / 1e6
     return [(f"resident memory after {n_steps:,} steps / after a fifth of them",
-             ratio(sizes[-1], early), "1.0")]  # fmt: skip
+             f"{late / early:.2f} ({late:.0f} / {early:.0f} MB)", "1.0")]  # fmt: skip
 
 
 def resident() -> int:

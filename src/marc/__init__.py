@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
 
 _WHERE = {
     "CAPACITIES": "types",
-    "Client": "serve.client",
+    "Client": "serve.client.client",
     "Encoder": "encoders",
     "MARC": "method",
     "MarcError": "errors",

@@ -124,8 +124,8 @@ def check_features(name: str, array: NDArray[Any], *, ndim: int) -> None:
     for start in range(0, len(array), _ROWS):
         with np.errstate(over="ignore", invalid="ignore"):  # reported in our own words below
             norms = np.linalg.norm(array[start : start + _ROWS].astype(np.float64), axis=-1)
-        bad = np.argwhere(~((norms > low) & (norms < high)))
-        if len(bad):
+        if norms.min() <= low or not norms.max() < high:  # one that is no number is the largest
+            bad = np.argwhere(~((norms > low) & (norms < high)))
             where = ", ".join(str(place) for place in (start + bad[0][0], *bad[0][1:]))
             raise MarcError(
                 f"{name} must be finite and have no zero vector",

@@ -90,6 +90,15 @@ def assert_same_answers(twin, answered):
         assert step.prediction == other.prediction or apart[-1] - apart[-2] < 0.1 * NEAR * 10
 
 
+@pytest.fixture(scope="module", autouse=True, params=["one thread", "two threads"])
+def threads(request):
+    """Every test again with memories that are taken for large ones, and read at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "two threads":
+            patch.setattr(ahead, "_LARGE", 0)
+        yield
+
+
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),

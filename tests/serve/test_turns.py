@@ -60,6 +60,19 @@ def test_what_waits_goes_in_together_and_in_order():
     _run(scenario)
 
 
+def test_what_comes_in_the_same_moment_goes_in_together():
+    async def scenario(turns, worker):
+        async def soon(n):
+            for _ in range(2):  # passes of the event loop, as of a request that is being read
+                await asyncio.sleep(0)
+            return await turns.step(request(n))
+
+        await asyncio.gather(*map(soon, range(2)), turns.step(request(2)))
+        assert worker.blocks == [["2", "0", "1"]]
+
+    _run(scenario)
+
+
 def test_work_is_done_between_the_steps_around_it():
     async def scenario(turns, worker):
         order = [turns.step(request(1)), turns.do(lambda: worker.blocks.append("work"))]

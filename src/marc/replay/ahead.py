@@ -5,6 +5,7 @@ keys come from memory. So `step_block` multiplies them with several queries at o
 through the queries in order with `MARC.step` itself: what one of them stores is known to the next
 by the product of the block with itself. Answers are those of single steps but for the rounding of
 the matrix product; those of fewer queries than that pays for, one for example, are so to the bit.
+What one memory gives does not depend on what the other gives, so two large ones are read at once.
 
 Each answer comes with its effects: what was stored, and the sums of a learned weight. `apply`
 repeats them on another method without computing anything, so that it ends in the identical state
@@ -16,7 +17,10 @@ While a block is answered its method is not to be looked at by another thread.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -32,6 +36,8 @@ from marc.types import Query, Step
 
 _PAYS = 4
 """Queries from which one product of matrices is faster than one of a matrix and a vector each."""
+_LARGE = 2**20
+"""Numbers in the keys of a memory from which another thread is asked to multiply them."""
 
 
 class Write(NamedTuple):
@@ -167,6 +173,7 @@ class _Block:
         for name, space in (("retrieval", method.space), ("clip", "predictor")):
             if (memory := getattr(memories, name)) is not None:
                 self.parts[name] = _Read(name, memory, queries, space)
+        _multiply([*self.parts.values()], len(queries))
         if memories.negative is not None:
             self.parts["negative"] = _Negative(memories.negative)
         if memories.auto is not None:
@@ -208,6 +215,24 @@ def _keys(queries: Sequence[Query], space: str, dim: int) -> NDArray[np.float32]
     return keys
 
 
+def _multiply(reads: Sequence[_Read], n_queries: int) -> None:
+    """Let the memories know their similarities to the queries, where that saves time."""
+    if 1 < n_queries < _PAYS:
+        return
+    if len(reads) == 2 and min(len(each.memory) * each.dim for each in reads) >= _LARGE:
+        other = _others().submit(reads[1].multiply)
+        reads[0].multiply()
+        other.result()
+    elif n_queries > 1:
+        for each in reads:
+            each.multiply()
+
+
+@functools.cache
+def _others() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), "second memory")
+
+
 class _Read:
     """A memory that is read ahead: similarities of all queries at once, kept up with each write."""
 
@@ -217,11 +242,17 @@ class _Read:
         self._row = 0
         self._offer: tuple[NDArray[np.float32], int, float] | None = None
         self._similarity: NDArray[np.float32] | None = None
-        if len(queries) >= _PAYS:
-            rows, size = _keys(queries, space, memory.dim), len(memory)
-            self._similarity = np.empty((len(rows), size + len(rows)), dtype=np.float32)
-            np.matmul(rows, memory._keys[:size].T, out=self._similarity[:, :size])
-            self._among = rows @ rows.T
+        self._rows = _keys(queries, space, memory.dim)
+
+    def multiply(self) -> None:
+        """Compute the similarities of all queries."""
+        rows, size = self._rows, len(self.memory)
+        similarity = np.empty((len(rows), size + len(rows)), dtype=np.float32)
+        if len(rows) == 1:  # as `Memory.read`, to the bit
+            np.matmul(self.memory._keys[:size], rows[0], out=similarity[0, :size])
+        else:
+            np.matmul(rows, self.memory._keys[:size].T, out=similarity[:, :size])
+        self._similarity, self._among = similarity, rows @ rows.T
 
     def read(self, key: Float) -> NDArray[np.float64]:
         return self.memory.read(key, self._known())

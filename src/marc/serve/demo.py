@@ -27,7 +27,7 @@ MEMORIES: dict[str, tuple[dict[str, Any], str]] = {
 _LABELS_EVERY, _LABELS = 12, 3  # steps between two audits, and cards of each
 
 
-def stream_lab(
+def _stream_lab(
     url: str,
     *,
     key: str | None = None,
@@ -63,7 +63,7 @@ def stream_lab(
 def stream_beside(url: str, stop: Callable[[], bool]) -> None:
     """The same for a thread beside a server, which may stop at any time."""
     try:
-        stream_lab(url, stop=stop)
+        _stream_lab(url, stop=stop)
     except MarcError:
         if not stop():
             raise

@@ -32,7 +32,7 @@ from marc.serve.web.app import check_exporter, create_app
 from marc.serve.web.context import Context
 from marc.serve.web.quotas import DEFAULTS
 
-PORT = 8123
+_PORT = 8123
 _DRAIN = 30  # seconds in which what waits is answered
 _BACKLOG = 2048  # connections that wait to be taken
 _FORMATS = ("auto", "json", "text")
@@ -43,7 +43,7 @@ class _Options:
     """How a folder is served; the arguments of `serve` that it shares with `running`."""
 
     host: str = "127.0.0.1"
-    port: int = PORT
+    port: int = _PORT
     durability: str = "process"
     key_file: str | os.PathLike[str] | None = None
     pictures: Any = None
@@ -56,7 +56,7 @@ def serve(
     data: str | os.PathLike[str],
     *,
     host: str = "127.0.0.1",
-    port: int = PORT,
+    port: int = _PORT,
     durability: str = "process",
     key_file: str | os.PathLike[str] | None = None,
     pictures: Any = None,
@@ -183,6 +183,7 @@ def _prepare(data: str | os.PathLike[str], options: _Options) -> tuple[_Server, 
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # a client is who holds the connection
             timeout_graceful_shutdown=_DRAIN,
             timeout_keep_alive=75,
             backlog=_BACKLOG,

@@ -18,7 +18,7 @@ from marc.serve.refused import Refused
 from marc.serve.turns import BLOCK, crowded
 
 
-class Link(Protocol):
+class _Link(Protocol):
     """What leads to the other process."""
 
     index: int
@@ -54,7 +54,7 @@ class Turn:
 class Remote:
     """A memory as the front of a service has it, see `marc.serve.service.Host`."""
 
-    def __init__(self, folder: Path, link: Link) -> None:
+    def __init__(self, folder: Path, link: _Link) -> None:
         self.folder = folder
         self.reported: Status = {"state": "opening", "problem": None}
         """What the other process said of it last."""

@@ -28,7 +28,7 @@ from marc.types import Query, visible
 
 MODES = ("off", "shadow", "canary", "live")
 """Who answers: the base, the base while the memory learns, the memory a fraction, the memory."""
-MOST_NEIGHBOURS = 32
+_MOST_NEIGHBOURS = 32
 MOST_VIEWS = 256  # of one image; each has the logits of all classes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{p}{n}" for p in ("com", "lpt") for n in range(10))}
@@ -68,7 +68,7 @@ class StepRequest:
             )
         if not self.id.isprintable():  # surrogates are not, which no file could hold
             raise MarcError("an id is text that can be printed", got=ascii(self.id)[:80])
-        integer("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
+        integer("neighbours", self.neighbours, 0, _MOST_NEIGHBOURS)
 
 
 class _PredictorBody(msgspec.Struct, forbid_unknown_fields=True):

@@ -18,11 +18,12 @@ The tables:
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from marc.errors import MarcError
 from marc.files import refuse_odd_file
@@ -109,7 +110,7 @@ class Log:
         if path.exists():
             raise MarcError("there is a log already", got=path)
         counts = {"commits": 1, "forgotten": head["seq"], "labels": 0, "labels_sum": 0}
-        row = json.dumps(head), json.dumps(counts)
+        row = _text(head), _text(counts)
         db = sqlite3.connect(path, isolation_level=None)  # no WAL: there is no second file to move
         with contextlib.closing(db), _errors(path):
             db.execute("pragma synchronous = full")
@@ -153,7 +154,7 @@ class Log:
         rows = self._rows("select state, counts, seal from head where at = 0")
         if not rows or rows[0][2] != seal_of(*rows[0][:2]):
             raise self._damaged("its head is not what was written")
-        return json.loads(rows[0][0]), json.loads(rows[0][1])
+        return orjson.loads(rows[0][0]), orjson.loads(rows[0][1])
 
     def head(self) -> dict[str, Any]:
         """What `commit` wrote last."""
@@ -202,7 +203,7 @@ class Log:
                 db.execute("delete from effects where seq <= ?", forget[:1])
                 db.execute("delete from steps where seq <= ?", forget[1:])
                 counts["forgotten"] = max(counts["forgotten"], forget[1])
-            texts = json.dumps(head), json.dumps(counts)
+            texts = _text(head), _text(counts)
             db.execute("update head set state = ?, counts = ?, seal = ?", (*texts, seal_of(*texts)))
         self._counts = counts
         assert self._acknowledged is not None
@@ -349,6 +350,10 @@ class Log:
 
     def _damaged(self, problem: str) -> MarcError:
         return _damaged(self.path, problem)
+
+
+def _text(state: dict[str, Any]) -> str:
+    return orjson.dumps(state).decode()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ from marc.serve.memory.trial import verdict
 from marc.serve.refused import Refused
 
 _ANSWERING = ("canary", "live")
-_MOST_LABELS = 10_000
+MOST_LABELS = 10_000
+"""Of one request."""
 _WINDOW = 20_000  # of the newest disagreements, from which an audit is drawn
 
 
@@ -67,8 +68,8 @@ def judgement(served: Served) -> dict[str, Any]:
 
 def label(served: Served, labels: Sequence[Any]) -> dict[str, Any]:
     """Take late labels; each counts once, may be corrected, and is read by the judge alone."""
-    if not isinstance(labels, Sequence) or len(labels) > _MOST_LABELS:
-        raise MarcError("labels are a list", allowed=f"at most {_MOST_LABELS} of them at once")
+    if not isinstance(labels, Sequence) or len(labels) > MOST_LABELS:
+        raise MarcError("labels are a list", allowed=f"at most {MOST_LABELS} of them at once")
     counts = {"accepted": 0, "changed": 0, "repeated": 0}
     unknown: list[str] = []
     rows: dict[str, tuple[LabelRow, LabelRow | None]] = {}  # what is to be written, what was

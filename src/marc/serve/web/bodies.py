@@ -34,7 +34,7 @@ _HEADERS: dict[tuple[int, int], Any] = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-Layout = tuple[int, Mapping[str, int]]
+_Layout = tuple[int, Mapping[str, int]]
 """Dimensions of a memory: the predictor's, and those of the spaces by name."""
 
 
@@ -47,7 +47,7 @@ def parse_json(raw: bytes, what: str) -> Any:
 
 
 def step_request(
-    media_type: str, raw: bytes, query: Mapping[str, str], layout: Layout, most_image: int
+    media_type: str, raw: bytes, query: Mapping[str, str], layout: _Layout, most_image: int
 ) -> StepRequest:
     """A step from the body of a request, and its query where the body is raw."""
     if media_type == JSON:
@@ -171,7 +171,7 @@ def _image(value: Any, most: int) -> bytes:
         raise MarcError("an image is the base64 of a file", got=value[:40]) from None
 
 
-def _npy(raw: bytes, layout: Layout) -> dict[str, NDArray[np.float32]]:
+def _npy(raw: bytes, layout: _Layout) -> dict[str, NDArray[np.float32]]:
     sizes = {"predictor": layout[0], **layout[1]}
     file = io.BytesIO(raw)
     try:

@@ -43,8 +43,8 @@ class Context:
         self.service.state = "draining"
         for listener in [*self.listeners]:
             listener.close()
-        for upload in [*self.uploads]:
-            upload.cancel()
+        while self.uploads:
+            self.uploads.pop().cancel()
         loop = asyncio.get_running_loop()
         for stream in [*self._streams]:
             loop.call_later(_PATIENCE, stream.cancel)
@@ -100,17 +100,18 @@ async def body_of(request: Request, most: int, of: str = "") -> bytes:
         most: so many bytes are taken.
         of: what it is that has so many.
     """
-    uploads = context(request).uploads
-    reading = asyncio.create_task(_whole(request, most, of))
+    uploads, reading = context(request).uploads, asyncio.current_task()
+    assert reading is not None
     uploads.add(reading)
     try:
-        await asyncio.wait([reading])
+        return await _whole(request, most, of)
+    except asyncio.CancelledError:
+        if reading in uploads:
+            raise
+        reading.uncancel()  # it was `drain`
+        raise stopping() from None
     finally:
         uploads.discard(reading)
-        reading.cancel()  # if who waits for it was cancelled
-    if reading.cancelled():
-        raise stopping()
-    return reading.result()
 
 
 def stopping() -> Refused:

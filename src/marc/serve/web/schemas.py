@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from marc.serve.memory.operations import MOST_LABELS
 from marc.serve.web import problems
 
-Mode = Literal["off", "shadow", "canary", "live"]
-MOST_LABELS = 10_000
-"""Of one request."""
+_Mode = Literal["off", "shadow", "canary", "live"]
 
 
 class _Request(BaseModel):
@@ -33,8 +32,8 @@ class Labels(_Request):
 class ModeChange(_Request):
     """Who answers from now on."""
 
-    to: Mode
-    expect: Mode | None = Field(None, description="Refused with 409 where the mode is another.")
+    to: _Mode
+    expect: _Mode | None = Field(None, description="Refused with 409 where the mode is another.")
     fraction: float | None = Field(None, ge=0, le=1, description="What a canary answers.")
     anyway: bool = Field(False, description="Let a memory answer that the judge says harms.")
 

@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
+from fastapi.routing import APIRoute
+from starlette.routing import request_response
 from starlette.types import Receive, Scope, Send
 
 from marc.errors import MarcError
@@ -25,9 +27,25 @@ from marc.serve.web.schemas import ANSWER, PROBLEMS, STEP, json_answer, json_bod
 _DIGITS = 32  # bytes of a number as JSON, with what stands around it
 _LINES = 64  # of one request that are worked on at a time; fewer if they are long
 _AGAIN = 0.02  # seconds until a line is tried again that came too soon
-NDJSON = "application/x-ndjson"
+_NDJSON = "application/x-ndjson"
 
-router = APIRouter(prefix="/v1/memories", responses=PROBLEMS, tags=["steps"])
+
+class _Direct(APIRoute):
+    """A route whose request goes to its function as it is: FastAPI has nothing to check in it.
+
+    That takes a tenth of a step's time from a server that is asked by many.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.app = request_response(self._answer)
+
+    async def _answer(self, request: Request) -> Response:
+        answer: Response = await self.endpoint(request, request.path_params["m"])
+        return answer
+
+
+router = APIRouter(prefix="/v1/memories", responses=PROBLEMS, tags=["steps"], route_class=_Direct)
 
 
 @router.post(
@@ -55,8 +73,8 @@ async def step(request: Request, m: Name) -> Response:
 @router.post(
     "/{m}/steps",
     response_class=Response,
-    responses={200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
-    openapi_extra={"requestBody": {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {_NDJSON: {"schema": {"type": "string"}}}}},
+    openapi_extra={"requestBody": {"content": {_NDJSON: {"schema": {"type": "string"}}}}},
 )
 async def steps(request: Request, m: Name) -> Response:
     """A step a line, answered a line each in their order; a line that fails is its problem.
@@ -65,7 +83,7 @@ async def steps(request: Request, m: Name) -> Response:
     """
     server, key = allow(request, m, "write")
     lines = _Lines(request, server, key, m, server.service.made_of(m))
-    media_type_of(request, NDJSON, JSON, "application/jsonl")
+    media_type_of(request, _NDJSON, JSON, "application/jsonl")
     return _Answers(server, lines)
 
 
@@ -76,7 +94,7 @@ class _Answers(StreamingResponse):
     """
 
     def __init__(self, server: Context, lines: _Lines) -> None:
-        super().__init__(lines.answers(), media_type=NDJSON)
+        super().__init__(lines.answers(), media_type=_NDJSON)
         self._server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
