@@ -58,8 +58,8 @@ class Outcome:
         """Every promise that was broken."""
         return [*self.book.problems, *(p for each in self.compared for p in each.problems)]
 
-    def row(self) -> list[str]:
-        """A row of the table."""
+    def cells(self) -> list[str]:
+        """A column of the table, by `_ROWS`."""
         kinds = " + ".join(str(self.kinds[kind]) for kind in ("running", "starting", "draining"))
         counts, labels = self.book.counts, sum(map(len, self.book.labels.values()))
         numbers = [
@@ -77,7 +77,7 @@ class Outcome:
         return [self.durability, kinds, times, *(f"{number:,}" for number in numbers)]
 
 
-_COLUMNS = (
+_ROWS = (
     "durability",
     "kills (running + starting + draining)",
     "took",
@@ -219,13 +219,13 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    print(f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}")
-    problems = []
+    outcomes = []
     for durability, kills in (("process", given.kills), ("power", -(-given.kills // 5))):
         with tempfile.TemporaryDirectory() as folder:
-            outcome = kill_often(Path(folder), kills, given.clients, given.seed, durability)
-        print(f"| {' | '.join(outcome.row())} |", flush=True)
-        problems += outcome.problems
+            outcomes.append(kill_often(Path(folder), kills, given.clients, given.seed, durability))
+    for cells in zip(_ROWS, *(each.cells() for each in outcomes), strict=True):
+        print(f"| {' | '.join(cells)} |" + ("\n|---|---|---|" if cells[0] == _ROWS[0] else ""))
+    problems = [problem for each in outcomes for problem in each.problems]
     for problem in problems[:20]:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -1,5 +1,6 @@
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,22 @@ def axe():
     if found is None:
         pytest.skip("axe-core is neither at MARC_AXE nor in node_modules")
     return found.read_text("utf-8")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many mutations were tried, from which seed on, and how they ended."""
+    counts = {}
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name == "fuzz":
+                target, first, n, ended = value
+                counts.setdefault((target, first), Counter())[""] += n
+                counts[target, first].update(ended)
+    for (target, first), ended in sorted(counts.items()):
+        words = ", ".join(f"{count:,} {word}" for word, count in ended.items() if word and count)
+        terminalreporter.write_line(
+            f"fuzz {target}: {ended['']:,} mutations (seeds from {first}): {words}"
+        )
+    if counts:
+        total = sum(ended[""] for ended in counts.values())
+        terminalreporter.write_line(f"fuzz: {total:,} mutations, none escaped")

@@ -145,7 +145,7 @@ def test_every_bit_of_a_head_counts(memory, tmp_path):
     with opened(copy):
         pass  # all of it is in one file now
     content = (copy / "log.sqlite").read_bytes()
-    at = content.index(b'{"seq": ')
+    at = content.index(b'{"seq":')
     for place in np.random.default_rng(0).integers(at, at + 150, 20):
         changed = bytearray(content)
         changed[place] ^= 4
