@@ -12,7 +12,7 @@ FROM python:3.11-slim
 COPY --from=build /opt/marc /opt/marc
 # compiled functions, drawn pictures and weights are kept here; mount it to keep them for longer
 ENV PATH=/opt/marc/bin:$PATH MARC_CACHE=/home/marc/cache NUMBA_CACHE_DIR=/home/marc/numba
-RUN useradd --create-home marc && mkdir /work && chown marc /work
+RUN useradd --create-home marc && mkdir /work /data && chown marc /work /data
 USER marc
 WORKDIR /work
 ENTRYPOINT ["marc"]

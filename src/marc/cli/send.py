@@ -36,7 +36,9 @@ def send(
     labels: bool = typer.Option(
         False, "--labels", help="Send the labels of the source after all steps, for the judge."
     ),
-    neighbours: int = typer.Option(0, help="The nearest remembered images to ask for, 0 to 32."),
+    neighbours: int = typer.Option(
+        0, help="The nearest remembered images of each space to ask for, 0 to 32."
+    ),
     limit: int | None = typer.Option(None, help="Send the first so many images."),
     rate: float | None = typer.Option(None, help="Images a second, at most."),
     prefix: str = typer.Option("", help="Before each name, where two sources have the same."),
@@ -83,13 +85,19 @@ def send(
         _show(sent, to)
         if output:
             console.done(output)
+    if sent.refused and not sent.replies:
+        raise typer.Exit(1)
 
 
 def _key(key_file: str, url: str) -> str | None:
     """The key of a file or of the environment; a command line is for everyone to see."""
     key = read_text(user_path(key_file), "key").strip() if key_file else os.environ.get(_KEY)
     if key_file and (not key or len(key.splitlines()) != 1):
-        raise MarcError("a file with a key has one line", got=key_file)
+        raise MarcError(
+            "a file with a key has one line, the key",
+            got=key_file,
+            hint="what --new-key printed; the server's own file has digests alone",
+        )
     parts = urlsplit(url)
     if key and parts.scheme == "http" and parts.hostname not in _HERE:
         console.note("the key goes over http, which others on the way can read; https hides it")

@@ -48,7 +48,7 @@ def serve(
 
     Example:  marc serve --data served --port 8123
 
-    With pictures:  marc serve --predictor clip-b16 --encoder dinov2-b
+    With pictures:  marc serve --predictor clip-b16-text --encoder dinov2-b
 
     A live page to look at, on drawn pictures:  marc serve --demo
 
@@ -74,8 +74,12 @@ def serve(
             "verbose": console.is_verbose(),
         }
         models = {"prompts": prompts, "weights": weights, "offline": offline, "device": device}
+        if (shards or ray_address) and not ray:
+            raise MarcError("shards are processes of Ray", got="no --ray", hint="--ray --shards 2")
         if encoder and not predictor:
-            raise MarcError("encoders of pictures need a predictor", hint="--predictor clip-b16")
+            raise MarcError(
+                "encoders of pictures need a predictor", hint="--predictor clip-b16-text"
+            )
         if demo and key_file:
             raise MarcError("the demo is for this machine alone, without keys", got="--key-file")
         _serve(
@@ -117,7 +121,7 @@ def _serve(
             console.as_json("serve", {"url": url, "data": str(Path(data).absolute())})
         else:
             console.say(f"the memories of {data} are at {url}", always=True)
-            console.say(f"live page: {url}/   interface: {url}/docs   stop: Ctrl-C")
+            console.say(f"live page: {url}/   interface: {url}/docs\nstop: Ctrl-C")
         if demo:
             from marc.serve.demo import stream_beside
 
@@ -167,3 +171,5 @@ def _show(report: Any) -> None:
     for each in report.memories:
         if each.problem:
             console.say(f"{each.name}: {each.problem}")
+    if any(each.state == "open" for each in report.memories):
+        console.say("what a server has open is read once it has stopped")

@@ -159,7 +159,13 @@ def sync_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, busy: str, beside: Path | None = None) -> Iterator[None]:
+def locked(
+    folder: Path,
+    busy: str,
+    beside: Path | None = None,
+    *,
+    hint: str = "wait until it ends, or another folder: -o FOLDER",
+) -> Iterator[None]:
     """Be the only writer of a folder; a second is refused at once with `busy`.
 
     The lock is a file in the folder that stays, or, of a folder that is replaced as a whole, one
@@ -173,9 +179,7 @@ def locked(folder: Path, busy: str, beside: Path | None = None) -> Iterator[None
     try:
         lock.acquire()
     except Timeout as error:
-        raise MarcError(
-            busy, got=folder, hint="wait until it ends, or another folder: -o FOLDER"
-        ) from error
+        raise MarcError(busy, got=folder, hint=hint) from error
     except OSError:
         pass  # some shared file systems have no locks: there, two writers do double work
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -14,11 +15,12 @@ from marc.errors import MarcError
 from marc.serve.listeners import Listener
 from marc.serve.memory import snapshots
 from marc.serve.memory.config import Limits, MemoryConfig, StepRequest
-from marc.serve.memory.operations import OPERATIONS, info
+from marc.serve.memory.operations import OF_FOLDER, OPERATIONS, info
 from marc.serve.memory.served import Served, Unwritten, as_refusal
 from marc.serve.refused import Refused
 from marc.serve.turns import Turns
 
+_log = logging.getLogger("marc.serve")
 _AGAIN = 5.0  # seconds until what could not be opened for want of disk or lock is tried again
 
 
@@ -64,8 +66,10 @@ class Hosted:
         try:
             served = Served(self.folder, self._durability)
         except Exception as error:  # whatever a damaged file leads to
-            known = isinstance(error, MarcError)
+            before, known = self.problem, isinstance(error, MarcError)
             self.problem = " ".join(str(error).split()) if known else f"{error!r}"[:300]
+            if self.problem != before:
+                _log.error("memory %s cannot be opened: %s", self.folder.name, self.problem)
             is_held = "another server" in self.problem  # by a process that may be ending
             self._may_pass = is_held or _is_of_the_system(error)
             self._state = "opening" if is_held else "quarantined"
@@ -85,6 +89,9 @@ class Hosted:
         """Something between two steps, of `OPERATIONS`, or "restore"."""
         if operation == "restore":
             return await self.restore(**arguments)
+        if operation in OF_FOLDER and self.state == "quarantined":
+            work = functools.partial(OPERATIONS[operation], self, **arguments)
+            return await self._turns.do(work)
         return await self.do(functools.partial(OPERATIONS[operation], **arguments), operation)
 
     async def do(self, work: Callable[[Served], Any], operation: str) -> Any:
@@ -280,6 +287,8 @@ class Hosted:
             self._writing = None
 
     def _publish_result(self, operation: str, result: Any) -> None:
+        if operation == "snapshot":
+            self._publish("snapshot", {"seq": result["seq"]})
         if operation == "mode":
             self._publish("mode", {**result, "why": "it was asked for"})
         if operation == "labels":
@@ -301,7 +310,8 @@ class Hosted:
                 503,
                 "this memory is quarantined: its files are damaged, or cannot be opened",
                 got=self.problem,
-                hint="marc serve --check DIR; POST /v1/memories/NAME/restore a snapshot",
+                hint="POST /v1/memories/NAME/restore one of GET /v1/memories/NAME/snapshots; or "
+                "stop the server, and marc serve --check DIR",
                 retry_after=60,
             )
         got = self.problem or None

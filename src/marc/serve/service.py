@@ -110,7 +110,9 @@ class Service:
         self._ticking: asyncio.Task[None] | None = None
         self._holding = ExitStack()
         (data / _FOLDER).mkdir(parents=True, exist_ok=True)
-        self._holding.enter_context(locked(data, "another server works in this folder"))
+        self._holding.enter_context(
+            locked(data, "another server works in this folder", hint="stop it, or another --data")
+        )
         snapshots.remove_passing(data / _FOLDER)
 
     async def start(self) -> None:

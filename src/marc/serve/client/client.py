@@ -18,7 +18,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike
 
-from marc.errors import MarcError, check_predictor, integer
+from marc.errors import MarcError, check_predictor, instance, integer
 from marc.files import read_bytes, user_path, whole_file
 from marc.serve.client.connection import Call, Connection, NoAnswerError, passes
 from marc.serve.client.replies import Picture, Reply, step_body
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _ROOT = "/v1/memories"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_SNAPSHOT = re.compile(r"\d{12}\.safetensors")
+_SNAPSHOT = re.compile(r"\d{12}(-[0-9a-f]{8})?\.safetensors")
 _MOST_LABELS = 5000  # of one request
 _TOGETHER = 32  # steps of one request
 _MOST_BYTES = 8 * 2**20  # of one request, unless one step has more
@@ -67,6 +67,10 @@ class Client:
         told = self._connection.ask("GET", _ROOT)
         return list(told["memories"] if isinstance(told, dict) else told)
 
+    def health(self) -> None:
+        """Ask once whether the server answers; an error where it does not."""
+        self._connection.open(Call("GET", "/health", retries=0))
+
     def memory(self, name: str) -> RemoteMemory:
         """A memory by its name; nothing is asked yet."""
         return RemoteMemory(self._connection, name)
@@ -93,9 +97,11 @@ class Client:
             classes: their names.
             spaces: the dimension of each retrieval space.
             limits: `window`, `queue`, `snapshot_every`, `steps_per_second`.
-            mode: `off`, `shadow`, `canary` or `live`.
+            mode: `off`, `shadow`, `canary` or `live`, of one that is not there yet.
             fraction: of the steps that a canary answers.
         """
+        if isinstance(classes, str):
+            raise MarcError("classes are a list of names", got=classes[:80], hint='["cat", "dog"]')
         asked = {
             "method": method if isinstance(method, str) else dict(method),
             "predictor": None if predictor is None else _predictor(predictor),
@@ -111,7 +117,14 @@ class Client:
         return memory
 
     def send(self, source: Any, memory: str, **options: Any) -> Sent:
-        """Send a source of pictures or features to a memory, see `marc.serve.client.sending`."""
+        """Send a source of pictures or features to a memory, as `marc send` does.
+
+        Args:
+            source: a folder, a stream, or the name of either.
+            memory: its name; it is made, in shadow mode, if it is not there.
+            options: `classes`, `root`, `labels`, `neighbours`, `limit`, `rate`, `prefix`, `output`
+                and `on_progress`, see `marc.serve.client.sending.send`.
+        """
         from marc.serve.client.sending import send
 
         return send(self, source, memory, **options)
@@ -152,7 +165,7 @@ class RemoteMemory:
             image: a path or the bytes of a file, for a server with encoders.
             id: what to call the image. A second step of this id gets the answer of the first;
                 without, it has a new one.
-            neighbours: how many of the nearest remembered images to give.
+            neighbours: how many of the nearest remembered images of each space to give.
             dry_run: answer, and leave everything as it was.
             deadline: seconds after which it is not to be taken any more.
         """
@@ -190,6 +203,7 @@ class RemoteMemory:
 
     def label(self, labels: Mapping[str, str | int]) -> dict[str, Any]:
         """Say what was on images, by id; late or again, and read by the judge alone."""
+        instance("labels", labels, Mapping, hint='{"frame-17": "dog"}')
         given = [{"id": id, "label": _plain(label)} for id, label in labels.items()]
         total: dict[str, Any] = {"accepted": 0, "changed": 0, "repeated": 0, "unknown": []}
         for start in range(0, max(1, len(given)), _MOST_LABELS):
@@ -255,7 +269,10 @@ class RemoteMemory:
         return {**told, "bytes": size}
 
     def restore(self, snapshot: str | os.PathLike[str]) -> dict[str, Any]:
-        """Go back to a snapshot; steps since then are forgotten.
+        """Go back to what was remembered at a snapshot; steps since then are forgotten.
+
+        Ids, answers and labels of all steps are forgotten too: an image that is sent again is
+        learned again.
 
         Args:
             snapshot: a name such as `000000010000.safetensors` is a file of the server's; anything
@@ -297,6 +314,8 @@ class RemoteMemory:
             return self._connection.dumps(step_body(**given))
         except MarcError as error:
             return error
+        except TypeError as error:  # an argument that `step` has not
+            return MarcError("this is no step", got=f"{error}"[:200], hint="the arguments of step")
 
     def _answered(self, lines: Sequence[bytes | MarcError]) -> Iterator[Outcome]:
         """Answers to some steps in order, sent again as long as some are without one."""

@@ -43,6 +43,8 @@ class Call:
     """Whether it may be sent again although the first may have been done."""
     within: float | None = None
     """Seconds until nobody needs the answer any more."""
+    retries: int | None = None
+    """How often it is sent again, if not as often as the connection does it."""
 
 
 class Connection:
@@ -92,6 +94,7 @@ class Connection:
             whole: read all of the answer; without, it is read by the caller, who closes it.
         """
         ends = None if call.within is None else time.monotonic() + call.within
+        retries = self.retries if call.retries is None else call.retries
         for attempt in itertools.count():
             problem: MarcError
             try:
@@ -105,7 +108,7 @@ class Connection:
                 again, after = self._may_repeat(call, refused), refused.retry_after
             pause = _pause(attempt) + (after or 0.0)
             late = ends is not None and time.monotonic() + pause > ends
-            if not again or late or attempt >= self.retries or pause > _LONGEST_WAIT:
+            if not again or late or attempt >= retries or pause > _LONGEST_WAIT:
                 raise problem
             time.sleep(pause)
         raise AssertionError("counting ended")
@@ -175,6 +178,8 @@ class Connection:
         except (ValueError, self._errors.HTTPError):
             told = None
         if isinstance(told, dict) and "problem" in told:
+            if response.status == 401:
+                told["hint"] = "Client(url, key); marc send takes it from MARC_KEY or --key-file"
             return self.refusal({**told, "status": response.status}, after)
         if 300 <= response.status < 400:
             where = visible(str(response.headers.get("Location")))[:200]

@@ -49,7 +49,7 @@ def open_items(
     if is_pictures(text):
         return _of_pictures(open_images(text, root), classes)
     if classes:
-        raise MarcError("a stream has classes of its own", got=text, hint="no --classes")
+        raise MarcError("a stream has classes of its own", got=text, hint="leave out --classes")
     return _of_stream(load_stream(text, on_progress))
 
 
@@ -72,7 +72,7 @@ def _of_pictures(images: ImageSet, classes: Sequence[str] | os.PathLike[str]) ->
         given = user_path(classes) if isinstance(classes, str | os.PathLike) else classes
         names = with_class_names(replace(images, labels=None, class_names=()), given).class_names
     if images.passed_over:
-        notes.append(f"passed over: {len(images.passed_over)} files that are no pictures")
+        notes.append(f"passed over, as no pictures: {len(images.passed_over)}")
 
     def body(at: int) -> dict[str, Any]:
         return {"image": images.locations[at].read()}

@@ -13,6 +13,7 @@ from marc.files import csv_bytes, user_path, write_whole
 from marc.serve.client.client import Client, Outcome, RemoteMemory
 from marc.serve.client.items import Items, fitted, open_items, paced
 from marc.serve.client.replies import Reply
+from marc.serve.memory.config import MOST_NEIGHBOURS
 from marc.serve.refused import Refused
 from marc.stream import Stream
 from marc.types import OnProgress
@@ -128,13 +129,15 @@ def send(
         classes: what may be on the pictures: names, or a file with one per line.
         root: the folder of a named data set.
         labels: send the labels of the source after all steps, for the judge.
-        neighbours: how many of the nearest remembered images to ask for.
+        neighbours: how many of the nearest remembered images of each space to ask for.
         limit: of the images, the first so many.
         rate: images a second, at most.
         prefix: what stands before each name, where two sources have the same names.
         output: a table of all answers, `.csv`.
         on_progress: called with how far it has come.
     """
+    integer("neighbours", neighbours, 0, MOST_NEIGHBOURS)
+    client.health()  # a server that was there is waited for, but not one that never was
     items = open_items(source, classes, user_path(root) if root else None, on_progress)
     total = len(items.ids) if limit is None else min(integer("limit", limit, 1), len(items.ids))
     pace = None if rate is None else number("rate", rate, 1e-3)
@@ -190,7 +193,19 @@ def _found_or_made(
     except Refused as error:
         if error.status != 404:
             raise
-    limits = {"window": total} if total > _WINDOW else None
+    try:
+        _make(client, name, items, {"window": total} if total > _WINDOW else None)
+    except Refused as error:
+        if error.status != 403:
+            raise
+        raise Refused(
+            403, "there is no such memory, and this key may not make one", got=name,
+            hint="make it with an admin key; then a key with the scope 'write' sends",
+        ) from error  # fmt: skip
+    return remote, _ready(remote.info()), True
+
+
+def _make(client: Client, name: str, items: Items, limits: dict[str, int] | None) -> None:
     if items.stream is not None:
         stream = items.stream
         spaces = {space: stream.features.dim(space) for space in stream.features.spaces}
@@ -206,7 +221,6 @@ def _found_or_made(
             got=name,
             hint='--classes "cat,dog,coffee cup", or --class-names FILE with one per line',
         )
-    return remote, _ready(remote.info()), True
 
 
 def _ready(info: dict[str, Any]) -> dict[str, Any]:
@@ -257,8 +271,8 @@ def reasons(refused: Sequence[tuple[str, str]]) -> str:
     """Why images were refused, the most frequent reason first.
 
     >>> reasons([("a.jpg", "too large"), ("b.jpg", "no picture"), ("c.jpg", "no picture")])
-    '2 no picture (b.jpg), 1 too large (a.jpg)'
+    'no picture: 2 (b.jpg); too large: 1 (a.jpg)'
     """
     first = {why: name for name, why in reversed(refused)}
     counts = Counter(why for _, why in refused).most_common(5)
-    return ", ".join(f"{count} {why} ({first[why]})" for why, count in counts)
+    return "; ".join(f"{why}: {count} ({first[why]})" for why, count in counts)

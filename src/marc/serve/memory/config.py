@@ -28,7 +28,7 @@ from marc.types import Query, visible
 
 MODES = ("off", "shadow", "canary", "live")
 """Who answers: the base, the base while the memory learns, the memory a fraction, the memory."""
-_MOST_NEIGHBOURS = 32
+MOST_NEIGHBOURS = 32
 MOST_VIEWS = 256  # of one image; each has the logits of all classes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{p}{n}" for p in ("com", "lpt") for n in range(10))}
@@ -68,7 +68,7 @@ class StepRequest:
             )
         if not self.id.isprintable():  # surrogates are not, which no file could hold
             raise MarcError("an id is text that can be printed", got=ascii(self.id)[:80])
-        integer("neighbours", self.neighbours, 0, _MOST_NEIGHBOURS)
+        integer("neighbours", self.neighbours, 0, MOST_NEIGHBOURS)
 
 
 class _PredictorBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -160,12 +160,16 @@ class MemoryConfig:
     def check_pictures(self, pictures: Any) -> None:
         """Refuse a picture where the memory was not made for the encoders of the server."""
         if pictures is None or self.encoders != pictures.describe():
+            problem = "this memory was made with other encoders than this server has loaded"
+            if self.encoders is None:
+                problem = "this memory takes features, not pictures"
+            elif pictures is None:
+                problem = "this server has no encoders to read pictures with"
             raise Refused(
                 422,
-                "this memory takes features, not pictures"
-                if self.encoders is None
-                else "this memory was made with other encoders than this server has loaded",
-                hint='"features": {"predictor": [...], "spaces": {...}}',
+                problem,
+                hint="send features (marc embed makes them)"
+                + (", or marc serve --predictor ... --encoder ..." if self.encoders else ""),
             )
 
     @property
@@ -227,17 +231,25 @@ class MemoryConfig:
     @classmethod
     def load(cls, folder: Path) -> MemoryConfig:
         """What `save` wrote."""
-        state = read_state(folder / _FILE, _FORMAT)
-        with damaged(folder / _FILE):
-            return cls(
-                state["method"],
-                tuple(state["classes"]),
-                state["spaces"],
-                Predictor(state["arrays"]["prototypes"], state["logit_scale"]),
-                msgspec.convert(state["limits"], Limits),
-                state["encoders"],
-                state["created"],
-            )
+        try:
+            state = read_state(folder / _FILE, _FORMAT)
+            with damaged(folder / _FILE):
+                return cls(
+                    state["method"],
+                    tuple(state["classes"]),
+                    state["spaces"],
+                    Predictor(state["arrays"]["prototypes"], state["logit_scale"]),
+                    msgspec.convert(state["limits"], Limits),
+                    state["encoders"],
+                    state["created"],
+                )
+        except MarcError as error:
+            raise MarcError(
+                "the configuration of this memory is damaged",
+                got=f"{error.problem} {error.got}"[:300],
+                hint=f"fetch its snapshots, DELETE it, PUT it again as it was, and restore one; "
+                f"or put back {_FILE} from a backup",
+            ) from error
 
 
 def check_name(name: str) -> str:
@@ -276,8 +288,8 @@ def config_of(body: Any, pictures: Any = None) -> tuple[MemoryConfig, str, float
     elif pictures is None or not given.classes:
         raise MarcError(
             "a memory needs the prototypes of its classes",
-            hint='"predictor": {"prototypes": [[...], ...], "logit_scale": 100}'
-            + (", or the names of the classes" if pictures else ""),
+            hint='"predictor": {"prototypes": [[...], ...], "logit_scale": 100}, or '
+            + ("the names of the classes" if pictures else "marc serve with --predictor"),
         )
     else:
         prototypes, scale = pictures.prototypes(given.classes)

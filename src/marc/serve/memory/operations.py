@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import orjson
 
@@ -176,7 +177,8 @@ def mode(
     one_of("mode", to, MODES)
     before = served.head["mode"]
     if expect is not None and expect != before:
-        raise Refused(409, "the mode is another by now", got=f"expected {expect}", allowed=before)
+        raise Refused(409, "the mode is another by now", got=f"expected {expect}", allowed=before,
+                      hint=f'"expect": "{before}"')  # fmt: skip
     if to in _ANSWERING and served.trial.verdict == "harms" and not anyway:
         raise Refused(
             409,
@@ -199,14 +201,20 @@ def snapshot(served: Served) -> dict[str, Any]:
     return {"file": made.file, "seq": made.seq, "bytes": path.stat().st_size}
 
 
-def list_snapshots(served: Served) -> dict[str, Any]:
+class InFolder(Protocol):
+    """A memory that has a folder, be it open or not."""
+
+    folder: Path
+
+
+def list_snapshots(memory: InFolder) -> dict[str, Any]:
     """The snapshots that are kept, the newest last."""
-    return {"items": snapshots.kept(served.folder)}
+    return {"items": snapshots.kept(memory.folder)}
 
 
-def snapshot_file(served: Served, file: str) -> str:
+def snapshot_file(memory: InFolder, file: str) -> str:
     """Where a snapshot is."""
-    return str(snapshots.path_of(served.folder, file))
+    return str(snapshots.path_of(memory.folder, file))
 
 
 def samples(served: Served, n: int = 20) -> dict[str, Any]:
@@ -216,8 +224,7 @@ def samples(served: Served, n: int = 20) -> dict[str, Any]:
 
 def history(served: Served, points: int = 300) -> dict[str, Any]:
     """The whole past, in so many points."""
-    count = integer("points", points, 1, 1000)
-    return {"points": served.history.points(count), "width": served.history.width}
+    return {"points": served.history.points(integer("points", points, 1, 1000))}
 
 
 def stored(served: Served, id: str) -> Any:
@@ -248,3 +255,5 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "picture": picture,
 }
 """By the name under which a server asks for it."""
+OF_FOLDER = ("snapshots", "snapshot_file")
+"""What can be asked of a memory that cannot be opened, too."""

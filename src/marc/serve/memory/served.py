@@ -62,7 +62,9 @@ class Served:
         """Open a folder that `create` made, and learn again what the log has since the snapshot."""
         self.folder, self.durability = folder, durability
         with ExitStack() as opened:
-            opened.enter_context(locked(folder, "another server has this memory open"))
+            opened.enter_context(
+                locked(folder, "another server has this memory open", hint="stop that server")
+            )
             self.config = MemoryConfig.load(folder)
             snapshots.finish_restore(folder, folder / LOG)
             self._log = Log(folder / LOG, durability)

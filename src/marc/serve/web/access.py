@@ -106,7 +106,7 @@ class Access:
         if not key.may(memory, scope):
             raise Refused(
                 403,
-                f"this key has not the scope {scope!r} for this memory",
+                f"this key does not have the scope {scope!r} for this memory",
                 got=f"{key.name} and {ascii(memory)[:80]}",
                 hint="a key that has it: marc serve --key-file FILE --new-key NAME --scope ...",
             )
@@ -179,7 +179,7 @@ def new_key(
     key.check()
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
-    with locked(path, "another program changes this key file", lock):
+    with locked(path, "another program changes this key file", lock, hint="try again"):
         keys = _read(path)[0] if path.exists() else ()
         if any(each.name == name for each in keys):
             raise MarcError("there is a key of this name", got=name, hint="another name")

@@ -157,7 +157,7 @@ class _Lines:
         self, line: bytes, before: asyncio.Event | None, is_in: asyncio.Event
     ) -> bytes:
         """The answer to a line, which goes in once the one before it is in, or failed."""
-        name = None
+        name, started = None, time.perf_counter()
         try:
             raw = parse_json(line, "a line of steps")
             name = raw.get("id") if isinstance(raw, dict) else None
@@ -168,7 +168,9 @@ class _Lines:
                 await before.wait()
             step = await self._begin(body)
             is_in.set()
-            return await step + b"\n"
+            answer = await step
+            self._server.metrics.seconds.observe(time.perf_counter() - started)
+            return answer + b"\n"
         except MarcError as error:
             return _line({"id": name, **problems.problem(error)})
         except Exception as error:
