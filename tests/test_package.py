@@ -104,7 +104,7 @@ def test_the_top_level_is_what_a_reader_sees_first():
 
 
 def test_a_name_without_an_underscore_is_one_that_others_need():
-    assert sum(len(public_names(path)) for path in SOURCES) < 910
+    assert sum(len(public_names(path)) for path in SOURCES) < 920
 
 
 def public_names(path):

@@ -66,7 +66,7 @@ def full_memory() -> Iterator[Path]:
         made = served.snapshot()
         made.write(folder)
         served.close()
-        snapshots.restore(folder, made.file, None)
+        snapshots.restore(folder, snapshots.restorable(folder, made.file, None))
         yield data
 
 

@@ -158,7 +158,7 @@ def test_what_was_refused_is_said_with_its_reason(server, pictures):
     (pictures / "07.png").symlink_to("nowhere")
     outcome = call(*send(server.url, pictures, "m"))
     assert outcome.status == 0
-    assert "refused: 1 there is no such file (07.png)" in outcome.out
+    assert "refused: there is no such file: 1 (07.png)" in outcome.out
 
 
 BAD = {

@@ -198,7 +198,7 @@ class _Memory(RuleBasedStateMachine):
     def restore(self, draw):
         file = draw.choice([each["file"] for each in snapshots.kept(self.folder)])
         self.served.close()
-        snapshots.restore(self.folder, file, None)
+        snapshots.restore(self.folder, snapshots.restorable(self.folder, file, None))
         self.served = Served(self.folder)
         twin, self.n_seen, self.seq = self.at_snapshot[file]
         self.twin = copy.deepcopy(twin)

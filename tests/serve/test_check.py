@@ -142,7 +142,7 @@ def test_a_restore_that_was_not_finished_is_what_counts(data):
     from marc.serve.memory import snapshots
 
     folder = data / "memories" / "killed"
-    snapshots.restore(folder, "000000000009.safetensors", None)
+    snapshots.restore(folder, snapshots.restorable(folder, "000000000009.safetensors", None))
     assert report_of(data, "killed").steps == 9
     assert (folder / "restored.sqlite").exists()
 

@@ -48,14 +48,14 @@ def take_snapshot(folder):
 
 
 def restore(folder):
-    snapshots.restore(folder, "000000000009.safetensors", None)
+    snapshots.restore(folder, snapshots.restorable(folder, "000000000009.safetensors", None))
     with opened(folder):
         pass
 
 
 def upload(folder):
     content = (folder / "snapshots" / "000000000009.safetensors").read_bytes()
-    snapshots.restore(folder, None, content)
+    snapshots.restore(folder, snapshots.restorable(folder, None, content))
     with opened(folder):
         pass
 
@@ -249,7 +249,7 @@ def test_a_restore_that_does_not_fit_on_the_disk_leaves_the_memory(memory, tmp_p
         folder = shutil.copytree(memory[0], tmp_path / f"m{size}")
         small_files(size)
         try:
-            snapshots.restore(folder, None, content)
+            snapshots.restore(folder, snapshots.restorable(folder, None, content))
         except OSError:
             failed += 1
             small_files()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -370,3 +371,106 @@ def test_pictures_are_for_memories_that_were_made_for_them(tmp_path):
         assert refused.value.status == 422
 
     _run(scenario, tmp_path)
+
+
+def test_a_restore_of_a_busy_memory_is_answered_once_it_is_done(tmp_path, monkeypatch):
+    """A refusal would have it done again, and throw away what was acknowledged since."""
+
+    async def scenario(hosted):
+        await _steps(hosted, range(2))
+        await _steps(hosted, range(2, 4))
+        made = await hosted.call("snapshot")
+        await _steps(hosted, [4])
+        began, read = asyncio.Event(), snapshots.restorable
+        loop = asyncio.get_running_loop()
+
+        def slowly(*given):
+            loop.call_soon_threadsafe(began.set)
+            time.sleep(0.1)
+            return read(*given)
+
+        monkeypatch.setattr(snapshots, "restorable", slowly)
+        restoring = asyncio.create_task(hosted.call("restore", file=made["file"]))
+        await began.wait()
+        waiting = [asyncio.create_task(hosted.step(request(n))) for n in (10, 11)]
+        assert (await restoring)["seq"] == 4
+        answers = [json.loads(await each) for each in waiting]
+        assert [each["seq"] for each in answers] == [5, 6]
+
+    _run(scenario, tmp_path, limits={"queue": 2})
+
+
+def test_a_restore_that_cannot_be_closes_nothing_meanwhile(tmp_path, monkeypatch):
+    states = []
+
+    async def scenario(hosted):
+        await _steps(hosted, range(5))
+        served, read = hosted._served, snapshots.restorable
+
+        def noted(*given):
+            states.append(hosted.state)
+            return read(*given)
+
+        monkeypatch.setattr(snapshots, "restorable", noted)
+        for wrong in ({"file": "000000000001.safetensors"}, {"content": b"no"}):
+            with pytest.raises(MarcError):
+                await hosted.call("restore", **wrong)
+        assert hosted._served is served
+        assert states == ["ready", "ready"]
+
+    _run(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(("mode", "after"), [("off", "off"), ("live", "shadow")])
+def test_a_restore_lets_nobody_answer_who_has_not_asked_again(tmp_path, mode, after):
+    async def scenario(hosted):
+        await _steps(hosted, range(4))
+        made = await hosted.call("snapshot")
+        await hosted.call("mode", to=mode, fraction=0.7)
+        info = await hosted.call("restore", file=made["file"])
+        assert (info["mode"], info["fraction"]) == (after, 0.7)
+
+    _run(scenario, tmp_path)
+
+
+def test_what_was_sent_is_refused_without_the_paths_of_the_server(tmp_path):
+    async def scenario(hosted):
+        with pytest.raises(MarcError) as caught:
+            await hosted.call("restore", content=b"no snapshot")
+        assert str(tmp_path) not in str(caught.value)
+        assert ".upload" not in str(caught.value)
+
+    _run(scenario, tmp_path)
+
+
+def test_a_quarantined_memory_is_logged_and_lists_its_snapshots(tmp_path, monkeypatch, caplog):
+    memory = served(tmp_path / "m")
+    contested(memory, 10)
+    file = operations.snapshot(memory)["file"]
+    memory.close()
+    (tmp_path / "m" / LOG).write_bytes(b"no log" * 1000)
+    monkeypatch.setattr(logging.getLogger("marc.serve"), "propagate", True)
+
+    async def main():
+        async with _hosting(tmp_path / "m") as hosted:
+            assert [each["file"] for each in (await hosted.call("snapshots"))["items"]] == [file]
+            path = await hosted.call("snapshot_file", file=file)
+            assert path == str(tmp_path / "m" / "snapshots" / file)
+            await hosted._turns.do(hosted._open_in_turn)  # as the clock does, again and again
+
+    run(main())
+    (record,) = caplog.records
+    assert "memory m cannot be opened" in record.getMessage()
+
+
+def test_a_damaged_configuration_says_what_is_left_to_do(tmp_path):
+    memory = served(tmp_path / "m")
+    memory.close()
+    (tmp_path / "m" / "made.safetensors").write_bytes(b"nothing")
+
+    async def main():
+        async with _hosting(tmp_path / "m") as hosted:
+            assert "configuration of this memory is damaged" in hosted.status()["problem"]
+            assert "PUT it again" in hosted.status()["problem"]
+
+    run(main())

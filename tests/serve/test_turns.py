@@ -9,6 +9,7 @@ import pytest
 from helpers.serving import request, run
 
 from marc.errors import MarcError
+from marc.serve.memory.config import Chain
 from marc.serve.refused import Refused
 from marc.serve.turns import BLOCK, Turns
 
@@ -26,7 +27,8 @@ class _Worker:
         self.go.wait(5)
         self.blocks.append([each.id for each in requests])
         self.inside -= 1
-        return [MarcError("no") if each.id == "bad" else each.id.encode() for each in requests]
+        odd = {"bad": MarcError("no"), "busy": Refused(503, "away for now", retry_after=1)}
+        return [odd.get(each.id) or each.id.encode() for each in requests]
 
 
 def _run(scenario, limit=100):
@@ -163,3 +165,25 @@ def test_nobody_waits_for_threads_that_are_gone():
         assert turns.oldest_age == 0.0
 
     run(scenario())
+
+
+def test_after_a_step_that_is_refused_for_now_none_of_its_chain_is_taken():
+    async def scenario(turns, worker):
+        worker.go.clear()
+        chain = Chain()
+        names = ["busy", *map(str, range(1, BLOCK))]
+        steps = [turns.step(request(0, name, chain=chain)) for name in names]
+        await asyncio.sleep(0.05)
+        later = [turns.step(request(n, f"later {n}", chain=chain)) for n in range(3)]
+        other = turns.step(request(0, "other"))
+        worker.go.set()
+        assert await other == b"other"
+        for each in later:
+            with pytest.raises(Refused, match="for now"):
+                await each
+        assert await steps[1] == b"1"  # it was in the same block, and taken
+        with pytest.raises(Refused, match="for now"):
+            await steps[0]
+        assert worker.blocks[-1] == ["other"]
+
+    _run(scenario)

@@ -106,10 +106,13 @@ def _serve(
     import marc
     from marc.serve.web.quotas import quotas_of
 
+    quotas = quotas_of(quota)
     if pictures[0]:
+        from marc.serve.picture_worker import DecodingLimits
         from marc.serve.pictures import Pictures
 
-        options["pictures"] = Pictures(pictures[0], pictures[1], **pictures[2])
+        limits = DecodingLimits(bytes=quotas["image_bytes"])
+        options["pictures"] = Pictures(pictures[0], pictures[1], **pictures[2], limits=limits)
     if cluster is not None:
         from marc.serve.cluster.shards import Shards
 
@@ -129,7 +132,6 @@ def _serve(
             run.start()
 
     try:
-        quotas = quotas_of(quota)
         marc.serve(data, quotas=quotas, on_ready=on_ready, on_stop=stopping.set, **options)
     finally:
         stopping.set()

@@ -138,23 +138,32 @@ class Hosted:
                 "a restore needs one snapshot", hint='{"file": "000000010000.safetensors"}'
             )
 
-        def work() -> None:
-            if self._is_closed:
-                raise Refused(503, "this memory is closed", retry_after=1)
+        result = await self._turns.do(lambda: self._restore_in_turn(file, content), always=True)
+        self._after()
+        self._publish_result("restore", result)
+        return result
+
+    def _restore_in_turn(self, file: str | None, content: bytes | None) -> dict[str, Any]:
+        """Go back, if the snapshot is one to go back to; until that is known, nothing is closed."""
+        if self._is_closed:
+            raise Refused(503, "this memory is closed", retry_after=1)
+        try:
+            snapshot, kept = snapshots.restorable(self.folder, file, content), {}
             if self._served is not None:
+                head = self._served.head  # who is off stays off, and who answers has to ask again
+                mode = "off" if head["mode"] == "off" else "shadow"
+                kept = {"mode": mode, "fraction": head["fraction"]}
                 self._served.close()
                 self._served = None
             try:
-                snapshots.restore(self.folder, file, content)
-            except OSError as error:
-                raise _unwritten(error) from error
+                snapshots.restore(self.folder, snapshot, **kept)
             finally:
                 self._open_in_turn()
-
-        self._state = "recovering"
-        await self._turns.do(work, always=True)
-        self._after()
-        return await self.do(info, "restore")
+        except OSError as error:
+            raise _unwritten(error) from error
+        if self._served is None:
+            raise Refused(500, "it went back, and cannot be opened", got=self.problem)
+        return info(self._served)
 
     async def same(self, config: MemoryConfig) -> None:
         """Refuse a configuration that is not this memory's."""

@@ -42,7 +42,7 @@ _START_SECONDS = 60.0
 class DecodingLimits:
     """What one picture may take."""
 
-    bytes: int = 20_000_000
+    bytes: int = 20 * 2**20
     pixels: int = 25_000_000
     seconds: float = 10.0
     memory: int = 2**30

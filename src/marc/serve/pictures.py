@@ -189,7 +189,7 @@ class Pictures:
                 413,
                 "this picture is too large",
                 got=f"{len(image):,} bytes",
-                allowed=f"{self.limits.bytes:,} bytes",
+                allowed=f"{self.limits.bytes:,} bytes, the quota 'image_bytes'",
             )
         picture = _Picture(image, Future())
         with self._lock:

@@ -270,6 +270,7 @@ class Service:
             dry_run=request.dry_run,
             deadline=request.deadline,
             thumbnail=seen.thumbnail,
+            chain=request.chain,
         )
 
     async def call(self, name: str, operation: str, **arguments: Any) -> Any:

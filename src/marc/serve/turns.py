@@ -40,6 +40,8 @@ class _Turn:
 
     def settle(self, result: Any) -> None:
         """Give the answer, or the error, to whoever still waits."""
+        if self.request is not None and self.request.chain is not None:
+            self.request.chain.follow(result)
         if self.answer.done():
             return
         if isinstance(result, StopIteration):  # which no future can raise
@@ -131,8 +133,10 @@ class Turns:
             if turn.answer.done():  # who asked is gone, and nothing was done yet
                 continue
             assert turn.request is not None
-            deadline = turn.request.deadline
-            if deadline is not None and time.monotonic() > deadline:
+            chain, deadline = turn.request.chain, turn.request.deadline
+            if chain is not None and chain.refused is not None:
+                turn.settle(chain.refused)
+            elif deadline is not None and time.monotonic() > deadline:
                 turn.settle(Refused(504, "the time for this step was over before its turn came"))
             else:
                 block.append(turn)

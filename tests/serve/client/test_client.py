@@ -100,13 +100,16 @@ def test_a_long_wait_is_for_a_person_to_decide(server, pauses):
 
 def test_what_the_server_says_is_what_a_person_reads(server, pauses):
     parts = {"got": "7", "allowed": "0 to 5", "hint": "less"}
-    for status in (400, 401, 403, 404, 409, 413, 422, 500, 507):
+    for status in (400, 403, 404, 409, 413, 422, 500, 507):
         server.faults.append(("status", status, {}, problem(status, "too much", **parts)))
         with pytest.raises(Refused) as caught:
             memory(server).step(**FEATURES)
         error = caught.value
         assert error.status == status
         assert str(error) == "too much.\n  got:  7\n  allowed:  0 to 5\n  try:  less"
+    server.faults.append(("status", 401, {}, problem(401, "this server asks for a key", hint="H")))
+    with pytest.raises(Refused, match=r"this server asks for a key[^$]*MARC_KEY"):
+        memory(server).step(**FEATURES)
     assert not pauses  # none of these passes
 
 
@@ -461,6 +464,8 @@ def test_everything_against_a_server(real, tmp_path):
     assert live.answered_by == "memory"
     assert live.acted == live.prediction
     assert made.restore(saved["file"])["n_seen"] == 40
+    again = made.snapshot()["file"]  # its name is of after a restore
+    assert made.restore(again)["n_seen"] == 40
     assert made.restore(tmp_path / "s.safetensors")["seq"] == 40
     assert [each["name"] for each in real.memories()] == ["cam-1"]
     made.delete()

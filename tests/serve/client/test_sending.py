@@ -124,7 +124,7 @@ def test_a_folder_of_pictures(real, tmp_path):
     assert sent.classes == ("star", "fish", "heart")
     assert [sent.labels[at] for at, _ in sent.replies] == [0, 0, 1, 1]
     assert sent.labelled["accepted"] == 4
-    assert any("1 files" in note for note in sent.notes)
+    assert any(note == "passed over, as no pictures: 1" for note in sent.notes)
     assert real.send(folder, "photos").n_repeated == 4  # the classes are the memory's
 
 

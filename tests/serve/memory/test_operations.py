@@ -259,3 +259,21 @@ def test_every_operation_has_a_name():
         "info", "labels", "audit", "judgement", "mode", "snapshot", "snapshot_file", "samples",
         "history", "stored", "picture",
     }  # fmt: skip
+
+
+def test_an_audit_shows_an_id_that_had_a_label_in_a_life_before(tmp_path):
+    memory = served(tmp_path / "small", limits={"window": 5, "snapshot_every": 5})
+    steps = contested(memory, 30)
+    name = steps[0][0]
+    operations.snapshot(memory)
+    rows = [{"id": each, "label": base} for each, _, base in steps[-1:]]
+    operations.label(memory, rows)
+    again = rows[0]["id"]
+    for image in range(100, 140):  # it leaves the window
+        step(memory, image)
+    operations.snapshot(memory)
+    answers = [step(memory, image, name=again) for image in (200,)]
+    shown = {each["id"] for each in operations.audit(memory, 1000)["items"]}
+    assert (again in shown) == answers[0]["disagree"]
+    assert name not in shown
+    memory.close()

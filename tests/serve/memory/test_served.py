@@ -36,7 +36,7 @@ def test_an_id_in_error_may_come_again(memory):
     bad.keys["s"][:] = np.nan
     errors = memory.steps([bad, bad, request(2, "b")])
     assert isinstance(errors[0], MarcError)
-    assert errors[0] is errors[1]
+    assert str(errors[0]) == str(errors[1])
     assert json.loads(errors[2])["seq"] == 1
     assert step(memory, 1, name="a")["seq"] == 2
 
@@ -291,3 +291,13 @@ def test_the_most_contested_stream_counts_right(memory):
     names = contested(memory, 40)
     assert memory.head["disagreements"] == len(names) > 5
     assert memory.head["steps"] == 40
+
+
+def test_an_id_in_error_is_taken_where_it_comes_right_in_the_same_block(memory):
+    bad = request(1, "a")
+    bad.keys["s"][:] = np.nan
+    errors = memory.steps([bad, request(2, "b"), request(1, "a"), request(1, "a")])
+    assert isinstance(errors[0], MarcError)
+    assert json.loads(errors[1])["seq"] == 1
+    assert json.loads(errors[2])["seq"] == 2
+    assert errors[3] == errors[2]

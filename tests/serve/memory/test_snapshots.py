@@ -52,7 +52,9 @@ def test_a_snapshot_and_the_log_since_then_are_the_memory(tmp_path, method):
 def test_a_restore_goes_back_and_on_as_the_first_time(tmp_path, method):
     folder, states = grown(tmp_path / "m", method)
     for _ in range(2):
-        assert snapshots.restore(folder, FIRST, None) == 4
+        snapshot = snapshots.restorable(folder, FIRST, None)
+        assert (snapshot.seq, snapshot.is_new) == (4, False)
+        snapshots.restore(folder, snapshot)
         with opened(folder) as served:
             assert remembered_of(served) == states[4]
             assert [step(served, number) for number in (5, 6)]
@@ -66,7 +68,7 @@ def test_a_memory_that_saw_nothing_has_a_snapshot_too(tmp_path):
     with opened(create(tmp_path / "m")) as served:
         file = operations.snapshot(served)["file"]
         step(served, 1)
-    snapshots.restore(tmp_path / "m", file, None)
+    snapshots.restore(tmp_path / "m", snapshots.restorable(tmp_path / "m", file, None))
     with opened(tmp_path / "m") as served:
         assert (served.seq, served.head["n_seen"]) == (0, 0)
         step(served, 1)
@@ -82,11 +84,11 @@ def test_a_snapshot_of_elsewhere_is_restored_under_a_name_of_its_own(tmp_path):
         remembered = remembered_of(served)
     content = (other / "snapshots" / FIRST).read_bytes()
     assert content != (folder / "snapshots" / FIRST).read_bytes()
-    snapshots.restore(folder, None, content)
+    snapshots.restore(folder, snapshots.restorable(folder, None, content))
     with opened(folder) as served:
         assert remembered_of(served) == remembered
     assert len(snapshots.kept(folder)) == 2
-    snapshots.restore(folder, FIRST, None)
+    snapshots.restore(folder, snapshots.restorable(folder, FIRST, None))
     with opened(folder) as served:
         assert remembered_of(served) == states[4]
 
@@ -94,7 +96,7 @@ def test_a_snapshot_of_elsewhere_is_restored_under_a_name_of_its_own(tmp_path):
 def test_snapshots_of_before_a_restore_are_not_replaced_by_those_after_it(tmp_path):
     folder, states = grown(tmp_path / "m", n=8, snapshot_at=(4, 6))
     before = (folder / "snapshots" / "000000000006.safetensors").read_bytes()
-    snapshots.restore(folder, FIRST, None)
+    snapshots.restore(folder, snapshots.restorable(folder, FIRST, None))
     with opened(folder) as served:
         step(served, 15)
         step(served, 16)
@@ -110,7 +112,7 @@ def test_a_snapshot_of_before_a_restore_never_stands_for_steps_after_it(tmp_path
     folder, _ = grown(tmp_path / "m")
     with opened(folder) as served:
         made = served.snapshot()  # it is written while the memory is restored
-    snapshots.restore(folder, FIRST, None)
+    snapshots.restore(folder, snapshots.restorable(folder, FIRST, None))
     made.write(folder)
     with opened(folder) as served:
         served.start_from(made)
@@ -154,7 +156,7 @@ def test_a_snapshot_stands_for_steps_that_were_taken_while_it_was_written(tmp_pa
 def test_the_last_few_snapshots_are_kept_and_the_current_one(tmp_path):
     folder, _ = grown(tmp_path / "m", n=7, snapshot_at=range(1, 8))
     assert [each["seq"] for each in snapshots.kept(folder)] == [5, 6, 7]
-    snapshots.restore(folder, "000000000005.safetensors", None)
+    snapshots.restore(folder, snapshots.restorable(folder, "000000000005.safetensors", None))
     with opened(folder) as served:
         for number in range(6, 9):
             step(served, number)
@@ -198,7 +200,7 @@ def test_the_window_of_answers_may_be_shorter_than_the_log(tmp_path):
 def test_a_name_leads_to_a_snapshot_or_nowhere(tmp_path, name):
     folder, _ = grown(tmp_path / "m")
     with pytest.raises(MarcError, match="no such snapshot") as error:
-        snapshots.restore(folder, name, None)
+        snapshots.restore(folder, snapshots.restorable(folder, name, None))
     assert error.value.allowed == FIRST
 
 
@@ -237,14 +239,14 @@ def test_a_forged_snapshot_costs_nothing(tmp_path, state, problem):
     folder, states = grown(tmp_path / "m")
     content = forged(folder, tmp_path / "forged", **state)
     if problem is None:
-        snapshots.restore(folder, None, content)
+        snapshots.restore(folder, snapshots.restorable(folder, None, content))
         return
     with pytest.raises(MarcError, match=problem):
-        snapshots.restore(folder, None, content)
+        snapshots.restore(folder, snapshots.restorable(folder, None, content))
     assert [each["file"] for each in snapshots.kept(folder)] == [FIRST]
     (folder / "snapshots" / "000000000005.safetensors").write_bytes(content)
     with pytest.raises(MarcError, match=problem):
-        snapshots.restore(folder, "000000000005.safetensors", None)
+        snapshots.restore(folder, snapshots.restorable(folder, "000000000005.safetensors", None))
     with opened(folder) as served:
         assert remembered_of(served) == states[8]
 
@@ -254,7 +256,7 @@ def test_an_upload_that_is_no_snapshot_leaves_nothing(tmp_path, content):
     folder, _ = grown(tmp_path / "m")
     before = {path.name for path in folder.rglob("*")}
     with pytest.raises(MarcError, match="snapshot"):
-        snapshots.restore(folder, None, content)
+        snapshots.restore(folder, snapshots.restorable(folder, None, content))
     assert {path.name for path in folder.rglob("*")} == before
 
 
@@ -266,14 +268,16 @@ def test_what_killed_writers_left_is_cleared_when_a_memory_is_opened(tmp_path):
     (folder / "restored.sqlite.part").write_bytes(b"x")
     with opened(folder):
         assert [path.name for path in (folder / "snapshots").iterdir()] == [FIRST]
-    snapshots.restore(folder, FIRST, None)
+    snapshots.restore(folder, snapshots.restorable(folder, FIRST, None))
     assert not (folder / "restored.sqlite.part").exists()
 
 
 def test_labels_and_answers_of_before_a_restore_are_gone(tmp_path):
     served, _, _ = lived(tmp_path / "m", n=12, snapshot_at=5, labelled=(4, 8))
     served.close()
-    snapshots.restore(tmp_path / "m", "000000000005.safetensors", None)
+    snapshots.restore(
+        tmp_path / "m", snapshots.restorable(tmp_path / "m", "000000000005.safetensors", None)
+    )
     with opened(tmp_path / "m") as served:
         assert served.log.n_labels() == 0
         assert not [*served.log.labels()]
@@ -292,7 +296,7 @@ def test_a_memory_of_another_configuration_takes_no_snapshot(tmp_path):
     content = (folder / "snapshots" / FIRST).read_bytes()
     other = create(tmp_path / "other", {"name": "marc", "space": "s", "capacity": 2})
     with pytest.raises(MarcError, match="another configuration"):
-        snapshots.restore(other, None, content)
+        snapshots.restore(other, snapshots.restorable(other, None, content))
 
 
 def test_a_folder_that_could_not_be_filled_is_not_there(tmp_path):
@@ -372,7 +376,7 @@ def test_a_snapshot_that_cannot_be_committed_changes_nothing(tmp_path, monkeypat
 def test_the_answer_after_a_restore_is_that_of_a_memory_that_never_went_on(tmp_path):
     folder, _ = grown(tmp_path / "m", n=8)
     twin, _ = grown(tmp_path / "twin", n=4)
-    snapshots.restore(folder, FIRST, None)
+    snapshots.restore(folder, snapshots.restorable(folder, FIRST, None))
     with opened(folder) as served, opened(twin) as other:
         for number in (20, 21, 22):
             one, two = (
@@ -388,7 +392,7 @@ def test_a_damaged_memory_is_restored_from_an_older_snapshot(tmp_path, name):
     (folder / name).write_bytes(b"x" * 10_000)
     with pytest.raises(MarcError), opened(folder):
         pass
-    snapshots.restore(folder, FIRST, None)
+    snapshots.restore(folder, snapshots.restorable(folder, FIRST, None))
     with opened(folder) as served:
         assert remembered_of(served) == states[4]
         step(served, 5)

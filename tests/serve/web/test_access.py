@@ -10,6 +10,7 @@ import pytest
 from helpers.asking import Asker, asking, step_body
 from helpers.serving import body
 
+import marc
 from marc.errors import MarcError
 from marc.serve.refused import Refused
 from marc.serve.web import access
@@ -285,3 +286,32 @@ def test_no_page_from_elsewhere_uses_a_server_without_keys(tmp_path):
         for headers in own:
             assert ask("GET", "/v1/memories", headers=headers).status == 200, headers
         assert "access-control-allow-origin" not in ask("GET", "/health").headers
+
+
+def test_a_step_that_its_memory_refuses_costs_its_key_nothing():
+    lock = Access()
+    key = access.Key("m", "", {"*": "admin"}, steps_per_second=5)
+    while time.time() % 1 > 0.5:  # all of one second
+        time.sleep(0.05)
+    lock.count_step(key, "slow", 1)
+    for _ in range(20):
+        with pytest.raises(Refused, match="of slow"):
+            lock.count_step(key, "slow", 1)
+    for _ in range(4):
+        lock.count_step(key, "quick")
+
+
+def test_who_listens_with_a_key_that_is_taken_back_hears_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "_CHECK_EVERY", 0.0)
+    path = tmp_path / "keys.json"
+    keys = {name: new_key(path, name) for name in ("stays", "goes")}
+    with asking(tmp_path / "data", keys["stays"], key_file=path) as ask:
+        ask.make("m")
+        events = marc.Client("http://{}:{}".format(*ask.address), keys["goes"]).memory("m").events()
+        assert next(events)[0] == "status"
+        kept = json.loads(path.read_text())["keys"]
+        path.write_text(json.dumps({"keys": [each for each in kept if each["name"] == "stays"]}))
+        with pytest.raises(Refused, match="asks for a key"):
+            for _ in events:
+                pass
+        assert ask("GET", "/v1/memories/m").status == 200

@@ -95,7 +95,8 @@ def test_options_of_a_raw_body_are_in_the_query():
 
 QUERIES = [{}, {"id": ""}, {"id": "3", "neighbours": "x"}, {"id": "3", "neighbours": "1" * 5000},
            {"id": "3", "dry_run": "1"}, {"id": "3", "deadline": "nan"},
-           {"id": "3", "deadline": "inf"}]  # fmt: skip
+           {"id": "3", "deadline": "inf"}, {"id": "3", "neighbors": "2"},
+           {"id": "3", "image": "x"}]  # fmt: skip
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)

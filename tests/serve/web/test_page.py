@@ -258,7 +258,7 @@ def test_a_key_is_asked_for_once_and_what_it_may_not_do_is_switched_off(browser,
             wait_for_text(part(page, "state"), "live")
             page.get_by_role("button", name="Begin to label").click()
             page.get_by_role("button", name="dog").click()
-            wait_for_text(page.get_by_role("alert"), "has not the scope 'write'")
+            wait_for_text(page.get_by_role("alert"), "does not have the scope 'write'")
             assert page.get_by_role("button", name="dog").is_disabled()
             part(page, "modes").get_by_role("button", name="live").click()
             part(page, "switch-yes").click()

@@ -211,3 +211,40 @@ def test_pictures_among_lines_step_in_their_place(ask, monkeypatch):
     answers = ask.lines(lines, "pictures")
     assert [each["id"] for each in answers] == [str(n) for n in range(120)]
     assert statuses(answers) == [*range(1, 10), 422, *range(10, 120)]
+
+
+def test_after_a_line_that_is_refused_for_now_none_is_taken(ask, monkeypatch):
+    """A client sends them again, and their order is the one that they had."""
+    ask.make("away")
+    real, refused = Service.step, []
+
+    async def odd(self, name, body):
+        if body.id == "5" and not refused:
+            refused.append(Refused(503, "away for a moment", retry_after=1))
+            raise refused[0]
+        return await real(self, name, body)
+
+    monkeypatch.setattr(Service, "step", odd)
+    lines = [step_body(image) for image in range(200)]
+    first = statuses(ask.lines(lines, "away"))
+    taken = first.index(503)
+    assert first == [*range(1, taken + 1)] + (200 - taken) * [503]
+    assert taken <= 5
+    assert statuses(ask.lines(lines, "away")) == [*range(1, 201)]
+
+
+def test_a_line_that_is_wrong_keeps_no_other_back(ask):
+    ask.make("wrong")
+    lines = [step_body(1), {"id": "1"}, step_body(2), step_body(3, dry_run=2), step_body(4)]
+    assert statuses(ask.lines(lines, "wrong")) == [1, 422, 2, 422, 3]
+
+
+def test_lines_are_counted_where_steps_are(ask):
+    def count():
+        text = ask("GET", "/metrics").content.decode()
+        return float(text.partition("marc_step_seconds_count ")[2].split()[0])
+
+    ask.make("counted")
+    before = count()
+    ask.lines([step_body(image) for image in range(7)], "counted")
+    assert count() == before + 7

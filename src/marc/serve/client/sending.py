@@ -137,10 +137,10 @@ def send(
         on_progress: called with how far it has come.
     """
     integer("neighbours", neighbours, 0, MOST_NEIGHBOURS)
-    client.health()  # a server that was there is waited for, but not one that never was
     items = open_items(source, classes, user_path(root) if root else None, on_progress)
     total = len(items.ids) if limit is None else min(integer("limit", limit, 1), len(items.ids))
     pace = None if rate is None else number("rate", rate, 1e-3)
+    client.health()  # a server that was there is waited for, but not one that never was
     remote, info, created = _found_or_made(client, memory, items, total)
     items = fitted(items, info)
     if labels and items.labels is None:

@@ -102,19 +102,24 @@ class Remote:
         """The steps that go next; whose asker is gone, stays."""
         while self._waiting and len(self._sent) < BLOCK:
             turn = self._waiting.popleft()
-            if not turn.answer.done():
-                self._sent.append(turn)
+            if turn.answer.done():
+                continue
+            if turn.request.chain is not None and turn.request.chain.refused is not None:
+                turn.answer.set_exception(turn.request.chain.refused)
+                continue
+            self._sent.append(turn)
         return [*self._sent]
 
     def settle(self, results: list[Any]) -> None:
         """Give the answers to the steps that were taken."""
         sent, self._sent = self._sent, []
-        for turn, result in zip(sent, results, strict=True):
+        for turn, told in zip(sent, results, strict=True):
+            result = told.error() if isinstance(told, Failure) else told
+            if turn.request.chain is not None:
+                turn.request.chain.follow(result)
             if turn.answer.done():
                 continue
-            if isinstance(result, Failure):
-                turn.answer.set_exception(result.error())
-            elif isinstance(result, BaseException):
+            if isinstance(result, BaseException):
                 turn.answer.set_exception(result)
             else:
                 turn.answer.set_result(result)

@@ -71,7 +71,7 @@ class Step(NamedTuple):
     def of(cls, folder: Path, request: StepRequest) -> Step:
         """A request, as it leaves."""
         left = None if request.deadline is None else request.deadline - time.monotonic()
-        return cls(str(folder), replace(request, deadline=left))
+        return cls(str(folder), replace(request, deadline=left, chain=None))
 
     def arrived(self) -> StepRequest:
         """The request, by the clock of this machine."""

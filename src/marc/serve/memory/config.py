@@ -37,6 +37,18 @@ _FORMAT, _FILE = "marc-served", "made.safetensors"
 _NEITHER = "neither"
 
 
+class Chain:
+    """Steps of one client that wait together."""
+
+    refused: Refused | None = None
+    """Why one of them was not taken, which may be another time."""
+
+    def follow(self, result: Any) -> None:
+        """Know the result of one of them."""
+        if self.refused is None and isinstance(result, Refused) and result.retry_after is not None:
+            self.refused = result
+
+
 @dataclass(frozen=True)
 class StepRequest:
     """One image to be answered, and learned from."""
@@ -56,6 +68,8 @@ class StepRequest:
     deadline: float | None = None
     """A `time.monotonic()` after which it is refused, before anything is done."""
     thumbnail: bytes | None = None
+    chain: Chain | None = None
+    """Of steps that keep their order: once one is refused for now, none that waits is taken."""
 
     def check(self) -> None:
         """Refuse what no memory answers."""
@@ -292,6 +306,9 @@ def config_of(body: Any, pictures: Any = None) -> tuple[MemoryConfig, str, float
             + ("the names of the classes" if pictures else "marc serve with --predictor"),
         )
     else:
+        if given.spaces is not None and given.spaces != dict(pictures.spaces):
+            raise MarcError("the spaces of pictures are those of the server's encoders",
+                            got=given.spaces, allowed=dict(pictures.spaces))  # fmt: skip
         prototypes, scale = pictures.prototypes(given.classes)
         predictor, spaces = Predictor(unit(prototypes), float(scale)), dict(pictures.spaces)
         encoders = pictures.describe()

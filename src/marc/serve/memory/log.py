@@ -277,7 +277,7 @@ class Log:
     def unlabelled(self, since: int, most: int) -> list[int]:
         """Numbers of the newest disagreements from a step on that have no label."""
         rows = self._rows(
-            "select s.seq from steps s left join labels l on l.id = s.id "
+            "select s.seq from steps s left join labels l on l.id = s.id and l.seq = s.seq "
             "where l.id is null and s.base <> s.prediction and s.judged and s.seq >= ? "
             "order by s.seq desc limit ?",
             since,

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -127,18 +127,13 @@ class Served:
             elif first.setdefault(request.id, index) == index:
                 waiting.append(index)
         self._learn(requests, waiting, results)
-        return [self._result(each, results, first) for each in zip(requests, results, strict=True)]
-
-    @staticmethod
-    def _result(
-        each: tuple[StepRequest, bytes | MarcError | None],
-        results: Sequence[bytes | MarcError | None],
-        first: dict[str, int],
-    ) -> bytes | MarcError:
-        request, result = each
-        result = results[first[request.id]] if result is None else result  # the same id again
-        assert result is not None
-        return result
+        for index, request in enumerate(requests):
+            if results[index] is None:  # the same id again
+                results[index] = results[first[request.id]]
+                if isinstance(results[index], MarcError):  # and no step has it
+                    self._learn(requests, [index], results)
+                    first[request.id] = index
+        return cast("list[bytes | MarcError]", results)
 
     def _learn(
         self,

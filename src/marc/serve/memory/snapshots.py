@@ -20,7 +20,7 @@ from marc.results.snapshot import damaged, method_of, read_state, write_state
 from marc.serve.memory.config import MemoryConfig, StepRequest
 from marc.serve.memory.effects import Learner
 from marc.serve.memory.history import History
-from marc.serve.memory.log import Log, new_head
+from marc.serve.memory.log import CANARY, Log, new_head
 from marc.session.record import Record
 
 FOLDER = "snapshots"
@@ -188,12 +188,20 @@ def _paths(folder: Path) -> list[Path]:
     return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
-def restore(folder: Path, name: str | None, content: bytes | None) -> int:
-    """Create a log that begins with a snapshot, to replace the present one; returns its step.
+class Restorable(NamedTuple):
+    """A snapshot that was found good to go back to."""
 
-    What was there before stays until the new log is complete: from then on it is what counts, and
-    `finish_restore` goes on from any moment.
-    """
+    path: Path
+    seq: int
+    n_seen: int
+    timeline: str
+    """Of the memory from then on."""
+    is_new: bool
+    """Whether it was sent, and is not yet what any log goes on from."""
+
+
+def restorable(folder: Path, name: str | None, content: bytes | None) -> Restorable:
+    """Look at a snapshot of the memory's own, or keep one that was sent; refused if it is none."""
     config, timeline = MemoryConfig.load(folder), uuid.uuid4().hex[:8]
     if content is None:
         path = path_of(folder, str(name))
@@ -204,25 +212,39 @@ def restore(folder: Path, name: str | None, content: bytes | None) -> int:
             write_whole(path, content)
             state = _usable(path, config)
             path = path.replace(path.with_name(_name(state["seq"], timeline)))
+        except MarcError as error:
+            got = str(error.got).replace(str(path), "the file").replace(path.name, "the file")
+            raise MarcError("what was sent cannot be restored", got=f"{error.problem}: {got}",
+                            hint=error.hint) from error  # fmt: skip
         finally:
             path.with_name(f"{_UPLOAD}{timeline}").unlink(missing_ok=True)
         sync_folder(path.parent)
-    seq, part = int(state["seq"]), folder / f"{_RESTORED}.part"
+    return Restorable(path, int(state["seq"]), state["n_seen"], timeline, content is not None)
+
+
+def restore(
+    folder: Path, snapshot: Restorable, *, mode: str = "shadow", fraction: float = CANARY
+) -> None:
+    """Create a log that begins with a snapshot, to replace the present one.
+
+    What was there before stays until the new log is complete: from then on it is what counts, and
+    `finish_restore` goes on from any moment.
+    """
+    part = folder / f"{_RESTORED}.part"
+    path, seq, n_seen, timeline, is_new = snapshot
     entry = {"seq": seq, "file": path.name, "at": time.time()}
+    state = {"snapshot": entry, "timeline": timeline, "mode": mode, "fraction": fraction}
     try:
         Log.remove(part)
-        Log.create(
-            part, new_head(seq=seq, n_seen=state["n_seen"], snapshot=entry, timeline=timeline)
-        )
+        Log.create(part, new_head(seq=seq, n_seen=n_seen, **state))
         part.replace(folder / _RESTORED)
     except BaseException:
         with contextlib.suppress(OSError):
             Log.remove(part)
-            if content is not None:
+            if is_new:
                 path.unlink(missing_ok=True)
         raise
     sync_folder(folder)
-    return seq
 
 
 def _usable(path: Path, config: MemoryConfig) -> dict[str, Any]:

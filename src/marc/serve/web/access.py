@@ -46,8 +46,11 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Refuse what can never be used, or means something else than it seems."""
         if not self.name or len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
             raise MarcError("a key has a name and the SHA-256 of its text", got=self.name[:80])
-        for scope in self.memories.values():
+        for pattern, scope in self.memories.items():
             one_of("scope", scope, SCOPES)
+            if not pattern:
+                raise MarcError("a key is for memories with a name", got=repr(pattern),
+                                hint="--memories 'cam-*'")  # fmt: skip
         if self.steps_per_second is not None:
             integer("steps_per_second", self.steps_per_second, 1)
 
@@ -113,17 +116,18 @@ class Access:
 
     def count_step(self, key: Key, memory: str, of_memory: int | None = None) -> None:
         """Refuse a step that comes too soon for its key, or for the memory."""
-        for most, whose in ((key.steps_per_second, f"key {key.name}"), (of_memory, memory)):
-            if most is None:
-                continue
-            rate = RateLimitItemPerSecond(most)
-            if not self._rates.hit(rate, whose):
+        both = ((key.steps_per_second, f"key {key.name}"), (of_memory, memory))
+        limits = [(RateLimitItemPerSecond(most), whose) for most, whose in both if most is not None]
+        for rate, whose in limits:  # all are asked before one is counted
+            if not self._rates.test(rate, whose):
                 raise Refused(
                     429,
                     "too many steps in this second",
-                    allowed=f"{most} a second, the quota 'steps_per_second' of {whose}",
+                    allowed=f"{rate.amount} a second, the quota 'steps_per_second' of {whose}",
                     retry_after=1,
                 )
+        for rate, whose in limits:
+            self._rates.hit(rate, whose)
 
     def _follow_file(self) -> None:
         """Read the file again if it changed; while it cannot be read, the keys stay."""

@@ -26,7 +26,8 @@ from marc.serve.refused import Refused
 
 JSON, NPY, SAFETENSORS = "application/json", "application/x-npy", "application/x-safetensors"
 MEDIA_TYPES = (JSON, NPY, SAFETENSORS)
-_FIELDS = {"id", "features", "image", "neighbours", "dry_run", "deadline"}
+_OPTIONS = {"id", "neighbours", "dry_run", "deadline"}
+_FIELDS = {"features", "image", *_OPTIONS}
 _MOST_DEADLINE = 3600.0
 _LONGEST_HEADER = 1024  # of an array; those of vectors have about 60 characters
 _HEADERS: dict[tuple[int, int], Any] = {
@@ -52,6 +53,12 @@ def step_request(
     """A step from the body of a request, and its query where the body is raw."""
     if media_type == JSON:
         return step_of(parse_json(raw, "the body of a step"), most_image)
+    if unknown := query.keys() - _OPTIONS:
+        raise MarcError(
+            "a step has no such parameter",
+            got=ascii(sorted(unknown))[:80],
+            allowed=", ".join(sorted(_OPTIONS)),
+        )
     options: dict[str, Any] = {"id": query.get("id")}
     for name, convert in (("neighbours", int), ("deadline", float)):
         if name in query:

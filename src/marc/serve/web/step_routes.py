@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,10 +16,9 @@ from starlette.routing import request_response
 from starlette.types import Receive, Scope, Send
 
 from marc.errors import MarcError
-from marc.serve.memory.config import MOST_VIEWS, MemoryConfig, StepRequest
+from marc.serve.memory.config import MOST_VIEWS, Chain, MemoryConfig, StepRequest
 from marc.serve.refused import Refused
 from marc.serve.web import problems
-from marc.serve.web.access import Key
 from marc.serve.web.bodies import JSON, MEDIA_TYPES, parse_json, step_of, step_request
 from marc.serve.web.context import Context, allow, body_of, media_type_of, stopping
 from marc.serve.web.routes import Name
@@ -81,8 +81,8 @@ async def steps(request: Request, m: Name) -> Response:
 
     Nothing is refused because too much waits: lines are read as fast as they are answered.
     """
-    server, key = allow(request, m, "write")
-    lines = _Lines(request, server, key, m, server.service.made_of(m))
+    server, _ = allow(request, m, "write")
+    lines = _Lines(request, server, m, server.service.made_of(m))
     media_type_of(request, _NDJSON, JSON, "application/jsonl")
     return _Answers(server, lines)
 
@@ -105,9 +105,9 @@ class _Lines:
     """The lines of one request: they step in their order, and are answered in it."""
 
     def __init__(
-        self, request: Request, server: Context, key: Key, memory: str, config: MemoryConfig
+        self, request: Request, server: Context, memory: str, config: MemoryConfig
     ) -> None:
-        self._request, self._server, self._key = request, server, key
+        self._request, self._server, self._chain = request, server, Chain()
         self._memory, self._rate = memory, config.limits.steps_per_second
         self._most = _most(server, config)
         self._room = asyncio.Semaphore(_LINES)
@@ -156,7 +156,11 @@ class _Lines:
     async def _answer(
         self, line: bytes, before: asyncio.Event | None, is_in: asyncio.Event
     ) -> bytes:
-        """The answer to a line, which goes in once the one before it is in, or failed."""
+        """The answer to a line, which goes in once the one before it is in, or failed.
+
+        After one that was refused for now, busy or away, the others are refused as well: a client
+        that sends them again keeps their order.
+        """
         name, started = None, time.perf_counter()
         try:
             raw = parse_json(line, "a line of steps")
@@ -172,6 +176,9 @@ class _Lines:
             self._server.metrics.seconds.observe(time.perf_counter() - started)
             return answer + b"\n"
         except MarcError as error:
+            if before is not None:
+                await before.wait()
+            self._chain.follow(error)
             return _line({"id": name, **problems.problem(error)})
         except Exception as error:
             refused = problems.unforeseen(error, self._request.url.path)
@@ -183,9 +190,15 @@ class _Lines:
 
     async def _begin(self, body: StepRequest) -> asyncio.Task[bytes]:
         """A step that waits for its turn, once there is room."""
+        body = replace(body, chain=self._chain)
         while True:
+            if self._chain.refused is not None:
+                raise self._chain.refused
+            _, key = allow(
+                self._request, self._memory, "write"
+            )  # which may be taken back meanwhile
             try:
-                self._server.access.count_step(self._key, self._memory, self._rate)
+                self._server.access.count_step(key, self._memory, self._rate)
                 step = asyncio.create_task(self._server.service.step(self._memory, body))
                 await asyncio.sleep(0)  # by then it waits, or was refused
                 if step.done():
