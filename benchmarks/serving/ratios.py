@@ -260,7 +260,7 @@ async def _drained(reader: asyncio.StreamReader) -> None:
         pass
 
 
-def of_recovery(n_events: int = 20_000) -> list[Row]:
+def of_recovery(n_events: int = 100_000) -> list[Row]:
     """How long a memory takes to open that was killed after so many steps."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "memory"
@@ -279,9 +279,8 @@ def of_recovery(n_events: int = 20_000) -> list[Row]:
         served.close()
         begun = time.perf_counter()
         Served(folder).close()
-        seconds = (time.perf_counter() - begun) * 100_000 / n_events
-    return [(f"recovery, seconds for 100,000 events (measured on {n_events:,})",
-             f"{seconds:.2f}", "<= 2")]  # fmt: skip
+        seconds = time.perf_counter() - begun
+    return [(f"recovery, seconds for {n_events:,} events", f"{seconds:.2f}", "<= 2")]
 
 
 def of_growth(n_steps: int = 1_000_000) -> list[Row]:

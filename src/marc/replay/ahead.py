@@ -5,7 +5,7 @@ keys come from memory. So `step_block` multiplies them with several queries at o
 through the queries in order with `MARC.step` itself: what one of them stores is known to the next
 by the product of the block with itself. Answers are those of single steps but for the rounding of
 the matrix product; those of fewer queries than that pays for, one for example, are so to the bit.
-What one memory gives does not depend on what the other gives, so two large ones are read at once.
+What one memory gives does not depend on the other, so large ones are read in two threads.
 
 Each answer comes with its effects: what was stored, and the sums of a learned weight. `apply`
 repeats them on another method without computing anything, so that it ends in the identical state
@@ -217,20 +217,31 @@ def _keys(queries: Sequence[Query], space: str, dim: int) -> NDArray[np.float32]
 
 def _multiply(reads: Sequence[_Read], n_queries: int) -> None:
     """Let the memories know their similarities to the queries, where that saves time."""
-    if 1 < n_queries < _PAYS:
+    is_large = min(len(each.memory) * each.dim for each in reads) >= _LARGE
+    if 1 < n_queries < _PAYS or (n_queries == 1 and not (is_large and len(reads) == 2)):
         return
-    if len(reads) == 2 and min(len(each.memory) * each.dim for each in reads) >= _LARGE:
-        other = _others().submit(reads[1].multiply)
-        reads[0].multiply()
-        other.result()
-    elif n_queries > 1:
-        for each in reads:
-            each.multiply()
+    for each in reads:
+        each.begin()
+    if not is_large:
+        _multiply_parts([(each, 0, 1) for each in reads])
+        return
+    if n_queries == 1:  # a memory as a whole in each thread: as its `read` does, to the bit
+        first, second = ([(each, 0, 1)] for each in reads)
+    else:  # half of each memory in each thread
+        first, second = ([(each, part, 2) for each in reads] for part in (0, 1))
+    other = _threads().submit(_multiply_parts, second)
+    _multiply_parts(first)
+    other.result()
+
+
+def _multiply_parts(parts: Iterable[tuple[_Read, int, int]]) -> None:
+    for read, part, of in parts:
+        read.multiply(part, of)
 
 
 @functools.cache
-def _others() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), "second memory")
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), "second half")
 
 
 class _Read:
@@ -244,15 +255,22 @@ class _Read:
         self._similarity: NDArray[np.float32] | None = None
         self._rows = _keys(queries, space, memory.dim)
 
-    def multiply(self) -> None:
-        """Compute the similarities of all queries."""
+    def begin(self) -> None:
+        """Make room for the similarities of all queries, also to what they may store."""
         rows, size = self._rows, len(self.memory)
-        similarity = np.empty((len(rows), size + len(rows)), dtype=np.float32)
-        if len(rows) == 1:  # as `Memory.read`, to the bit
-            np.matmul(self.memory._keys[:size], rows[0], out=similarity[0, :size])
+        self._similarity = np.empty((len(rows), size + len(rows)), dtype=np.float32)
+        self._among = rows @ rows.T
+
+    def multiply(self, part: int, parts: int) -> None:
+        """Compute the similarities to one of so many parts of what is stored."""
+        assert self._similarity is not None
+        size = len(self.memory)
+        start, stop = size * part // parts, size * (part + 1) // parts
+        keys, out = self.memory._keys[start:stop], self._similarity[:, start:stop]
+        if len(self._rows) == 1:  # as `Memory.read`, to the bit
+            np.matmul(keys, self._rows[0], out=out[0])
         else:
-            np.matmul(rows, self.memory._keys[:size].T, out=similarity[:, :size])
-        self._similarity, self._among = similarity, rows @ rows.T
+            np.matmul(self._rows, keys.T, out=out)
 
     def read(self, key: Float) -> NDArray[np.float64]:
         return self.memory.read(key, self._known())
