@@ -96,6 +96,7 @@ def threads(request):
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "two threads":
             patch.setattr(ahead, "_LARGE", 0)
+            patch.setattr(ahead, "_is_free", lambda: True)
         yield
 
 

@@ -15,9 +15,11 @@ import pytest
 from helpers.asking import Asker, asking, encoded, pour, step_body
 from helpers.serving_process import process
 from starlette.testclient import TestClient
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import marc
 from marc.errors import MarcError
+from marc.serve import server
 from marc.serve.server import running
 from marc.serve.service import Service
 from marc.serve.web.access import Access, new_key
@@ -268,3 +270,20 @@ def test_the_address_of_a_server_on_the_other_protocol(tmp_path):
     with running(tmp_path, host="::1") as url:
         assert url.startswith("http://[::1]:")
         assert Asker(url)("GET", "/version").status == 200
+
+
+def test_a_product_has_one_thread_while_it_serves_unless_it_is_said_how_many(monkeypatch):
+    def threads():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    for name in server._THREADS:
+        monkeypatch.delenv(name, raising=False)
+    with threadpool_limits(2, "blas"):
+        with server._one_thread_a_product():
+            assert threads() == {1}
+            assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+        assert threads() == {2}
+        assert "OPENBLAS_NUM_THREADS" not in os.environ
+        monkeypatch.setenv("OMP_NUM_THREADS", "2")
+        with server._one_thread_a_product():
+            assert threads() == {2}

@@ -5,7 +5,8 @@ keys come from memory. So `step_block` multiplies them with several queries at o
 through the queries in order with `MARC.step` itself: what one of them stores is known to the next
 by the product of the block with itself. Answers are those of single steps but for the rounding of
 the matrix product; those of fewer queries than that pays for, one for example, are so to the bit.
-What one memory gives does not depend on the other, so large ones are read in two threads.
+What one memory gives does not depend on the other, so large ones are read in two threads, unless
+the matrix library itself uses several.
 
 Each answer comes with its effects: what was stored, and the sums of a learned weight. `apply`
 repeats them on another method without computing anything, so that it ends in the identical state
@@ -217,7 +218,7 @@ def _keys(queries: Sequence[Query], space: str, dim: int) -> NDArray[np.float32]
 
 def _multiply(reads: Sequence[_Read], n_queries: int) -> None:
     """Let the memories know their similarities to the queries, where that saves time."""
-    is_large = min(len(each.memory) * each.dim for each in reads) >= _LARGE
+    is_large = min(len(each.memory) * each.dim for each in reads) >= _LARGE and _is_free()
     if 1 < n_queries < _PAYS or (n_queries == 1 and not (is_large and len(reads) == 2)):
         return
     for each in reads:
@@ -237,6 +238,17 @@ def _multiply(reads: Sequence[_Read], n_queries: int) -> None:
 def _multiply_parts(parts: Iterable[tuple[_Read, int, int]]) -> None:
     for read, part, of in parts:
         read.multiply(part, of)
+
+
+@functools.cache
+def _is_free() -> bool:
+    """Whether a product leaves the other cores alone: threads of threads would wait for them."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return False
+    pools = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+    return bool(pools) and max(pools) == 1
 
 
 @functools.cache

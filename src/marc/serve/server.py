@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from marc.errors import MarcError, integer, one_of
 from marc.files import user_path
@@ -34,6 +35,7 @@ from marc.serve.web.quotas import DEFAULTS
 
 _PORT = 8123
 _DRAIN = 30  # seconds in which what waits is answered
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 _BACKLOG = 2048  # connections that wait to be taken
 _FORMATS = ("auto", "json", "text")
 
@@ -87,12 +89,29 @@ def serve(
         on_stop: called when it is to stop, before what waits is answered.
     """
     options = _Options(host, port, durability, key_file, pictures, quotas, hosts, trace)
-    with _log_to_stderr(one_of("log", log, _FORMATS), verbose=verbose):
+    with _log_to_stderr(one_of("log", log, _FORMATS), verbose=verbose), _one_thread_a_product():
         server, bound = _prepare(data, options)
         server.on_ready, server.on_stop = lambda: on_ready(_address(host, bound)), on_stop
         with bound:
             server.run(sockets=[bound])
     server.raise_failure()
+
+
+@contextmanager
+def _one_thread_a_product() -> Iterator[None]:
+    """Let memories and requests share the cores, and not each product, unless it is said how many.
+
+    With several threads a product waits for its threads, and each step for those of the others.
+    """
+    if any(name in os.environ for name in _THREADS):
+        yield
+        return
+    os.environ[_THREADS[0]] = "1"  # of libraries that are loaded later
+    try:
+        with threadpool_limits(1, "blas"):
+            yield
+    finally:
+        del os.environ[_THREADS[0]]
 
 
 @contextmanager
