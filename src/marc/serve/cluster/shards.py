@@ -37,6 +37,7 @@ _FEW = 2  # shards, where there is one machine
 _PATIENCE = 30.0  # seconds without a word of a shard, until requests for it are refused
 _AGAIN = 0.2  # seconds until a shard that died is asked again
 _ONCE = ("mode", "restore")  # operations that are not asked again
+_log = logging.getLogger("marc.serve")
 
 
 def placed(name: str, n_shards: int) -> int:
@@ -205,12 +206,11 @@ class _Link:
                 return await self._answer(getattr(self.actor, method).remote(*arguments()))
             except self._ray.exceptions.RayActorError as error:
                 if not again:
-                    raise Refused(
-                        503,
+                    raise Refused(  # not 503, which says that nothing was done
+                        502,
                         "the process of this memory ended meanwhile: what was asked for may have "
                         "been done, or not",
                         hint="GET /v1/memories/NAME tells",
-                        retry_after=1,
                     ) from error
             except self._ray.exceptions.RayError as error:
                 got = " ".join(str(error).split())[-200:]
@@ -245,6 +245,7 @@ class _Link:
             except self._ray.exceptions.RayError:
                 if self._is_up:
                     self._is_up = False
+                    _log.warning("shard %d is away; Ray starts it again", self.index)
                     for remote in self._remotes.values():
                         remote.lose(f"{self._away()}")
                 await asyncio.sleep(_AGAIN)

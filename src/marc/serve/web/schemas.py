@@ -164,7 +164,8 @@ def problem_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": words, "content": content} for status in statuses}
 
 
-PROBLEMS = problem_answers(400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503, 504, 507)
+_STATUSES = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 504, 507)
+PROBLEMS = problem_answers(*_STATUSES)
 
 
 def json_body(schema: dict[str, Any], **others: Any) -> dict[str, Any]:
