@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -53,6 +54,7 @@ def test_a_check_says_what_is_there(tmp_path):
     assert good.status == 0
     assert "cam-1" in good.out
     assert "ready" in good.out
+    assert f"SQLite {sqlite3.sqlite_version}" in good.out
     report = call_json("serve", "--check", tmp_path)
     [memory] = report["memories"]
     assert (memory["steps"], memory["integrity"], report["problems"]) == (1, "ok", [])

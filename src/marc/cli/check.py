@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import sqlite3
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -93,7 +94,7 @@ def _check_method(text: str) -> Iterator[Finding]:
 
 def _check_program() -> Iterator[Finding]:
     """Versions, found without importing anything."""
-    found = versions(encoding=True)
+    found = {**versions(encoding=True), "sqlite": sqlite3.sqlite_version}
     text = ", ".join(f"{name} {number}" for name, number in found.items())
     yield Finding("program", "ok", text, data={"versions": found})
     missing = [name for name in ("torch", "timm", "open_clip") if find_spec(name) is None]
