@@ -248,8 +248,11 @@ async def listen(request: Request, m: Name) -> Response:
     async def events() -> AsyncIterator[dict[str, str]]:
         yield _event("status", server.service.status(m))
         while (event := await listener.get()) is not None:
-            if event[0] == "status":  # about once a second
-                allow(request, m, "read")  # or the key was taken back meanwhile
+            if event[0] == "status":  # about once a second: was the key taken back meanwhile?
+                try:
+                    allow(request, m, "read")
+                except Refused:
+                    return
             yield _event(*event)
 
     return _Events(server, listener, events())
