@@ -89,7 +89,7 @@ _ROWS = (
     "memories made, restored and deleted meanwhile",
     "answers rounded otherwise than the twin's",
     "predictions turned around by that",
-    "lost, doubled, changed or other than the twin's",
+    "lost, duplicated, changed, or different from the twin's",
 )
 
 

@@ -470,7 +470,7 @@ def test_a_damaged_configuration_says_what_is_left_to_do(tmp_path):
 
     async def main():
         async with _hosting(tmp_path / "m") as hosted:
-            assert "configuration of this memory is damaged" in hosted.status()["problem"]
+            assert "configuration of this memory cannot be read" in hosted.status()["problem"]
             assert "PUT it again" in hosted.status()["problem"]
 
     run(main())

@@ -175,5 +175,7 @@ def _show(report: Any) -> None:
             console.say(f"{each.name}: {each.problem}")
     if any(each.state == "open" for each in report.memories):
         console.say("what a server has open is read once it has stopped")
-    more = "" if report.has_wal_fix else ": two connections could damage a log, a server has one"
+    more = (
+        "" if report.has_wal_fix else ": two connections could damage a log; a server has only one"
+    )
     console.say(f"SQLite {report.sqlite}{more}")

@@ -301,3 +301,10 @@ def test_an_id_in_error_is_taken_where_it_comes_right_in_the_same_block(memory):
     assert json.loads(errors[1])["seq"] == 1
     assert json.loads(errors[2])["seq"] == 2
     assert errors[3] == errors[2]
+
+
+def test_an_id_that_comes_right_steps_in_its_place(memory):
+    bad = request(1, "a")
+    bad.keys["s"][:] = np.nan
+    answers = memory.steps([bad, request(1, "a"), request(2, "b"), request(3, "dry", dry_run=True)])
+    assert [json.loads(each)["seq"] for each in answers[1:3]] == [1, 2]

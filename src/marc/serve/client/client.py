@@ -314,7 +314,7 @@ class RemoteMemory:
             return self._connection.dumps(step_body(**given))
         except MarcError as error:
             return error
-        except TypeError as error:  # an argument that `step` has not
+        except TypeError as error:  # an argument that `step` does not have
             return MarcError("this is no step", got=f"{error}"[:200], hint="the arguments of step")
 
     def _answered(self, lines: Sequence[bytes | MarcError]) -> Iterator[Outcome]:
@@ -345,7 +345,9 @@ class RemoteMemory:
 
     def _outcome(self, told: Any) -> Outcome:
         is_problem = isinstance(told, dict) and "problem" in told and "status" in told
-        return self._connection.refusal(told) if is_problem else Reply.of(told)
+        if not is_problem:
+            return Reply.of(told)
+        return self._connection.refusal(told, told.get("retry_after"))
 
 
 def _events(pieces: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:

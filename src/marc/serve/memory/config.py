@@ -259,10 +259,12 @@ class MemoryConfig:
                 )
         except MarcError as error:
             raise MarcError(
-                "the configuration of this memory is damaged",
-                got=f"{error.problem} {error.got}"[:300],
-                hint=f"fetch its snapshots, DELETE it, PUT it again as it was, and restore one; "
-                f"or put back {_FILE} from a backup",
+                "the configuration of this memory cannot be read",
+                got=f"{error.problem}: {error.got}"[:300],
+                allowed=error.allowed,
+                hint=error.hint
+                or f"put back {_FILE} from a backup; or fetch the snapshots, DELETE "
+                "the memory, PUT it again as it was, and restore one",
             ) from error
 
 

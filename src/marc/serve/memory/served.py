@@ -124,15 +124,15 @@ class Served:
                 results[index] = self._dry(request)
             elif request.id in known:
                 results[index] = known[request.id].answer
-            elif first.setdefault(request.id, index) == index:
+            elif request.id not in first:
+                first[request.id] = index
                 waiting.append(index)
-        self._learn(requests, waiting, results)
-        for index, request in enumerate(requests):
-            if results[index] is None:  # the same id again
-                results[index] = results[first[request.id]]
+            else:  # the same id again
+                self._learn(requests, waiting, results)
+                waiting, results[index] = [], results[first[request.id]]
                 if isinstance(results[index], MarcError):  # and no step has it
-                    self._learn(requests, [index], results)
-                    first[request.id] = index
+                    first[request.id], waiting = index, [index]
+        self._learn(requests, waiting, results)
         return cast("list[bytes | MarcError]", results)
 
     def _learn(

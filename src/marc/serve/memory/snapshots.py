@@ -213,8 +213,9 @@ def restorable(folder: Path, name: str | None, content: bytes | None) -> Restora
             state = _usable(path, config)
             path = path.replace(path.with_name(_name(state["seq"], timeline)))
         except MarcError as error:
-            got = str(error.got).replace(str(path), "the file").replace(path.name, "the file")
-            raise MarcError("what was sent cannot be restored", got=f"{error.problem}: {got}",
+            got = "" if error.got is None else f": {error.got}"
+            got = f"{error.problem}{got}".replace(str(path), "it").replace(path.name, "it")
+            raise MarcError("what was sent cannot be restored", got=got, allowed=error.allowed,
                             hint=error.hint) from error  # fmt: skip
         finally:
             path.with_name(f"{_UPLOAD}{timeline}").unlink(missing_ok=True)

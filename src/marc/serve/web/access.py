@@ -49,7 +49,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for pattern, scope in self.memories.items():
             one_of("scope", scope, SCOPES)
             if not pattern:
-                raise MarcError("a key is for memories with a name", got=repr(pattern),
+                raise MarcError("the pattern of a key's memories is empty", got=repr(pattern),
                                 hint="--memories 'cam-*'")  # fmt: skip
         if self.steps_per_second is not None:
             integer("steps_per_second", self.steps_per_second, 1)
