@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
+from marc.serve.hosted import Hosted
 from marc.serve.memory.config import StepRequest, config_of
 from marc.serve.memory.served import Served
 from marc.serve.service import Service
@@ -90,3 +91,29 @@ def run(coroutine):
     """Run it in a thread of its own: the driver of the browsers has a loop in the main one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
+
+
+@asynccontextmanager
+async def hosting(folder):
+    with ThreadPoolExecutor(3) as pool:
+        hosted = Hosted(folder, "process", pool)
+        try:
+            await hosted.open()
+            yield hosted
+        finally:
+            await hosted.close()
+
+
+def hosted_run(scenario, tmp_path, method=MARC, **more):
+    served(tmp_path / "m", method, **more).close()
+
+    async def main():
+        async with hosting(tmp_path / "m") as hosted:
+            await asyncio.wait_for(scenario(hosted), 30)
+
+    run(main())
+
+
+async def take_steps(hosted, images):
+    answers = await asyncio.gather(*(hosted.step(request(n)) for n in images))
+    return [json.loads(each) for each in answers]

@@ -3,53 +3,34 @@
 import asyncio
 import json
 import logging
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from helpers.serving import MARC, body, contested, remembered, request, run, served, step
+from helpers.serving import (
+    MARC,
+    body,
+    contested,
+    hosted_run,
+    hosting,
+    remembered,
+    request,
+    run,
+    served,
+    take_steps,
+)
 
 from marc.class_means import ClassMeans
 from marc.errors import MarcError
-from marc.serve.hosted import Hosted
 from marc.serve.memory import operations, snapshots
 from marc.serve.memory.config import config_of
 from marc.serve.memory.served import LOG, Served
 from marc.serve.refused import Refused
 
 
-@asynccontextmanager
-async def _hosting(folder):
-    with ThreadPoolExecutor(3) as pool:
-        hosted = Hosted(folder, "process", pool)
-        try:
-            await hosted.open()
-            yield hosted
-        finally:
-            await hosted.close()
-
-
-def _run(scenario, tmp_path, method=MARC, **more):
-    served(tmp_path / "m", method, **more).close()
-
-    async def main():
-        async with _hosting(tmp_path / "m") as hosted:
-            await asyncio.wait_for(scenario(hosted), 30)
-
-    run(main())
-
-
-async def _steps(hosted, images):
-    answers = await asyncio.gather(*(hosted.step(request(n)) for n in images))
-    return [json.loads(each) for each in answers]
-
-
 def test_steps_in_their_order_and_a_status_without_waiting(tmp_path):
     async def scenario(hosted):
         assert hosted.state == "ready"
-        answers = await _steps(hosted, range(150))
+        answers = await take_steps(hosted, range(150))
         assert [each["seq"] for each in answers] == list(range(1, 151))
         status = hosted.status()
         assert (status["seq"], status["n_seen"], status["steps_total"]) == (150, 150, 150)
@@ -58,7 +39,7 @@ def test_steps_in_their_order_and_a_status_without_waiting(tmp_path):
         assert (status["state"], status["problem"], status["queue_length"]) == ("ready", None, 0)
         assert status["verdict"] == "not shown"
 
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_a_client_that_goes_away_is_answered_all_the_same(tmp_path):
@@ -71,14 +52,14 @@ def test_a_client_that_goes_away_is_answered_all_the_same(tmp_path):
         again = json.loads(await hosted.step(request(1)))
         assert sorted((later["seq"], again["seq"])) == [1, 2]
 
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_snapshots_are_written_while_steps_go_on(tmp_path):
     async def scenario(hosted):
         listener = hosted.listen()
         for start in range(0, 100, 10):
-            await _steps(hosted, range(start, start + 10))
+            await take_steps(hosted, range(start, start + 10))
             if start in (40, 90):
                 while hosted._writing is not None:
                     await asyncio.wait([hosted._writing])
@@ -88,7 +69,7 @@ def test_snapshots_are_written_while_steps_go_on(tmp_path):
         assert len(written) >= 2
         listener.close()
 
-    _run(scenario, tmp_path, limits={"snapshot_every": 20, "window": 5})
+    hosted_run(scenario, tmp_path, limits={"snapshot_every": 20, "window": 5})
     memory = Served(tmp_path / "m")
     assert memory.seq == 100
     assert memory.head["snapshot"]["seq"] == 100  # the last one was written when it was closed
@@ -102,16 +83,16 @@ def test_a_snapshot_that_fails_is_reported_and_tried_again(tmp_path, monkeypatch
     async def scenario(hosted):
         listener = hosted.listen()
         monkeypatch.setattr(snapshots.Snapshot, "write", fails)
-        await _steps(hosted, range(5))
+        await take_steps(hosted, range(5))
         while hosted._writing is not None:
             await asyncio.wait([hosted._writing])
         assert "no room" in hosted.status()["problem"]
         assert hosted.state == "ready"
-        await _steps(hosted, range(5, 10))
+        await take_steps(hosted, range(5, 10))
         assert hosted._writing is None  # not at once
         monkeypatch.undo()
         hosted._no_snapshot_before = 0.0
-        await _steps(hosted, range(10, 15))
+        await take_steps(hosted, range(10, 15))
         while hosted._writing is not None:
             await asyncio.wait([hosted._writing])
         assert hosted.status()["problem"] is None
@@ -119,107 +100,12 @@ def test_a_snapshot_that_fails_is_reported_and_tried_again(tmp_path, monkeypatch
         names = [name for name, _ in events if name != "step"]
         assert names == ["problem", "snapshot"]
 
-    _run(scenario, tmp_path, limits={"snapshot_every": 5})
-
-
-def test_a_snapshot_of_before_a_restore_never_counts(tmp_path, monkeypatch):
-    """It is being written while the memory goes back: then it is of what was given up."""
-
-    async def scenario(hosted):
-        await _steps(hosted, range(3))
-        first = await hosted.call("snapshot")
-        own = snapshots.Snapshot.write
-
-        def slowly(made, folder):
-            time.sleep(0.2)
-            return own(made, folder)
-
-        monkeypatch.setattr(snapshots.Snapshot, "write", slowly)
-        await _steps(hosted, range(3, 40))
-        assert hosted._writing is not None
-        info = await hosted.call("restore", file=first["file"])
-        assert (info["seq"], info["state"], info["mode"]) == (3, "ready", "shadow")
-        assert info["shadow"]["steps"] == 0
-        monkeypatch.undo()
-        assert (await _steps(hosted, [100]))[0]["seq"] == 4
-
-    _run(scenario, tmp_path, limits={"snapshot_every": 20})
-    memory = Served(tmp_path / "m")
-    assert memory.seq == memory.head["n_seen"] == 4
-    memory.close()
-
-
-def test_a_restore_begins_the_trial_again(tmp_path):
-    memory = served(tmp_path / "m", mode="live")
-    steps = contested(memory, 60)
-    snapshot = operations.snapshot(memory)
-    memory.close()
-
-    async def main():
-        async with _hosting(tmp_path / "m") as hosted:
-            listener = hosted.listen()
-            rows = [{"id": name, "label": base} for name, _, base in steps[:12]]
-            result = await hosted.call("labels", labels=rows)
-            assert result["judgement"]["verdict"] == "harms"
-            assert hosted.status()["verdict"] == "harms"
-            assert hosted.status()["fell_back"]["from"] == "live"
-            await hosted.call("labels", labels=rows[:1])
-            names = [name for name, _ in listener._events]
-            assert names == ["judgement", "mode", "judgement"]  # it fell back once
-            mode = dict(listener._events)["mode"]
-            assert (mode["mode"], mode["before"]) == ("shadow", "live")
-            assert "harms" in mode["why"]
-            info = await hosted.call("restore", file=snapshot["file"])
-            assert info["shadow"]["verdict"] == "not shown"
-            assert info["fell_back"] is None
-            judged = await hosted.call("judgement")
-            assert judged["since_seq"] == 61
-            late = await hosted.call("labels", labels=rows[:1])
-            assert late["unknown"] == [rows[0]["id"]]
-            assert (await hosted.call("mode", to="live"))["mode"] == "live"
-
-    run(main())
-
-
-def test_a_restore_that_cannot_be_leaves_the_memory_as_it_was(tmp_path):
-    async def scenario(hosted):
-        await _steps(hosted, range(5))
-        for wrong in (
-            {},
-            {"file": "000000000001.safetensors"},
-            {"file": "../../x"},
-            {"content": b"no"},
-            {"file": "a", "content": b"b"},
-        ):
-            with pytest.raises(MarcError):
-                await hosted.call("restore", **wrong)
-            assert hosted.state == "ready"
-        assert (await _steps(hosted, [9]))[0]["seq"] == 6
-
-    _run(scenario, tmp_path)
-
-
-def test_a_restore_takes_a_snapshot_from_elsewhere(tmp_path):
-    other = served(tmp_path / "other", limits={"window": 3})  # limits may be others
-    contested(other, 20)
-    made = operations.snapshot(other)
-    content = (tmp_path / "other" / "snapshots" / made["file"]).read_bytes()
-    expected = step(other, 50, dry_run=True)
-    other.close()
-
-    async def scenario(hosted):
-        await _steps(hosted, range(5))
-        info = await hosted.call("restore", content=content)
-        assert (info["seq"], info["n_seen"]) == (20, 20)
-        answer = json.loads(await hosted.step(request(50, dry_run=True)))
-        assert answer["top"] == expected["top"]
-
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path, limits={"snapshot_every": 5})
 
 
 def test_a_write_that_fails_opens_the_memory_again(tmp_path, monkeypatch):
     async def scenario(hosted):
-        await _steps(hosted, range(4))
+        await take_steps(hosted, range(4))
         own = hosted._served.log.commit
 
         def fails(*_, **__):
@@ -237,9 +123,9 @@ def test_a_write_that_fails_opens_the_memory_again(tmp_path, monkeypatch):
             assert hosted._served is not first
             monkeypatch.setattr(hosted._served.log, "commit", fails)
         monkeypatch.setattr(hosted._served.log, "commit", own.__func__.__get__(hosted._served.log))
-        assert (await _steps(hosted, [4]))[0]["seq"] == 5
+        assert (await take_steps(hosted, [4]))[0]["seq"] == 5
 
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_a_method_that_fails_half_way_is_read_again_and_the_others_answered(tmp_path, monkeypatch):
@@ -264,7 +150,7 @@ def test_a_method_that_fails_half_way_is_read_again_and_the_others_answered(tmp_
         await hosted.call("snapshot")
         assert '"n_seen": 5' in state
 
-    _run(scenario, tmp_path, "class-means")
+    hosted_run(scenario, tmp_path, "class-means")
 
 
 def test_what_is_damaged_is_quarantined_until_it_is_restored(tmp_path):
@@ -275,7 +161,7 @@ def test_what_is_damaged_is_quarantined_until_it_is_restored(tmp_path):
     (tmp_path / "m" / LOG).write_bytes(b"no log" * 1000)
 
     async def main():
-        async with _hosting(tmp_path / "m") as hosted:
+        async with hosting(tmp_path / "m") as hosted:
             assert hosted.state == "quarantined"
             assert hosted.status()["problem"]
             for ask in (hosted.step(request(1)), hosted.call("info")):
@@ -297,7 +183,7 @@ def test_what_may_pass_is_tried_again(tmp_path, monkeypatch):
 
     async def main():
         monkeypatch.setattr("marc.serve.hosted.Served", _raising(OSError("too many files")))
-        async with _hosting(tmp_path / "m") as hosted:
+        async with hosting(tmp_path / "m") as hosted:
             assert hosted.state == "quarantined"
             monkeypatch.undo()
             hosted.tick()
@@ -320,7 +206,7 @@ def _raising(cause):
 
 def test_nothing_opens_a_memory_that_was_closed(tmp_path):
     async def scenario(hosted):
-        await _steps(hosted, range(3))
+        await take_steps(hosted, range(3))
         closing = asyncio.ensure_future(hosted.close(keep=False))
         await asyncio.sleep(0)
         late = hosted._turns.do(hosted._open_in_turn, always=True)
@@ -336,7 +222,7 @@ def test_nothing_opens_a_memory_that_was_closed(tmp_path):
         Served(hosted.folder).close()  # nobody holds it
         await hosted.close()
 
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_what_waits_is_answered_before_the_end(tmp_path):
@@ -350,7 +236,7 @@ def test_what_waits_is_answered_before_the_end(tmp_path):
         assert {name for name, _ in events} <= {"step", "snapshot"}
         assert await listener.get() is None
 
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_the_same_configuration_is_no_other(tmp_path):
@@ -361,7 +247,7 @@ def test_the_same_configuration_is_no_other(tmp_path):
                 await hosted.same(config_of(other)[0])
             assert refused.value.status == 409
 
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_pictures_are_for_memories_that_were_made_for_them(tmp_path):
@@ -370,77 +256,7 @@ def test_pictures_are_for_memories_that_were_made_for_them(tmp_path):
             hosted.check_pictures(None)
         assert refused.value.status == 422
 
-    _run(scenario, tmp_path)
-
-
-def test_a_restore_of_a_busy_memory_is_answered_once_it_is_done(tmp_path, monkeypatch):
-    """A refusal would have it done again, and throw away what was acknowledged since."""
-
-    async def scenario(hosted):
-        await _steps(hosted, range(2))
-        await _steps(hosted, range(2, 4))
-        made = await hosted.call("snapshot")
-        await _steps(hosted, [4])
-        began, read = asyncio.Event(), snapshots.restorable
-        loop = asyncio.get_running_loop()
-
-        def slowly(*given):
-            loop.call_soon_threadsafe(began.set)
-            time.sleep(0.1)
-            return read(*given)
-
-        monkeypatch.setattr(snapshots, "restorable", slowly)
-        restoring = asyncio.create_task(hosted.call("restore", file=made["file"]))
-        await began.wait()
-        waiting = [asyncio.create_task(hosted.step(request(n))) for n in (10, 11)]
-        assert (await restoring)["seq"] == 4
-        answers = [json.loads(await each) for each in waiting]
-        assert [each["seq"] for each in answers] == [5, 6]
-
-    _run(scenario, tmp_path, limits={"queue": 2})
-
-
-def test_a_restore_that_cannot_be_closes_nothing_meanwhile(tmp_path, monkeypatch):
-    states = []
-
-    async def scenario(hosted):
-        await _steps(hosted, range(5))
-        served, read = hosted._served, snapshots.restorable
-
-        def noted(*given):
-            states.append(hosted.state)
-            return read(*given)
-
-        monkeypatch.setattr(snapshots, "restorable", noted)
-        for wrong in ({"file": "000000000001.safetensors"}, {"content": b"no"}):
-            with pytest.raises(MarcError):
-                await hosted.call("restore", **wrong)
-        assert hosted._served is served
-        assert states == ["ready", "ready"]
-
-    _run(scenario, tmp_path)
-
-
-@pytest.mark.parametrize(("mode", "after"), [("off", "off"), ("live", "shadow")])
-def test_a_restore_lets_nobody_answer_who_has_not_asked_again(tmp_path, mode, after):
-    async def scenario(hosted):
-        await _steps(hosted, range(4))
-        made = await hosted.call("snapshot")
-        await hosted.call("mode", to=mode, fraction=0.7)
-        info = await hosted.call("restore", file=made["file"])
-        assert (info["mode"], info["fraction"]) == (after, 0.7)
-
-    _run(scenario, tmp_path)
-
-
-def test_what_was_sent_is_refused_without_the_paths_of_the_server(tmp_path):
-    async def scenario(hosted):
-        with pytest.raises(MarcError) as caught:
-            await hosted.call("restore", content=b"no snapshot")
-        assert str(tmp_path) not in str(caught.value)
-        assert ".upload" not in str(caught.value)
-
-    _run(scenario, tmp_path)
+    hosted_run(scenario, tmp_path)
 
 
 def test_a_quarantined_memory_is_logged_and_lists_its_snapshots(tmp_path, monkeypatch, caplog):
@@ -452,7 +268,7 @@ def test_a_quarantined_memory_is_logged_and_lists_its_snapshots(tmp_path, monkey
     monkeypatch.setattr(logging.getLogger("marc.serve"), "propagate", True)
 
     async def main():
-        async with _hosting(tmp_path / "m") as hosted:
+        async with hosting(tmp_path / "m") as hosted:
             assert [each["file"] for each in (await hosted.call("snapshots"))["items"]] == [file]
             path = await hosted.call("snapshot_file", file=file)
             assert path == str(tmp_path / "m" / "snapshots" / file)
@@ -469,7 +285,7 @@ def test_a_damaged_configuration_says_what_is_left_to_do(tmp_path):
     (tmp_path / "m" / "made.safetensors").write_bytes(b"nothing")
 
     async def main():
-        async with _hosting(tmp_path / "m") as hosted:
+        async with hosting(tmp_path / "m") as hosted:
             assert "configuration of this memory cannot be read" in hosted.status()["problem"]
             assert "PUT it again" in hosted.status()["problem"]
 
