@@ -7,6 +7,7 @@ from helpers.commands import call, tree
 
 import marc
 from marc.errors import MarcError
+from marc.results import folder
 
 
 @pytest.fixture
@@ -111,3 +112,11 @@ def test_a_pipe_in_an_unfinished_result_makes_nobody_wait(tmp_path, file):
     os.mkfifo(path / file)
     with pytest.raises((MarcError, OSError)):
         attempted(tmp_path / "r")
+
+
+def test_a_file_that_gets_its_last_name_meanwhile_is_nobody_elses(tmp_path, monkeypatch):
+    part = tmp_path / "order-0.part.npz.0123.new"
+    monkeypatch.setattr(folder.Path, "iterdir", lambda _: iter([part]))
+    assert folder._strangers(tmp_path) == []
+    part.mkdir()
+    assert folder._strangers(tmp_path) == [part.name]

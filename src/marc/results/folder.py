@@ -9,6 +9,7 @@ read as it was written or not at all.
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -266,13 +267,16 @@ def _strangers(path: Path) -> list[str]:
     if path.is_symlink():
         return ["it is a link"]
     files = sorted(path.iterdir()) if path.is_dir() else []
-    return [
-        file.name
-        for file in files
-        if not (file.name in _OWN or file.name.endswith((_PART, PARTIAL)))
-        or file.is_symlink()
-        or not file.is_file()
-    ]
+    return [file.name for file in files if _is_strange(file)]
+
+
+def _is_strange(file: Path) -> bool:
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:  # a writer's own, which has its last name by now
+        return False
+    is_ours = file.name in _OWN or file.name.endswith((_PART, PARTIAL))
+    return not (is_ours and stat.S_ISREG(mode))
 
 
 def _remove(path: Path) -> None:
