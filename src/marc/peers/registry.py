@@ -7,41 +7,29 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
-from marc.class_means import ClassMeans
-from marc.errors import MarcError, Registry, one_of
+from marc.errors import MarcError, Registry, imported, one_of
 from marc.loop import AnyMethod
-from marc.method import MARC
-from marc.peers.bafta import BaFTA
-from marc.peers.boostadapter import BoostAdapter
 from marc.peers.cards import MethodCard, card_of
-from marc.peers.cosmic import COSMIC
-from marc.peers.dmn import DMN
-from marc.peers.dota import DOTA
-from marc.peers.etta import ETTA
-from marc.peers.lame import LAME
-from marc.peers.oga import OGA
-from marc.peers.shot import ShotLabels
-from marc.peers.tda import TDA
-from marc.peers.tip_adapter import TipAdapter
-from marc.peers.view_ensembles import ProbabilityEnsemble, ViewEnsemble
-from marc.peers.zero import Zero
-from marc.peers.zero_shot import NoMemory, ZeroShot
 
-_CLASSES: tuple[Any, ...] = (
-    *(MARC, ClassMeans, NoMemory, ZeroShot, ViewEnsemble, ProbabilityEnsemble, Zero, TipAdapter),
-    *(TDA, BoostAdapter, DMN, COSMIC, DOTA, ETTA, OGA, LAME, ShotLabels, BaFTA),
-)
+_OURS = ("marc", "class-means", "no-memory")
+_ONE_IMAGE = ("zero-shot", "view-ensemble", "probability-ensemble", "zero")
+_MEMORIES = ("tip-adapter", "tda", "boostadapter", "dmn-zs", "cosmic")
+_MEANS = ("dota", "etta", "oga", "bafta")
+_BATCHES = ("lame", "shot-pl")
+_NAMES = (*_OURS, *_ONE_IMAGE, *_MEMORIES, *_MEANS, *_BATCHES)
 
 
 def _own_cards() -> dict[str, MethodCard | str]:
-    """The cards of our methods, from `cards.toml`."""
-    written = tomllib.loads((files("marc.peers") / "cards.toml").read_text(encoding="utf-8"))
+    """The cards of our methods, from `cards/NAME.toml`; `class` there is what makes the method."""
+    folder = files("marc.peers.cards")
     cards: dict[str, MethodCard | str] = {}
-    for method in _CLASSES:
-        entry = {"reads_before_writes": None, **written[method.name]}
+    for name in _NAMES:
+        written = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+        factory = imported("method", written.pop("class"), "marc")
+        entry = {"reads_before_writes": None, **written}
         entry["needs"] = tuple(entry.get("needs", ()))
         entry["searched"] = {name: tuple(w) for name, w in entry.get("searched", {}).items()}
-        cards[method.name] = MethodCard(method.name, factory=method, **entry)
+        cards[name] = MethodCard(name, factory=factory, **entry)
     return cards
 
 

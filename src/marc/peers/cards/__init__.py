@@ -1,4 +1,4 @@
-"""What a person should know of a method before comparing numbers; ours are in `cards.toml`."""
+"""What a person should know of a method before comparing numbers; ours are in `NAME.toml`."""
 
 from __future__ import annotations
 
