@@ -89,6 +89,8 @@ class Query:
     keys: Mapping[str, NDArray[np.float32]]
     """Unit retrieval features by space, each (D_s,)."""
     predictor: Predictor
+    pixels: Callable[[], NDArray[np.uint8]] | None = None
+    """Reads the crops behind the views, (M, H, W, 3), where the pictures are at hand."""
 
     @classmethod
     def from_features(

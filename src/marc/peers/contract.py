@@ -75,8 +75,8 @@ def _first_step(make: _Make, stream: Stream) -> None:
         _need(not any(e.any() for e in step.evidence.values()), "evidence at the first image")
     if card.sees != "image" or "shots" in card.needs:
         return
-    if card.reads_before_writes is None and not card.needs:
-        _need(not step.evidence, "nothing is remembered by its card, yet there is evidence")
+    if card.reads_before_writes is None and card.resets is None and not card.needs:
+        _need(not step.evidence, "nothing is learned by its card, yet there is evidence")
     if card.reads_before_writes and "retrieval" in step.evidence:  # of stored images alone
         found = step.evidence["retrieval"].any()
         _need(not found, "the first image is answered with evidence: it was stored too early")
@@ -183,7 +183,7 @@ def _looking(make: _Make, stream: Stream) -> None:
 def _bounded(make: _Make, stream: Stream) -> None:
     """Once the classes are full nothing grows; few-shot images are given, not remembered."""
     method = make()
-    if "shots" in _card(method).needs:
+    if "shots" in _card(method).needs or _card(method).grows:
         return
     sizes = []
     for part in _parts(_stream(2, 500, 1, n_classes=2), 400):

@@ -5,32 +5,46 @@ from __future__ import annotations
 import fnmatch
 import tomllib
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from marc.errors import MarcError, Registry, imported, one_of
 from marc.loop import AnyMethod
-from marc.peers.cards import MethodCard, card_of
+from marc.peers.cards import AbsentMethod, MethodCard, card_of
 
-_OURS = ("marc", "class-means", "no-memory")
-_ONE_IMAGE = ("zero-shot", "view-ensemble", "probability-ensemble", "zero")
-_MEMORIES = ("tip-adapter", "tda", "boostadapter", "dmn-zs", "cosmic")
-_MEANS = ("dota", "etta", "oga", "bafta")
-_BATCHES = ("lame", "shot-pl")
-_NAMES = (*_OURS, *_ONE_IMAGE, *_MEMORIES, *_MEANS, *_BATCHES)
+_FIRST = ("class-means", "marc", "no-memory")
+_CARDS = files("marc.peers.cards")
+
+
+def _written(folder: Traversable) -> dict[str, dict[str, Any]]:
+    """What the files NAME.toml of a folder say, by name."""
+    found = (each for each in folder.iterdir() if each.name.endswith(".toml"))
+    cards = {
+        each.name.removesuffix(".toml"): tomllib.loads(each.read_text("utf-8")) for each in found
+    }
+    return dict(sorted(cards.items()))
 
 
 def _own_cards() -> dict[str, MethodCard | str]:
     """The cards of our methods, from `cards/NAME.toml`; `class` there is what makes the method."""
-    folder = files("marc.peers.cards")
+    written = _written(_CARDS)
     cards: dict[str, MethodCard | str] = {}
-    for name in _NAMES:
-        written = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
-        factory = imported("method", written.pop("class"), "marc")
-        entry = {"reads_before_writes": None, **written}
+    for name in dict.fromkeys([*_FIRST, *written]):
+        entry = {"reads_before_writes": None, **written[name]}
+        factory = imported("method", entry.pop("class"), "marc")
         entry["needs"] = tuple(entry.get("needs", ()))
         entry["searched"] = {name: tuple(w) for name, w in entry.get("searched", {}).items()}
         cards[name] = MethodCard(name, factory=factory, **entry)
     return cards
+
+
+def absent_methods() -> dict[str, AbsentMethod]:
+    """Methods of the field that do not run here, from `cards/absent/NAME.toml`, and why."""
+    written = _written(_CARDS / "absent")
+    return {
+        name: AbsentMethod(name, **{**entry, "would_need": tuple(entry.get("would_need", ()))})
+        for name, entry in written.items()
+    }
 
 
 def _card(name: str, thing: Any) -> MethodCard:
@@ -72,6 +86,9 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]
     8
     """
+    if name not in METHODS and name in (absent := absent_methods()):
+        problem = f"{name} does not run here: {absent[name].reason}"
+        raise MarcError(problem, got=name, hint=f"marc list methods --card {name}")
     card = METHODS.known(name)
     for setting in settings:
         one_of(f"setting of {name}", setting, card.settings)

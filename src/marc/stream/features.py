@@ -84,6 +84,8 @@ class Features:
     """Digests that are known without reading: of `views`, and of `spaces/NAME`."""
     part_of: frozenset[str] = frozenset()
     """`images` of the features that these were cut from."""
+    pixels: Callable[[int], NDArray[np.uint8]] | None = None
+    """Reads the crops (M, H, W, 3) of a stored row, where the pictures are at hand."""
     _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -147,7 +149,8 @@ class Features:
         views = self.views
         fewer = views.first(n_views) if isinstance(views, LazyViews) else views[:, :n_views]
         known = {name: digest for name, digest in self.known.items() if name != "views"}
-        return replace(self, views=fewer, known=known, _transformed={})
+        pixels = self.pixels and (lambda row, of=self.pixels: of(row)[:n_views])  # type: ignore[misc]
+        return replace(self, views=fewer, known=known, pixels=pixels, _transformed={})
 
     @cached_property
     def images(self) -> frozenset[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +61,48 @@ class PromptEmbeddings:
         return self.rows[in_classes[starts[:, np.newaxis] + np.arange(fewest)]]
 
 
+class TextTower(Protocol):
+    """A predictor's text encoder in torch, for methods that learn what it is asked.
+
+    Tensors are of torch; gradients pass from `encode` back to the embeddings of words.
+    """
+
+    class_names: tuple[str, ...]
+    """The names that the prototypes speak of, as they stand in prompts, (C,)."""
+    digest: str
+    """Of its weights: a state that was learned with others is refused."""
+
+    def tokenize(self, texts: Sequence[str]) -> Any:
+        """Tokens (n, L) of texts, as whole numbers."""
+
+    def embed(self, tokens: Any) -> Any:
+        """Embeddings (n, L, W) of tokens, without their positions."""
+
+    def encode(self, embeddings: Any, tokens: Any) -> Any:
+        """Features (n, D), not of unit length; `tokens` say where each text ends."""
+
+
+class ImageTower(Protocol):
+    """A predictor's image encoder in torch, for methods that learn inside it."""
+
+    digest: str
+    """Of its weights as they were published."""
+
+    def copy(self) -> Any:
+        """A torch module of its own: crops (n, 3, H, W), as `prepare` gives, to (n, D)."""
+
+    def prepare(self, pixels: NDArray[np.uint8]) -> Any:
+        """What the module takes, from cropped pictures (n, H, W, 3)."""
+
+
+@dataclass(frozen=True)
+class Towers:
+    """The networks behind a predictor; each is loaded when a method first asks for it."""
+
+    text: Callable[[], TextTower] | None = None
+    image: Callable[[], ImageTower] | None = None
+
+
 @dataclass(frozen=True)
 class Predictor:
     """The frozen zero-shot classifier: unit text prototypes (C, D) and the logit scale tau."""
@@ -68,6 +111,8 @@ class Predictor:
     logit_scale: float
     prompts: PromptEmbeddings | None = None
     """What the prototypes are means of, where it is known."""
+    towers: Towers = field(default_factory=Towers, compare=False, repr=False)
+    """Its networks, where they can be had."""
 
     @property
     def n_classes(self) -> int:

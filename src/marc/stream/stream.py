@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,7 @@ class Stream(Shown):
             base=features.base.at(item),
             keys=features.row(item),
             predictor=features.predictor,
+            pixels=None if features.pixels is None else partial(features.pixels, item),
         )
 
     def shuffled(self, seed: int) -> Stream:
@@ -176,6 +178,7 @@ class Stream(Shown):
             spaces={name: keys[rows] for name, keys in old.spaces.items()},
             class_names=old.class_names,
             ids=tuple(old.ids[row] for row in rows),
+            pixels=old.pixels and (lambda row, of=old.pixels: of(int(rows[row]))),  # type: ignore[misc]
         )
         labels = None if self.row_labels is None else self.row_labels[rows]
         domains = None if self.row_domains is None else self.row_domains[rows]

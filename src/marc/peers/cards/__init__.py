@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 from marc.errors import MarcError
 from marc.loop import AnyMethod
 
-_Need = Literal["space", "prompts", "shots"]
+Need = Literal["space", "prompts", "shots", "text-tower", "image-tower"]
 """What a method needs beyond the predictor's features: a second encoder's space, the embedding of
-every prompt, labelled few-shot features."""
+every prompt, labelled few-shot features, or the networks of the predictor themselves."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class MethodCard:
     reads_before_writes: bool | None
     """Whether an image is answered before it is stored; None if nothing is stored."""
     paper: str
-    needs: tuple[_Need, ...] = ()
+    needs: tuple[Need, ...] = ()
     sees: Literal["image", "batch", "stream"] = "image"
     """What is answered together; a method that sees the whole stream is transductive."""
     views: str = "the plain image"
@@ -36,6 +36,12 @@ class MethodCard:
     """What the released code does otherwise."""
     ours: str = ""
     """What is done here, and why where it differs."""
+    gradients: bool = False
+    """Whether it follows gradients; from features they may be written out, without torch."""
+    resets: Literal["image", "batch", "never"] | None = None
+    """After what it forgets all that it learned; None where it never learns anything."""
+    grows: bool = False
+    """Whether it keeps something of every image, so that its cost grows with the stream."""
     tuned: str = "nothing"
     """What its authors tuned, and on what."""
     published: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -64,6 +70,18 @@ class MethodCard:
         }
 
 
+@dataclass(frozen=True)
+class AbsentMethod:
+    """A method of the field that does not run here, and the fact that keeps it out."""
+
+    name: str
+    summary: str
+    paper: str
+    reason: str
+    """Why it is not here: a fact, not an opinion."""
+    would_need: tuple[str, ...] = ()
+
+
 def card_of(method: type) -> MethodCard:
     """The card of a method's class; attributes of the class that a card has too go into it."""
     name = getattr(method, "name", None)
@@ -75,7 +93,7 @@ def card_of(method: type) -> MethodCard:
     summary = (method.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     card = MethodCard(name, summary, method, reads_before_writes=True, paper="")
     sees = {"sees": "batch" if "batch_size" in card.settings else "stream"}
-    needs = tuple(need for need in get_args(_Need) if card.settings.get(need) == "required")
+    needs = tuple(need for need in get_args(Need) if card.settings.get(need) == "required")
     made: dict[str, Any] = {"needs": needs, **(sees if hasattr(method, "step_batch") else {})}
     for each in dataclasses.fields(MethodCard):
         is_setting = each.name in ("name", "factory", *card.settings)
