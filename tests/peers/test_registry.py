@@ -54,7 +54,7 @@ def shots(tmp_path_factory):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_keeps_the_contract(name, shots):
-    required = {"space": "good", "shots": shots}
+    required = {"space": "good", "shots": shots, "unlabelled": shots}
     settings = {
         setting: required[setting]
         for setting, value in METHODS[name].settings.items()
@@ -75,7 +75,8 @@ def test_every_card_says_what_must_be_known(card):
         assert set(published) <= set(card.settings)
     assert set(card.searched) <= set(card.settings)
     assert ("space" in card.needs) == (card.settings.get("space") == "required")
-    assert ("shots" in card.needs) == ("shots" in card.settings)
+    for files in ("shots", "unlabelled"):
+        assert (files in card.needs) == (files in card.settings)
     known = [*NAMED_SETS, "imagenet-val"]
     assert set(card.published) <= set(known)
 

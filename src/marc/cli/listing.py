@@ -26,6 +26,7 @@ _NEEDS = {
     "space": "the space of a second encoder",
     "prompts": "the embedding of every prompt",
     "shots": "labelled few-shot features",
+    "unlabelled": "features of unlabelled images that are not in the stream",
 }
 
 

@@ -24,6 +24,8 @@ from marc.sources.pack import write_pack
 from marc.stream import Stream
 
 _Make = Callable[[], AnyMethod]
+_FROM_FILES = {"shots", "unlabelled"}
+"""Needs that are features of other images, in files that settings of these names lead to."""
 
 
 class BrokenRuleError(AssertionError):
@@ -52,17 +54,17 @@ def run_checks(make: _Make, n_views: int = 10) -> Iterator[tuple[str, str]]:
 
 
 def maker(card: MethodCard, folder: Path) -> _Make:
-    """What makes the method of a card for these checks; few-shot features go into `folder`."""
+    """What makes the method of a card for these checks; features that it reads go into `folder`."""
     settings: dict[str, Any] = {}
     for name in (name for name, default in card.settings.items() if default == "required"):
-        if name == "shots":
-            write_pack(_stream(3, 15, 1), folder / "shots.npz")
+        if name in _FROM_FILES:
+            write_pack(_stream(3, 15, 1), folder / f"{name}.npz")
         elif name != "space":
             raise MarcError(
                 f"{card.name} needs {name}, which no check can know",
                 hint="marc.peers.contract.check_method(lambda: YourMethod(...))",
             )
-        settings[name] = "good" if name == "space" else str(folder / "shots.npz")
+        settings[name] = "good" if name == "space" else str(folder / f"{name}.npz")
     return lambda: card.factory(**settings)
 
 
@@ -73,7 +75,7 @@ def _first_step(make: _Make, stream: Stream) -> None:
         _need(evidence.shape == (stream.n_classes,), f"evidence {name!r} is not one per class")
     if card.name == "marc":
         _need(not any(e.any() for e in step.evidence.values()), "evidence at the first image")
-    if card.sees != "image" or "shots" in card.needs:
+    if card.sees != "image" or _FROM_FILES & {*card.needs}:
         return
     if card.reads_before_writes is None and card.resets is None and not card.needs:
         _need(not step.evidence, "nothing is learned by its card, yet there is evidence")
@@ -181,9 +183,10 @@ def _looking(make: _Make, stream: Stream) -> None:
 
 
 def _bounded(make: _Make, stream: Stream) -> None:
-    """Once the classes are full nothing grows; few-shot images are given, not remembered."""
+    """Once the classes are full nothing grows; images from a file are given, not remembered."""
     method = make()
-    if "shots" in _card(method).needs or _card(method).grows:
+    card = _card(method)
+    if _FROM_FILES & {*card.needs} or card.grows:
         return
     sizes = []
     for part in _parts(_stream(2, 500, 1, n_classes=2), 400):

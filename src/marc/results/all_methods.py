@@ -13,6 +13,12 @@ from marc.results.folder import Folder
 from marc.results.run import RunPlan
 from marc.stream import Stream
 
+_FROM_FILES = {
+    "shots": "labelled few-shot features",
+    "unlabelled": "features of unlabelled images that are not in the stream",
+}
+"""What a method may need that no stream has, in words."""
+
 
 @dataclass(frozen=True)
 class AllMethods:
@@ -74,8 +80,9 @@ class AllMethods:
         card = METHODS[name]
         if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
             return "needs the embedding of every prompt; a store has them, a pack may have them"
-        if "shots" in card.needs and not {"shots", f"{name}.shots"} & set(self.settings):
-            return "needs labelled few-shot features: --set shots=FILE.npz"
+        for need, words in _FROM_FILES.items():
+            if need in card.needs and not {need, f"{name}.{need}"} & set(self.settings):
+                return f"needs {words}: --set {need}=FILE.npz"
         plan = self.plan(name)
         plan.config()
         try:

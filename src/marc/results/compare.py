@@ -278,8 +278,8 @@ def _sees(card: MethodCard, settings: Mapping[str, Any]) -> str:
 
 
 def _uses(card: MethodCard, settings: Mapping[str, Any]) -> list[str]:
-    """What a method has beyond the predictor's features: a space, prompts, labels."""
-    more = {"prompts": "prompts", "shots": "labels"}
+    """What a method has beyond the stream's features: a space, prompts, labels, more images."""
+    more = {"prompts": "prompts", "shots": "labels", "unlabelled": "unlabelled images"}
     return [*named_spaces(settings), *(word for need, word in more.items() if need in card.needs)]
 
 

@@ -17,8 +17,8 @@ from marc.serve.refused import Refused
 _SERVABLE = [
     name
     for name in METHODS.own
-    if not {"shots", "prompts"} & {*METHODS[name].needs}
-    and name not in ("oga", "lame", "shot-pl")  # they answer batches
+    if not {"shots", "unlabelled", "prompts"} & {*METHODS[name].needs}
+    and METHODS[name].sees == "image"
 ]
 
 

@@ -11,9 +11,10 @@ from typing import Any, Literal, get_args
 from marc.errors import MarcError
 from marc.loop import AnyMethod
 
-Need = Literal["space", "prompts", "shots", "text-tower", "image-tower"]
+Need = Literal["space", "prompts", "shots", "unlabelled", "text-tower", "image-tower"]
 """What a method needs beyond the predictor's features: a second encoder's space, the embedding of
-every prompt, labelled few-shot features, or the networks of the predictor themselves."""
+every prompt, features of labelled few-shot images or of unlabelled ones that are no part of the
+stream, or the networks of the predictor themselves."""
 
 
 @dataclass(frozen=True)

@@ -349,7 +349,8 @@ def _check_method(name: Any) -> None:
     """Refuse what would import code or read files of the server's: a request decides neither."""
     if not isinstance(name, str):
         raise MarcError("a method has a name", hint='"method": {"name": "class-means"}')
-    one_of("method", name, (each for each in METHODS if "shots" not in METHODS[each].needs))
+    files = {"shots", "unlabelled"}
+    one_of("method", name, (each for each in METHODS if not files & {*METHODS[each].needs}))
 
 
 def _check_classes(classes: tuple[str, ...], n_classes: int) -> None:
