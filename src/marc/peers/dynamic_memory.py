@@ -65,6 +65,18 @@ class Slots:
         """Whether a newcomer must take another's slot."""
         return len(self.rows[label]) == self.capacity
 
+    def place(self, label: int, entropy: float) -> int | None:
+        """The slot that an image of this entropy takes: the next free one of the class.
+
+        A full class gives up its image of highest entropy, the latest among equals, and only to a
+        strictly lower entropy.
+        """
+        if not self.is_full(label):
+            return len(self.rows[label])
+        entropies = self.of_class("entropies", label)
+        worst = int(np.lexsort((self.of_class("arrivals", label), entropies))[-1])
+        return worst if entropies[worst] > entropy else None
+
     def put(self, key: Float, label: int, slot: int, entropy: float, item: int) -> None:
         """Fill a slot of a class: the next free one, or one whose image goes."""
         rows = self.rows[label]
@@ -193,6 +205,19 @@ class DynamicMemory:
         self._inner[label, slot + 1, : len(inner)] = inner
         self._inner[label, : len(inner), slot + 1] = inner
         return True
+
+    def fill(self, label: int, features: Float) -> None:
+        """Let the first slots of a class hold these images (n, D), whatever they held before.
+
+        For a method that decides itself which images there are; a class never gets fewer.
+        """
+        for slot, key in enumerate(unit(features)):
+            self.slots.put(key, label, slot, 0.0, 0)
+        n = 1 + len(self.slots.rows[label])
+        self._grow_to(n)
+        entries = np.vstack([self.text[label], self.slots.of_class("keys", label)])
+        entries = entries.astype(np.float64)
+        self._inner[label, :n, :n] = entries @ entries.T
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         """Everything stored, as arrays; the text is part of it."""
