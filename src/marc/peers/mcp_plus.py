@@ -1,0 +1,251 @@
+"""MCP++: MCP whose text and image prototypes take one gradient step for every image.
+
+A residual on each text prototype and on each prototype of the memories starts at zero, takes one
+step of AdamW and is forgotten after the image. The loss has three parts: the entropy of the fused
+answer; a contrast of the two kinds of prototypes; and the cosine of the image prototypes with the
+means of the uncertain images of their classes. The memories are MCP's, and are those of MCP on the
+same stream: no residual is stored.
+
+As released, the contrast compares the dimensions of the features, not the classes (the paper's
+matrices are transposed), and the votes of the prototypes and the votes against count twice: as they
+are before the step, and once more after it.
+
+The gradients are written out. Those of the entropy are multiples of the image's feature, and every
+prototype is of unit length, so that only what is tangent to it remains. The contrast is a D x D
+softmax, in float32 as it is most of the work; all else is float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import number
+from marc.memory import NegativeMemory, Resumable
+from marc.peers.mcp import MCP, Caches, Seen, check_settings, surest
+from marc.scores import Float, share, softmax
+from marc.types import Query, Step
+
+_CONTRAST_WEIGHT, _APART_WEIGHT = 0.5, 0.2  # constants of the released loss
+_TEMPERATURE = 0.01  # of the contrast
+_EPSILON = 1e-3  # of AdamW
+_RIDGE = 1e-7  # keeps the logarithm of 1 - cosine finite
+_SHORTEST = 1e-12  # a vector is divided by at least this
+
+
+@dataclass(eq=False)
+class MCPPlus(Resumable):
+    """MCP with residuals on its prototypes. The defaults are those released for ImageNet.
+
+    >>> MCPPlus(alpha=5.0, beta=5.0, image_learning_rate=8e-5).config()["text_learning_rate"]
+    6e-05
+    """
+
+    name: ClassVar[str] = "mcp++"
+
+    entropy_capacity: int = MCP.entropy_capacity
+    """Images per pseudo-class in the memory of low entropy."""
+    align_capacity: int = MCP.align_capacity
+    """Images per pseudo-class in the memory of images near their class."""
+    alpha: float = MCP.alpha
+    beta: float = MCP.beta
+    text_learning_rate: float = 6e-5
+    """Of the residuals on the text prototypes."""
+    image_learning_rate: float = 6e-5
+    """Of those on the prototypes of the memories."""
+    center: float = MCP.center
+    """What the prototype counts in the centre to which images are near; the text has the rest."""
+    attention_beta: float = MCP.attention_beta
+    """Sharpness of the attention that builds the class vectors."""
+    negative_weight: float = MCP.negative_weight
+    """What the votes against count."""
+    negative_capacity: int = MCP.negative_capacity
+    negative_beta: float = MCP.negative_beta
+    band_low: float = MCP.band_low
+    """The band, both ends open, is of entropy in nats over log2(C): 0.69 is its largest value."""
+    band_high: float = MCP.band_high
+    mask_low: float = MCP.mask_low
+    """An item votes against the classes whose probability lies between these bounds."""
+    mask_high: float = MCP.mask_high
+    query: str = MCP.query
+    """What is stored by entropy and asks the prototypes: `view0`, or `aggregated`, the mean of the
+    kept views, as released for ImageNet-A."""
+    fraction: float = MCP.fraction
+    """The fraction of the views that is kept: those of lowest entropy."""
+    cache_weight: float = MCP.cache_weight
+    """What the posterior over the class vectors counts."""
+    prototype_weight: float = MCP.prototype_weight
+    """What the posterior with the votes of the prototypes counts."""
+
+    _memory: Caches | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for name in ("text_learning_rate", "image_learning_rate"):
+            setattr(self, name, number(name, getattr(self, name)))
+
+    def step(self, query: Query) -> Step:
+        """Store one image, move the prototypes for it, then answer it with them."""
+        self._memory = caches = Caches.ready(self, query, self._memory)
+        seen = Seen.of(query, self)
+        caches.store(seen, query)
+        held = np.flatnonzero(caches.held)
+        text = query.predictor.prototypes.astype(np.float64)
+        now = _Prototypes(text, caches.prototypes[held])
+        negatives = _negative_means(caches.negative)[held]
+        votes, against = self._votes(caches, held, now, seen), self._against(caches, seen)
+        slopes = _gradients(
+            now,
+            negatives,
+            held,
+            seen.plain.key,
+            logits=seen.plain.logits + votes - against,
+            pull=self.beta * votes[held],
+            scale=query.predictor.logit_scale,
+        )
+        moved = _Prototypes(
+            _normalized(now.text + _first_step(slopes.text, self.text_learning_rate)),
+            now.image + _first_step(slopes.image, self.image_learning_rate),
+        )
+        votes += self._votes(caches, held, moved, seen)
+        view_logits = query.predictor.logit_scale * (query.views @ moved.text.T.astype(np.float32))
+        evidence = {
+            "text": surest(view_logits, self),
+            "cache": caches.attended(query, seen),
+            "prototype": softmax(seen.plain.logits + votes - 2 * against),
+        }
+        weights = {
+            "text": 1.0,
+            "cache": self.cache_weight,
+            "prototype": self.prototype_weight,
+        }
+        base, (label, entropy) = seen.posterior.astype(np.float32), seen.offered
+        return Step(
+            query.item,
+            base,
+            evidence,
+            weights,
+            label,
+            -entropy,
+            base_weight=0.0,
+            to_probabilities=share,
+        )
+
+    def _votes(
+        self, caches: Caches, held: NDArray[np.int64], prototypes: _Prototypes, seen: Seen
+    ) -> NDArray[np.float64]:
+        cosines = np.zeros(len(caches.prototypes))
+        cosines[held] = _normalized(prototypes.image) @ seen.plain.key
+        return caches.votes(cosines)
+
+    def _against(self, caches: Caches, seen: Seen) -> NDArray[np.float64]:
+        return self.negative_weight * caches.negative.read(seen.plain.key)
+
+    def _restored(self, state: dict[str, Any]) -> Caches:
+        return Caches.restored(self, state["arrays"])
+
+
+class _Prototypes(NamedTuple):
+    """Both kinds of prototypes, or a gradient for each."""
+
+    text: NDArray[np.float64]
+    """(C, D)."""
+    image: NDArray[np.float64]
+    """Of the A classes that have one, (A, D)."""
+
+
+def _gradients(
+    now: _Prototypes,
+    negatives: Float,
+    held: NDArray[np.int64],
+    feature: Float,
+    *,
+    logits: Float,
+    pull: Float,
+    scale: float,
+) -> _Prototypes:
+    """Gradient of the loss in residuals that are zero.
+
+    Args:
+        now: text prototypes of unit length (C, D), and image prototypes (A, D).
+        negatives: means of the uncertain images of the A classes, zero where there are none.
+        held: the A classes that have an image prototype.
+        feature: of the image, (D,).
+        logits: the fused scores z (C,) before the step.
+        pull: dz/dcos of each image prototype, alpha beta phi, (A,).
+        scale: dz/dcos of each text prototype, tau.
+    """
+    image = _normalized(now.image)
+    slope = _entropy_slope(logits)
+    text_side, image_side = _contrast_gradient(image, now.text[held])
+    text = scale * slope[:, np.newaxis] * feature
+    text[held] += _CONTRAST_WEIGHT * text_side
+    side = (slope[held] * pull)[:, np.newaxis] * feature
+    side += _CONTRAST_WEIGHT * image_side + _APART_WEIGHT * _apart_slope(image, negatives)
+    lengths = np.maximum(np.linalg.norm(now.image, axis=1, keepdims=True), _SHORTEST)
+    return _Prototypes(_tangent(text, now.text), _tangent(side, image) / lengths)
+
+
+def _entropy_slope(logits: Float) -> NDArray[np.float64]:
+    """dH/dz = -p (ln p + H) of softmax(z), (C,)."""
+    p = softmax(logits)
+    logs = logits - logits.max()
+    logs -= np.log(np.exp(logs).sum())
+    return -p * (logs - (p * logs).sum())
+
+
+def _apart_slope(image: Float, negatives: Float) -> NDArray[np.float64]:
+    """Gradient (A, D) of mean(-ln(1 - cosine)) over the A classes, less its part along the rows."""
+    directions = _normalized(negatives)
+    cosines = np.einsum("ad,ad->a", image, directions)
+    return directions / (len(image) * (1 - cosines + _RIDGE))[:, np.newaxis]
+
+
+def _contrast_gradient(
+    image: Float, text: Float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gradient of InfoNCE between the dimensions of two sets of prototypes, each (A, D).
+
+    Dimension i of the image prototypes, a vector over the A classes of unit length, should be
+    nearer to dimension i of the texts than to the others: the mean over i of the cross-entropy of
+    cosines / temperature. Returns the gradients in the texts and in the images.
+    """
+    sides = [np.ascontiguousarray(each.T, dtype=np.float32) for each in (image, text)]  # (D, A)
+    lengths = [np.maximum(np.linalg.norm(each, axis=1, keepdims=True), _SHORTEST) for each in sides]
+    q, k = (each / length for each, length in zip(sides, lengths, strict=True))
+    p = (q / np.float32(_TEMPERATURE)) @ k.T  # (D, D)
+    p -= p.max(axis=1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(axis=1, keepdims=True)
+    p[np.diag_indices(len(p))] -= 1
+    slopes = [(p @ k, q, lengths[0]), (p.T @ q, k, lengths[1])]
+    factor = 1 / (_TEMPERATURE * len(p))
+    by_image, by_text = (factor * _tangent(g, row) / length for g, row, length in slopes)
+    return by_text.T.astype(np.float64), by_image.T.astype(np.float64)
+
+
+def _tangent(slopes: Float, rows: Float) -> NDArray[Any]:
+    """What of each slope is at right angles to its row of unit length."""
+    return slopes - rows * np.einsum("nd,nd->n", slopes, rows)[:, np.newaxis]
+
+
+def _first_step(slope: Float, rate: float) -> Float:
+    """The first step of AdamW from zero, where weight decay has nothing to decay."""
+    return -rate * slope / (np.abs(slope) + _EPSILON)
+
+
+def _normalized(rows: Float) -> NDArray[np.float64]:
+    """Rows brought to unit length; a zero row stays."""
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, _SHORTEST), dtype=np.float64)
+
+
+def _negative_means(negative: NegativeMemory) -> NDArray[np.float64]:
+    """Mean of the uncertain images that are stored under each class, (C, D); zero for none."""
+    stored = negative.state()
+    keys = stored["keys"].reshape(negative.n_classes, negative.rule.capacity, negative.dim)
+    counts = (stored["arrival"].reshape(keys.shape[:2]) > 0).sum(axis=1, keepdims=True)
+    return keys.sum(axis=1, dtype=np.float64) / np.maximum(counts, 1)
