@@ -14,31 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from marc_lab.caption_texts import CAPTION_LENGTH, VOCABULARY, tokens
 from marc_lab.classes import CLASS_NAMES
 from marc_lab.encoders import PROMPTS
+from marc_lab.networks.convolutional import Projected
+from marc_lab.networks.transformer import TextTransformer
 from training.augment import Augmentation
-from training.caption_texts import CAPTION_LENGTH, VOCABULARY, tokens
 from training.losses import caption_matching
 from training.recipe import Encoder, Recipe, every_row
 from training.training_set import Batch
-from training.transformer import TextTransformer
 
 DIMENSION = 128
 LARGEST_SCALE = 100.0
-
-
-class Projected(nn.Module):
-    """An encoder and the linear map into the space that pictures share with captions."""
-
-    def __init__(self, body: Encoder, dimension: int) -> None:
-        super().__init__()
-        self.dimension = dimension
-        self.body = body
-        self.projection = nn.Linear(body.dimension, dimension, bias=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(n, 3, 64, 64) to (n, dimension)."""
-        return self.projection(self.body(images))
 
 
 class Captions(Recipe):

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import torch
 
 from marc_lab.classes import CLASS_NAMES, HELD_BACK
+from marc_lab.networks.convolutional import LARGE, MEDIUM, SMALL, Convolutional
+from marc_lab.networks.transformer import PictureTransformer
 from training.captions import Captions
-from training.convolutional import LARGE, MEDIUM, SMALL, Convolutional
 from training.crops import Crops
 from training.labels import Labels
 from training.labels_contrastive import LabelsContrastive
@@ -22,7 +23,6 @@ from training.masked import Masked
 from training.pairs import Pairs
 from training.recipe import Recipe
 from training.rotation import Rotation
-from training.transformer import PictureTransformer
 from training.untrained import Untrained
 from training.vicreg import VICReg
 
@@ -59,6 +59,13 @@ ENCODERS: dict[str, Entry] = {
         LARGE.name,
         lambda: Captions(Convolutional(LARGE, neck=False)),
         Settings(betas=(0.9, 0.98)),
+    ),
+    "captions-vit": Entry(
+        "pictures and captions find each other: a second predictor",
+        "symmetric InfoNCE, learned scale",
+        "ViT",
+        lambda: Captions(PictureTransformer()),
+        Settings(learning_rate=1e-3, weight_decay=0.05, clip=1.0, betas=(0.9, 0.98)),
     ),
     "pairs-large": Entry(
         "two frames of a clip find each other",

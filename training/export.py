@@ -1,7 +1,8 @@
-"""From trained weights to the files that the lab ships: ONNX, prompts, cards, golden features.
+"""From trained weights to what the lab ships: ONNX, towers, prompts, cards, golden features.
 
     python -m training.export --work training/work --target src/marc_lab/weights
 
+Encoders that are not in the work folder stay as they are.
 Runs anywhere, without a GPU, in about a minute. Every file is run by ONNX Runtime and compared with
 the training framework before it counts.
 """
@@ -12,7 +13,6 @@ import argparse
 import functools
 import hashlib
 import json
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,10 +21,13 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from marc.encoders.cards import Training
+from marc_lab.networks.convolutional import fold
+from marc_lab.towers import SCALE
 from marc_lab.world import SHIFTS, label_of, render
 from training import batch_statistics
 from training.captions import Captions
@@ -32,12 +35,13 @@ from training.catalogue import ENCODERS, Entry
 from training.onnx_graph import INPUT, onnx_model
 from training.pictures import TRAINING_SEED
 from training.recipe import Recipe, restore
-from training.rounding import fold, round_weights
+from training.rounding import in_levels, is_rounded, round_weights
 from training.validation import embed
 from training.work_folder import WorkFolder
 
 TOLERANCE = 1e-3
 """Largest difference between ONNX Runtime and the training framework, in a unit-length feature."""
+CARDS, RECORD = "cards.json", "training.json"
 GOLDEN_SEED = 77
 GOLDEN_PER_SHIFT = 2
 
@@ -61,7 +65,7 @@ def main() -> int:
     record = work.record()["encoders"]
     finished = [name for name in ENCODERS if name in record]
     target.mkdir(parents=True, exist_ok=True)
-    golden, features, cards = golden_pictures(), {}, {}
+    golden, features, cards = golden_pictures(), _shipped_features(target), _shipped(target, CARDS)
     for name in finished:
         recipe = ENCODERS[name].make()
         restore(recipe, work.load(name))
@@ -69,13 +73,32 @@ def main() -> int:
         features[name] = export(recipe.eval().encoder, path, golden.images)
         cards[name] = card(path, ENCODERS[name], recipe, record[name])
         if isinstance(recipe, Captions):
-            save_prompts(recipe, target / "prompts.npz")
+            save_text_tower(recipe.text.state_dict(), target / f"{name}-text.safetensors")
+            save_prompts(recipe, target / f"{name}-prompts.npz")
+            pictures = round_weights(fold(recipe.encoder))
+            save_picture_tower(pictures, target / f"{name}-pictures.safetensors")
     save_golden(golden, features, target / "golden.npz")
-    (target / "cards.json").write_text(json.dumps(cards, indent=1) + "\n")
-    shutil.copy(options.work / "record.json", target / "training.json")
+    (target / CARDS).write_text(json.dumps(cards, indent=1) + "\n")
+    story = {**_shipped(target, RECORD), **work.record()}
+    story["encoders"] = {**_shipped(target, RECORD).get("encoders", {}), **record}
+    (target / RECORD).write_text(json.dumps(story, indent=1) + "\n")
     total = sum(path.stat().st_size for path in target.glob("*.onnx"))
-    print(f"{len(finished)} of {len(ENCODERS)} encoders, {total / 1e6:.2f} MB together")
-    return 0 if len(finished) == len(ENCODERS) else 1
+    print(f"{len(cards)} of {len(ENCODERS)} encoders, {total / 1e6:.2f} MB together")
+    return 0 if set(cards) == set(ENCODERS) else 1
+
+
+def _shipped(target: Path, name: str) -> dict[str, Any]:
+    """What is there of encoders that were trained at another time."""
+    path = target / name
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _shipped_features(target: Path) -> dict[str, np.ndarray]:
+    path = target / "golden.npz"
+    if not path.exists():
+        return {}
+    with np.load(path) as arrays:
+        return {name: arrays[name] for name in arrays.files if name in ENCODERS}
 
 
 def export(encoder: nn.Module, path: Path, images: Tensor) -> np.ndarray:
@@ -122,6 +145,25 @@ def save_golden(golden: Golden, features: dict[str, np.ndarray], path: Path) -> 
         shift=golden.shifts,
         **features,
     )
+
+
+def save_text_tower(state: dict[str, Tensor], path: Path) -> None:
+    """A text encoder in half precision; rounds what it is given, so that all of it agrees."""
+    for each in state.values():
+        each.copy_(each.half())
+    save_file({name: each.half() for name, each in state.items()}, path)
+
+
+def save_picture_tower(rounded: nn.Module, path: Path) -> None:
+    """A folded encoder with rounded weights, those in eight bits, each channel with its scale."""
+    stored: dict[str, Tensor] = {}
+    for name, each in rounded.state_dict().items():
+        if name.endswith(".weight") and each.ndim > 1 and is_rounded(each):
+            levels, scales = in_levels(each)
+            stored |= {name: levels.to(torch.int8), name + SCALE: scales}
+        else:
+            stored[name] = each.contiguous()
+    save_file(stored, path)
 
 
 def save_prompts(recipe: Captions, path: Path) -> None:

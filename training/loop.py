@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from marc_lab.networks.convolutional import Convolutional
+from marc_lab.networks.transformer import Trunk
 from training.augment import Augmentation
-from training.convolutional import Convolutional
 from training.recipe import Recipe
 from training.training_set import Batch, ShuffledRows, TrainingSet
-from training.transformer import Trunk
 
 SEED = 0
 WARM_UP = 300

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from marc_lab.networks.transformer import GRID, PATCH, PictureTransformer, Trunk, waves
 from training.augment import Augmentation
 from training.recipe import Recipe, every_row
 from training.training_set import Batch
-from training.transformer import GRID, PATCH, PictureTransformer, Trunk, waves
 
 PATCHES = GRID * GRID
 VISIBLE = PATCHES // 4

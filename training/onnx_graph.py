@@ -15,10 +15,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from training.captions import Projected
-from training.convolutional import Convolutional, Residual
+from marc_lab.networks.convolutional import Convolutional, Projected, Residual
+from marc_lab.networks.transformer import GRID, Layer, PictureTransformer
 from training.rounding import in_levels, is_rounded
-from training.transformer import GRID, Layer, PictureTransformer
 
 OPSET = 20
 """The first with a Gelu."""

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from marc_lab.caption_texts import caption, tokens
 from marc_lab.world import render
-from training.caption_texts import caption, tokens
 
 TRAINING_SEED, VALIDATION_SEED = 1, 2
 CHUNK = 1000

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from training.convolutional import Convolutional
+from marc_lab.networks.convolutional import Convolutional
+from marc_lab.networks.transformer import PictureTransformer
 from training.training_set import Batch
-from training.transformer import PictureTransformer
 
 Encoder = Convolutional | PictureTransformer
 

@@ -10,20 +10,10 @@ import copy
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import fuse_conv_bn_eval
 
 LEVELS = 127
 FEWEST = 4096
 """Smaller layers keep float32: they cost little, and the first ones matter most."""
-
-
-def fold(encoder: nn.Module) -> nn.Module:
-    """A copy in which each convolution has swallowed the batch norm behind it."""
-    folded = copy.deepcopy(encoder).eval()
-    for part in list(folded.modules()):
-        if isinstance(part, nn.Sequential) and _is_normalised_convolution(part):
-            part[0], part[1] = fuse_conv_bn_eval(part[0], part[1]), nn.Identity()
-    return folded
 
 
 @torch.no_grad()
@@ -52,8 +42,3 @@ def in_levels(weight: Tensor) -> tuple[Tensor, Tensor]:
     scales = torch.where(largest > 0, largest, 1.0) / LEVELS
     levels = (flat / scales[:, None]).round().clamp(-LEVELS, LEVELS)
     return levels.view(weight.shape), scales
-
-
-def _is_normalised_convolution(part: nn.Sequential) -> bool:
-    kinds = [type(member) for member in part]
-    return kinds == [nn.Conv2d, nn.BatchNorm2d]

@@ -23,7 +23,7 @@ from marc.pictures.views import MOST_VIEWS, make_views
 from marc.sources import SourceKind
 from marc.stream import Stream
 from marc.types import OnProgress
-from marc_lab.encoders import PREDICTOR, PREFIX, mini_predictor
+from marc_lab.encoders import PREDICTOR, PREDICTORS, PREFIX, mini_predictor
 from marc_lab.raster import SIDE
 from marc_lab.streams import StreamPlan, list_lab_streams, plan_stream
 from marc_lab.world import VERSION
@@ -52,6 +52,7 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
     report = on_progress or (lambda what, done, total: None)
     pictures = functools.cache(lambda: _lab_pictures(plan, report))  # drawn if any encoder asks
     names = [encoder.removeprefix(PREFIX) for encoder in list_encoders(PREFIX + "*")]
+    names = [name for name in names if name == PREDICTOR or name not in PREDICTORS]
     spaces = {encoder: _embedded(plan, encoder, pictures, report) for encoder in names}
     predictor = mini_predictor(plan.classes)
     return Stream.from_arrays(
@@ -65,7 +66,17 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
         class_names=plan.class_names,
         ids=plan.ids,
         name=f"lab/{name}",
+        towers=predictor.towers,
+        pixels=functools.partial(_crops, plan, pictures, n_views),
     )
+
+
+def _crops(
+    plan: StreamPlan, pictures: Callable[[], NDArray[np.uint8]], n_views: int, row: int
+) -> NDArray[np.uint8]:
+    """The plain picture of a row and its views, (M, 64, 64, 3)."""
+    crop, picture = encoder_card(PREFIX + PREDICTOR).crop, Image.fromarray(pictures()[row])
+    return make_views(picture, crop, RECIPE, n_views, key=plan.ids[row], seed=VIEW_SEED)
 
 
 def _lab_pictures(plan: StreamPlan, report: OnProgress) -> NDArray[np.uint8]:
@@ -144,12 +155,9 @@ def _augmented(
     card = encoder_card(PREFIX + PREDICTOR)
     shape = (len(plan), len(views), card.dim)
     doing = f"embedding views {views[0]} to {views[-1]} with {card.name}"
-    ids = plan.ids
 
     def crops(row: int) -> NDArray[np.uint8]:
-        picture, key = Image.fromarray(pictures()[row]), ids[row]
-        made = make_views(picture, card.crop, RECIPE, views.stop, key=key, seed=VIEW_SEED)
-        return made[views.start :]
+        return _crops(plan, pictures, views.stop, row)[views.start :]
 
     def embed() -> NDArray[np.float32]:
         model = create_encoder(card.name)

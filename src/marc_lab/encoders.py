@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import Encoder, EncoderCard, Library, Loading, Training
 from marc.encoders.from_onnx import OnnxEncoder
+from marc.encoders.torch_runtime import import_libraries
 from marc.errors import MarcError
 from marc.files import read_arrays, read_json
 from marc.pictures.crops import Crop
 from marc.scores import unit
-from marc.stream.predictor import Predictor, PromptEmbeddings
+from marc.stream.predictor import ImageTower, Predictor, PromptEmbeddings, TextTower, Towers
 
 PREFIX = "mini:"
 PREDICTOR = "captions"
+PREDICTORS = (PREDICTOR, "captions-vit")
+"""What reads text: the predictor of the lab's streams, and a second one."""
 PROMPTS = (
     *("a {}", "a photo of a {}", "a picture of a {}", "an image of a {}", "one {}", "the {}"),
     *("a drawing of a {}", "a {} on a plain background", "my {}", "a nice {}"),
@@ -65,7 +68,7 @@ def _load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     if card is _PIXELS:
         return _Pixels(loading.batch)
     encoder = OnnxEncoder(card, _WEIGHTS / card.tag, loading.batch)
-    return _MiniPredictor(encoder) if card.has_text else encoder
+    return _MiniPredictor(encoder, card.name.removeprefix(PREFIX)) if card.has_text else encoder
 
 
 def mini_predictor(classes: tuple[int, ...]) -> Predictor:
@@ -73,8 +76,11 @@ def mini_predictor(classes: tuple[int, ...]) -> Predictor:
 
     A prototype is the normalised mean of the normalised embeddings of ten prompts.
     """
-    stored = _prompts()
+    from marc_lab.classes import CLASS_NAMES
+
+    stored = _prompts(PREDICTOR)
     prompts = stored["embeddings"][list(classes)]  # (C, prompts, D), unit length
+    names = tuple(CLASS_NAMES[label] for label in classes)
     n_classes, n_prompts, dim = prompts.shape
     return Predictor(
         unit(prompts.mean(axis=1)),
@@ -82,27 +88,51 @@ def mini_predictor(classes: tuple[int, ...]) -> Predictor:
         PromptEmbeddings(
             np.repeat(np.arange(n_classes), n_prompts), functools.partial(prompts.reshape, -1, dim)
         ),
+        Towers(functools.partial(_text_tower, PREDICTOR, names), lambda: _image_tower(PREDICTOR)),
     )
 
 
-class _MiniPredictor:
-    """Pictures through the lab's captioned encoder, texts by looking them up.
+def _text_tower(name: str, class_names: tuple[str, ...]) -> TextTower:
+    import_libraries()
+    from marc_lab.towers import LabTextTower
 
-    The text tower does not ship, only what it says of the 48 classes in 10 prompts each.
+    return LabTextTower(name, class_names)
+
+
+def _image_tower(name: str) -> ImageTower:
+    import_libraries()
+    from marc_lab.towers import LabImageTower
+
+    return LabImageTower(name)
+
+
+class _MiniPredictor:
+    """Pictures through a captioned encoder of the lab, texts by looking them up.
+
+    What it says of the 48 classes in 10 prompts each needs no torch; its towers do.
     """
 
     precision = "float32"
 
-    def __init__(self, pictures: OnnxEncoder) -> None:
+    def __init__(self, pictures: OnnxEncoder, name: str) -> None:
         self.card = pictures.card
         self.batch = pictures.batch
+        self._name = name
         self._pictures = pictures
-        self._texts = _known_texts()
+        self._texts = _known_texts(name)
 
     @property
     def logit_scale(self) -> float:
         """tau, which multiplies the cosines."""
-        return float(_prompts()["logit_scale"])
+        return float(_prompts(self._name)["logit_scale"])
+
+    def text_tower(self, class_names: Sequence[str]) -> TextTower:
+        """Its text encoder in torch."""
+        return _text_tower(self._name, tuple(class_names))
+
+    def image_tower(self) -> ImageTower:
+        """Its picture encoder in torch."""
+        return _image_tower(self._name)
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
@@ -145,7 +175,7 @@ class _Pixels:
 
 
 def _card(name: str, facts: dict[str, Any]) -> EncoderCard:
-    predicts = name == PREDICTOR
+    predicts = name in PREDICTORS
     mean, std = _PLAIN
     size = facts["input_size"]
     story = {field.name: facts[field.name] for field in dataclasses.fields(Training)}
@@ -168,19 +198,19 @@ def _card(name: str, facts: dict[str, Any]) -> EncoderCard:
 
 
 @functools.cache
-def _prompts() -> dict[str, NDArray[Any]]:
-    return read_arrays(_WEIGHTS / "prompts.npz", "the lab's prompts")
+def _prompts(name: str) -> dict[str, NDArray[Any]]:
+    return read_arrays(_WEIGHTS / f"{name}-prompts.npz", "the lab's prompts")
 
 
 @functools.cache
-def _known_texts() -> dict[str, NDArray[np.float32]]:
-    """The stored embedding of every text that the lab's predictor was asked for."""
+def _known_texts(name: str) -> dict[str, NDArray[np.float32]]:
+    """The stored embedding of every text that a predictor of the lab was asked for."""
     from marc_lab.classes import CLASS_NAMES
 
-    embeddings = unit(_prompts()["embeddings"])
+    embeddings = unit(_prompts(name)["embeddings"])
     return {
-        prompt.format(name): embeddings[label, index]
-        for label, name in enumerate(CLASS_NAMES)
+        prompt.format(thing): embeddings[label, index]
+        for label, thing in enumerate(CLASS_NAMES)
         for index, prompt in enumerate(PROMPTS)
     }
 

@@ -28,6 +28,7 @@ def files(stream):
 
 def test_a_stream_of_the_lab_has_every_encoder_as_a_space(stream):
     names = [name.removeprefix("mini:") for name in marc.list_encoders("mini:*")]
+    names.remove("captions-vit")  # a second predictor, which the streams do not have
     assert list(stream.features.spaces) == names
     assert len(stream) == 500
     assert stream.name == f"lab/{NAME}"
@@ -86,7 +87,7 @@ def test_progress_is_reported_until_everything_is_done(monkeypatch, tmp_path):
     embedding._lab_stream("clean-12", lambda *report: told.append(report))
     last = {what: (done, total) for what, done, total in told}
     assert set(last.values()) == {(500, 500)}
-    assert len(last) == 1 + len(marc.list_encoders("mini:*"))
+    assert len(last) == len(marc.list_encoders("mini:*"))
 
 
 def test_the_folder_is_the_one_that_was_asked_for(monkeypatch, tmp_path):

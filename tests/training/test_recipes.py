@@ -8,12 +8,13 @@ pytest.importorskip("safetensors.torch")
 import numpy as np  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from marc_lab.networks.convolutional import fold  # noqa: E402
 from training import batch_statistics, losses  # noqa: E402
 from training.augment import Augmentation, _interpolation, as_images  # noqa: E402
 from training.catalogue import ENCODERS  # noqa: E402
 from training.loop import Stepper, schedule  # noqa: E402
 from training.recipe import kept_parameters, restore  # noqa: E402
-from training.rounding import fold, in_levels, round_weights  # noqa: E402
+from training.rounding import in_levels, round_weights  # noqa: E402
 from training.training_set import ShuffledRows, TrainingSet  # noqa: E402
 from training.validation import embed, purity  # noqa: E402
 

@@ -22,6 +22,7 @@ from marc.peers.cards import MethodCard, card_of
 from marc.peers.registry import METHODS
 from marc.sources.pack import write_pack
 from marc.stream import Stream
+from marc.stream.predictor import ImageTower, TextTower, Towers
 
 _Make = Callable[[], AnyMethod]
 _FROM_FILES = {"shots", "unlabelled"}
@@ -260,6 +261,8 @@ def _rearranged(stream: Stream, labels: ArrayLike | None) -> Stream:
         prompts=predictor.prompts.rows,
         prompt_class=predictor.prompts.class_of,
         labels=labels,
+        towers=predictor.towers,
+        pixels=features.pixels and (lambda row, of=features.pixels: of(int(order[row]))),  # type: ignore[misc]
     )
 
 
@@ -281,4 +284,25 @@ def _stream(seed: int, n_images: int, n_views: int, n_classes: int = 5) -> Strea
         logit_scale=20.0,
         prompts=prototypes[:, np.newaxis] + around,
         labels=labels,
+        towers=_small_towers(n_classes, dim),
+        pixels=lambda row: np.random.default_rng([seed, row]).integers(
+            256, size=(n_views, 8, 8, 3), dtype=np.uint8
+        ),
     )
+
+
+def _small_towers(n_classes: int, dim: int) -> Towers:
+    """Networks with random weights; torch is imported when a method asks for one."""
+    names = [f"class {label}" for label in range(n_classes)]
+
+    def text() -> TextTower:
+        from marc.peers.small_towers import SmallTextTower
+
+        return SmallTextTower(names, dim)
+
+    def image() -> ImageTower:
+        from marc.peers.small_towers import SmallImageTower
+
+        return SmallImageTower(dim)
+
+    return Towers(text, image)

@@ -14,6 +14,9 @@ from marc.errors import MarcError, check_features
 from marc.scores import Float, Int, unit
 
 
+_TOWERS_HINT = "a lab/ stream or a store/ that marc embed filled; towers=... in Stream.from_arrays"
+
+
 @dataclass(frozen=True)
 class PromptEmbeddings:
     """The embedding of every prompt, for methods that choose among them; read when first used."""
@@ -71,12 +74,14 @@ class TextTower(Protocol):
     """The names that the prototypes speak of, as they stand in prompts, (C,)."""
     digest: str
     """Of its weights: a state that was learned with others is refused."""
+    first_word: int
+    """Where the first word of a text lies among its tokens: 1 behind a token that starts it."""
 
     def tokenize(self, texts: Sequence[str]) -> Any:
         """Tokens (n, L) of texts, as whole numbers."""
 
     def embed(self, tokens: Any) -> Any:
-        """Embeddings (n, L, W) of tokens, without their positions."""
+        """Embeddings (n, L, W) of tokens (n, L), without their positions."""
 
     def encode(self, embeddings: Any, tokens: Any) -> Any:
         """Features (n, D), not of unit length; `tokens` say where each text ends."""
@@ -87,6 +92,9 @@ class ImageTower(Protocol):
 
     digest: str
     """Of its weights as they were published."""
+    prefix_width: int | None
+    """W of the tokens (n, k, W) that its module takes as `prefix` before those of the patches; None
+    where it has no tokens."""
 
     def copy(self) -> Any:
         """A torch module of its own: crops (n, 3, H, W), as `prepare` gives, to (n, D)."""
@@ -118,6 +126,20 @@ class Predictor:
     def n_classes(self) -> int:
         """C."""
         return len(self.prototypes)
+
+    @cached_property
+    def text_tower(self) -> TextTower:
+        """Its text encoder, loaded when it is first asked for."""
+        if self.towers.text is None:
+            raise MarcError("this predictor's text encoder is not at hand", hint=_TOWERS_HINT)
+        return self.towers.text()
+
+    @cached_property
+    def image_tower(self) -> ImageTower:
+        """Its image encoder, loaded when it is first asked for."""
+        if self.towers.image is None:
+            raise MarcError("this predictor's image encoder is not at hand", hint=_TOWERS_HINT)
+        return self.towers.image()
 
     def logits(self, views: Float) -> NDArray[np.float32]:
         """View logits tau <f, t_c> of equation 1 for unit features (..., D), shape (..., C).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from marc.errors import (
 from marc.scores import Int, unit
 from marc.stream.features import Features, digest
 from marc.stream.orders import Ordering
-from marc.stream.predictor import Predictor, PromptEmbeddings
+from marc.stream.predictor import Predictor, PromptEmbeddings, Towers
 from marc.types import Query, Shown, order_name, visible
 
 
@@ -61,6 +61,8 @@ class Stream(Shown):
         class_names: Sequence[str] | None = None,
         ids: Sequence[str] | None = None,
         name: str = "arrays",
+        towers: Towers | None = None,
+        pixels: Callable[[int], NDArray[np.uint8]] | None = None,
     ) -> Stream:
         """Features in, stream out; all of them are checked and normalised here.
 
@@ -77,6 +79,8 @@ class Stream(Shown):
             class_names: C names, for display.
             ids: T names of the images.
             name: what to call the stream in records.
+            towers: the networks behind the predictor, for methods that learn in them.
+            pixels: reads the crops (M, H, W, 3) behind the views of a row, for the same methods.
         """
         views = np.asarray(views)
         if views.ndim == 2:
@@ -87,11 +91,15 @@ class Stream(Shown):
         features = Features(
             views=views,
             predictor=Predictor(
-                texts, scale, PromptEmbeddings.of(prompts, prompt_class, texts.shape)
+                texts,
+                scale,
+                PromptEmbeddings.of(prompts, prompt_class, texts.shape),
+                towers or Towers(),
             ),
             spaces=check_spaces(spaces or {}, n_images),
             class_names=_names("class_names", class_names, n_classes, "class "),
             ids=_names("ids", ids, n_images, ""),
+            pixels=pixels,
         )
         if len(set(features.ids)) < n_images:
             raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")

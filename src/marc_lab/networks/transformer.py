@@ -32,7 +32,7 @@ class Layer(nn.Module):
         self.narrow = nn.Linear(hidden, width)
 
     def forward(self, tokens: Tensor, readable: Tensor | None) -> Tensor:
-        """Tokens (n, length, width); `readable` (n, 1, 1, length) is False where padding stands."""
+        """Tokens (n, length, width); `readable` (n, 1, 1, length) is False at padding."""
         n, length, width = tokens.shape
         parts = self.query_key_value(self.norm_attention(tokens))
         parts = parts.view(n, length, 3, self.heads, width // self.heads)
@@ -80,9 +80,15 @@ class PictureTransformer(nn.Module):
         """One token for each patch, with its position: (n, 64, width)."""
         return self.patches((images - 0.5) * 4).flatten(2).transpose(1, 2) + self.positions
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Embed: the mean over all patches, centred as the convolutional encoders are."""
-        return self.neck(self.trunk(self.embed(images)).mean(1))
+    def forward(self, images: Tensor, prefix: Tensor | None = None) -> Tensor:
+        """The mean over all patches, centred as the convolutional encoders are.
+
+        More tokens (n, k, width) before the patches are read, and left out of the mean.
+        """
+        patches, before = self.embed(images), 0
+        if prefix is not None:
+            patches, before = torch.cat([prefix, patches], 1), prefix.shape[1]
+        return self.neck(self.trunk(patches)[:, before:].mean(1))
 
 
 class TextTransformer(nn.Module):
@@ -97,9 +103,14 @@ class TextTransformer(nn.Module):
         nn.init.normal_(self.words.weight, std=0.05)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The mean over the words of a caption, projected."""
+        """Embed captions."""
+        return self.encode(self.words(tokens), tokens)
+
+    def encode(self, embeddings: Tensor, tokens: Tensor) -> Tensor:
+        """The mean over the words of a caption, projected, from embeddings (n, length, width)."""
         words = tokens > 0  # (n, length)
-        states = self.trunk(self.words(tokens) + self.positions, words[:, None, None, :])
+        positions = self.positions[:, : tokens.shape[1]]
+        states = self.trunk(embeddings + positions, words[:, None, None, :])
         total = (states * words[..., None]).sum(1)
         return self.projection(total / words.sum(1, keepdim=True).clamp(min=1))
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from marc import MarcError
+from marc_lab.caption_texts import CAPTION_LENGTH, VOCABULARY, caption, tokens
 from marc_lab.classes import CLASSES
 from marc_lab.encoders import PROMPTS
 from marc_lab.world import render
-from training.caption_texts import CAPTION_LENGTH, VOCABULARY, caption, tokens
 
 PICTURES = [render(5, index) for index in range(300)]
 CAPTIONS = [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import fuse_conv_bn_eval
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,20 @@ class Convolutional(nn.Module):
         return self.neck(features.mean((2, 3)))
 
 
+class Projected(nn.Module):
+    """An encoder and the linear map into the space that pictures share with captions."""
+
+    def __init__(self, body: nn.Module, dimension: int) -> None:
+        super().__init__()
+        self.dimension = dimension
+        self.body = body
+        self.projection = nn.Linear(body.dimension, dimension, bias=False)
+
+    def forward(self, images: Tensor, *more: Tensor) -> Tensor:
+        """(n, 3, 64, 64), and what else the body takes, to (n, dimension)."""
+        return self.projection(self.body(images, *more))
+
+
 class Residual(nn.Module):
     """Two convolutions beside a shortcut."""
 
@@ -58,7 +74,7 @@ class Residual(nn.Module):
 
 
 def convolution(incoming: int, outgoing: int, *, kernel: int, stride: int) -> nn.Sequential:
-    """A convolution and its batch norm, as a pair that `export.py` folds into one."""
+    """A convolution and its batch norm, as a pair that `fold` makes one of."""
     padding = (kernel - 1) // 2
     return nn.Sequential(
         nn.Conv2d(incoming, outgoing, kernel, stride, padding, bias=False),
@@ -74,3 +90,17 @@ def _residuals(size: Size) -> list[Residual]:
             blocks.append(Residual(incoming, width, stride=2 if halves else 1))
             incoming = width
     return blocks
+
+
+def fold(encoder: nn.Module) -> nn.Module:
+    """A copy in which each convolution has swallowed the batch norm behind it."""
+    folded = copy.deepcopy(encoder).eval()
+    for part in list(folded.modules()):
+        if isinstance(part, nn.Sequential) and _is_normalised_convolution(part):
+            part[0], part[1] = fuse_conv_bn_eval(part[0], part[1]), nn.Identity()
+    return folded
+
+
+def _is_normalised_convolution(part: nn.Sequential) -> bool:
+    kinds = [type(member) for member in part]
+    return kinds == [nn.Conv2d, nn.BatchNorm2d]
