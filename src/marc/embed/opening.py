@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.embed.networks import Networks, StoredPictures
 from marc.embed.sealed import SealedArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_labels, check_predictor
@@ -26,8 +27,11 @@ _BLOCK = 64  # pictures at a time, which stay in the cache of the processor
 _AGAIN = "call the same marc embed again: it goes on where it stopped"
 
 
-def open_store(store: FeatureStore) -> Stream:
-    """The readable pictures of a store, with every space that is whole."""
+def open_store(store: FeatureStore, networks: Networks | None = None) -> Stream:
+    """The readable pictures of a store, with every space that is whole.
+
+    `networks` say how those of its predictor are loaded, should a method ask for them.
+    """
     views, words = _predictor_arrays(store)
     spaces = _whole_spaces(store)
     readable = store.readable
@@ -39,7 +43,7 @@ def open_store(store: FeatureStore) -> Stream:
             partial(_rows, store, views, readable),
             (n_images, *views.shape[1:]),  # type: ignore[arg-type]
         ),
-        predictor=_predictor(store, views, words),
+        predictor=_predictor(store, views, words, networks or Networks()),
         spaces=LazySpaces(
             {name: partial(_space, store, array, readable) for name, array in spaces.items()},
             {name: array.shape[1] for name, array in spaces.items()},
@@ -50,6 +54,7 @@ def open_store(store: FeatureStore) -> Stream:
             "views": views.attributes["features"],
             **{array.name: array.attributes["features"] for array in spaces.values()},
         },
+        pixels=StoredPictures(store, views.attributes, np.flatnonzero(readable)).crops,
     )
     labels = store.get(store.LABELS)[readable] if store.about["labelled"] else None
     labels = check_labels(labels, n_images, features.predictor.n_classes)
@@ -75,7 +80,9 @@ def _predictor_arrays(store: FeatureStore) -> tuple[SealedArray, SealedArray]:
     return views, words
 
 
-def _predictor(store: FeatureStore, views: SealedArray, words: SealedArray) -> Predictor:
+def _predictor(
+    store: FeatureStore, views: SealedArray, words: SealedArray, networks: Networks
+) -> Predictor:
     made, prompts, dim = words.attributes["made"], store.pin(store.PROMPTS), views.shape[-1]
     class_of = store.get(store.PROMPT_CLASS)
     with store.mending(words.name):  # sealed or not, they must fit each other
@@ -89,7 +96,8 @@ def _predictor(store: FeatureStore, views: SealedArray, words: SealedArray) -> P
         if len(made["class_names"]) != len(classes):
             raise MarcError("there is not a name for each prototype", got=len(classes))
     read = partial(store.read_pinned, prompts)
-    return Predictor(prototypes, scale, PromptEmbeddings(class_of, read))
+    towers = networks.towers(made, tuple(made["class_names"]))
+    return Predictor(prototypes, scale, PromptEmbeddings(class_of, read), towers)
 
 
 def _whole_spaces(store: FeatureStore) -> dict[str, SealedArray]:

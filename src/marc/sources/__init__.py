@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.embed.networks import Networks
+from marc.embed.opening import open_store
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, Registry, instance, is_reference
 from marc.files import user_path
@@ -106,6 +108,10 @@ def load_stream(
     source: str | os.PathLike[str],
     on_progress: OnProgress | None = None,
     n_views: int | None = None,
+    *,
+    weights: Sequence[str] = (),
+    offline: bool = False,
+    device: str = "auto",
 ) -> Stream:
     """Open a source.
 
@@ -119,17 +125,32 @@ def load_stream(
         on_progress: called with how far the work has come, where there is some.
         n_views: M, the first views. By default all that are stored, and of the lab the plain
             picture alone; the lab draws as many as are asked for.
+        weights: where the weights of a store's predictor lie, for methods that learn in its
+            networks: a file, a folder with NAME.safetensors, or NAME=PATH. Needed for weights of
+            your own; others are looked for where they were when they were embedded with.
+        offline: never touch the network for them.
+        device: what these networks run on: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
     """
     instance("source", source, str, os.PathLike, hint='marc.load_stream("arrays/FILE.npz")')
-    text = spelled(source)
-    stream = replace(_open(text, on_progress, n_views), source=text)
+    text, networks = spelled(source), Networks(tuple(weights), offline, device)
+    stream = replace(_open(text, on_progress, n_views, networks), source=text)
     return stream if n_views is None else stream.with_views(n_views)
 
 
-def _open(text: str, on_progress: OnProgress | None, n_views: int | None) -> Stream:
+def _open(
+    text: str, on_progress: OnProgress | None, n_views: int | None, networks: Networks
+) -> Stream:
     kind, _, name = text.partition("/")
     if is_pictures(text):
-        return _open_embedded(text)
+        return _open_embedded(text, networks)
+    if kind == "store" and name:
+        return open_store(FeatureStore(user_path(name)), networks)
+    if networks.weights:
+        raise MarcError(
+            "only a feature store has networks that take weights",
+            got=f"{text}: {', '.join(networks.weights)}",
+            hint="marc embed folder/DIR --encoder dinov2-b, then store/DIR",
+        )
     if not name or kind not in SOURCES:
         if kind not in SOURCES:
             refuse_missing(text)
@@ -155,7 +176,7 @@ def draws_views(source: str) -> bool:
     return kind in SOURCES and SOURCES[kind].draws_views
 
 
-def _open_embedded(source: str) -> Stream:
+def _open_embedded(source: str, networks: Networks) -> Stream:
     path = FeatureStore.default_path(source)
     if not FeatureStore.exists(path):
         refuse_missing(source)
@@ -178,7 +199,7 @@ def _open_embedded(source: str) -> Stream:
             got=f"{source}, {path}",
             hint=f"store/{path} for the old ones, or {_embed_again(source)} ... --force",
         )
-    return FeatureStore(path).stream()
+    return open_store(FeatureStore(path), networks)
 
 
 def _embed_again(source: str) -> str:
