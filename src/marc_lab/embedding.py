@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from marc.encoders import create_encoder, encoder_card, list_encoders
-from marc.errors import MarcError, integer
+from marc.errors import MarcError, integer, one_of
 from marc.files import cache_folder, read_arrays, write_arrays
 from marc.pictures.views import MOST_VIEWS, make_views
 from marc.sources import SourceKind
@@ -39,24 +39,24 @@ _NAME = "array"
 def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int = 1) -> Stream:
     """The stream `lab/NAME`, with every encoder of the lab as a space.
 
-    The predictor's own image space is among them, under the name `captions`.
+    The predictor's own image space is among them, under the name of the predictor.
 
     Args:
-        name: one of `list_lab_streams()`.
+        name: one of `list_lab_streams()`; `NAME@captions-vit` is seen by the second predictor.
         on_progress: called with how far the drawing and the embedding have come.
         n_views: M, with the plain picture, which is view 0 and what all spaces see. The others are
             drawn when they are first asked for, for the predictor alone; budgets are nested.
     """
-    plan = plan_stream(name)
+    plan, sees = _plan_of(name), _predictor_of(name)
     integer("views", n_views, 1, MOST_VIEWS)
     report = on_progress or (lambda what, done, total: None)
     pictures = functools.cache(lambda: _lab_pictures(plan, report))  # drawn if any encoder asks
     names = [encoder.removeprefix(PREFIX) for encoder in list_encoders(PREFIX + "*")]
-    names = [name for name in names if name == PREDICTOR or name not in PREDICTORS]
+    names = [each for each in names if each == sees or each not in PREDICTORS]
     spaces = {encoder: _embedded(plan, encoder, pictures, report) for encoder in names}
-    predictor = mini_predictor(plan.classes)
+    predictor = mini_predictor(plan.classes, sees)
     return Stream.from_arrays(
-        _views(plan, spaces[PREDICTOR], n_views, pictures, report),
+        _views(plan, sees, spaces[sees], n_views, pictures, report),
         predictor.prototypes,
         spaces,
         logit_scale=predictor.logit_scale,
@@ -71,10 +71,21 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
     )
 
 
+def _plan_of(name: str) -> StreamPlan:
+    return plan_stream(name.partition("@")[0])
+
+
+def _predictor_of(name: str) -> str:
+    """The predictor that a stream's name asks for."""
+    _, asks, predictor = name.partition("@")
+    return one_of("predictor of the lab", predictor, PREDICTORS) if asks else PREDICTOR
+
+
 def _crops(
     plan: StreamPlan, pictures: Callable[[], NDArray[np.uint8]], n_views: int, row: int
 ) -> NDArray[np.uint8]:
     """The plain picture of a row and its views, (M, 64, 64, 3)."""
+    # one crop for both predictors: whole pictures of 64 pixels
     crop, picture = encoder_card(PREFIX + PREDICTOR).crop, Image.fromarray(pictures()[row])
     return make_views(picture, crop, RECIPE, n_views, key=plan.ids[row], seed=VIEW_SEED)
 
@@ -116,6 +127,7 @@ def _embedded(
 
 def _views(
     plan: StreamPlan,
+    predictor: str,
     plain: NDArray[np.float32],
     n_views: int,
     pictures: Callable[[], NDArray[np.uint8]],
@@ -128,7 +140,8 @@ def _views(
     """
     parts = [plain[:, np.newaxis]]
     for some in _view_ranges(n_views):
-        parts.append(_augmented(plan, some, pictures, report)[:, : n_views - some.start])
+        augmented = _augmented(plan, predictor, some, pictures, report)
+        parts.append(augmented[:, : n_views - some.start])
     return np.concatenate(parts, axis=1)
 
 
@@ -149,10 +162,14 @@ def _view_ranges(n_views: int) -> list[range]:
 
 
 def _augmented(
-    plan: StreamPlan, views: range, pictures: Callable[[], NDArray[np.uint8]], report: OnProgress
+    plan: StreamPlan,
+    predictor: str,
+    views: range,
+    pictures: Callable[[], NDArray[np.uint8]],
+    report: OnProgress,
 ) -> NDArray[np.float32]:
     """Predictor features (T, len(views), D) of some views of every picture."""
-    card = encoder_card(PREFIX + PREDICTOR)
+    card = encoder_card(PREFIX + predictor)
     shape = (len(plan), len(views), card.dim)
     doing = f"embedding views {views[0]} to {views[-1]} with {card.name}"
 
@@ -172,7 +189,7 @@ def _augmented(
         return features
 
     which = f"{RECIPE}-{VIEW_SEED}-{views[0]}-{views[-1]}"
-    return _cached(plan, f"{PREDICTOR}-{card.digest[:12]}-views-{which}", shape, embed)
+    return _cached(plan, f"{predictor}-{card.digest[:12]}-views-{which}", shape, embed)
 
 
 def _cached(
@@ -211,7 +228,7 @@ SOURCE = SourceKind(
     "lab/NAME",
     _open,
     names=_sizes,
-    pictures=lambda name: plan_stream(name).picture,
+    pictures=lambda name: _plan_of(name).picture,
     draws_views=True,
 )
-"""`lab/NAME`, the type of source that this package brings."""
+"""`lab/NAME`, the type of source that this package brings, and `lab/NAME@PREDICTOR`."""

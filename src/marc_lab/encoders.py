@@ -71,14 +71,14 @@ def _load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     return _MiniPredictor(encoder, card.name.removeprefix(PREFIX)) if card.has_text else encoder
 
 
-def mini_predictor(classes: tuple[int, ...]) -> Predictor:
-    """The zero-shot predictor for some of the lab's 48 classes.
+def mini_predictor(classes: tuple[int, ...], name: str = PREDICTOR) -> Predictor:
+    """A zero-shot predictor for some of the lab's 48 classes.
 
     A prototype is the normalised mean of the normalised embeddings of ten prompts.
     """
     from marc_lab.classes import CLASS_NAMES
 
-    stored = _prompts(PREDICTOR)
+    stored = _prompts(name)
     prompts = stored["embeddings"][list(classes)]  # (C, prompts, D), unit length
     names = tuple(CLASS_NAMES[label] for label in classes)
     n_classes, n_prompts, dim = prompts.shape
@@ -88,7 +88,7 @@ def mini_predictor(classes: tuple[int, ...]) -> Predictor:
         PromptEmbeddings(
             np.repeat(np.arange(n_classes), n_prompts), functools.partial(prompts.reshape, -1, dim)
         ),
-        Towers(functools.partial(_text_tower, PREDICTOR, names), lambda: _image_tower(PREDICTOR)),
+        Towers(functools.partial(_text_tower, name, names), lambda: _image_tower(name)),
     )
 
 

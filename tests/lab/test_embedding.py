@@ -194,3 +194,20 @@ def test_views_without_bound_are_refused_before_any_work(n_views, monkeypatch):
     monkeypatch.setattr(embedding, "_embedded", None)
     with pytest.raises(MarcError, match="views must be an integer"):
         embedding._lab_stream(NAME, n_views=n_views)
+
+
+def test_the_second_predictor_sees_the_same_pictures(stream):
+    other = marc.load_stream(f"lab/{NAME}@captions-vit", n_views=3)
+    assert "captions-vit" in other.features.spaces
+    assert "captions" not in other.features.spaces
+    assert other.features.ids == stream.features.ids
+    assert np.array_equal(other.row_labels, stream.row_labels)
+    encoder = marc.create_encoder("mini:captions-vit")
+    for row in (0, 17):
+        crops = other.query(row).pixels()
+        assert np.abs(encoder.encode(crops) - other.query(row).views).max() < 1e-5
+
+
+def test_a_predictor_that_the_lab_has_not_is_refused():
+    with pytest.raises(MarcError, match="unknown predictor of the lab"):
+        marc.load_stream(f"lab/{NAME}@clip")
