@@ -1,0 +1,242 @@
+"""BCA: class embeddings that follow their images, and what each embedding says of the classes.
+
+An image belongs to embedding m with the probability softmax(tau <f, mu_m>), and each embedding
+says of it what it has learned of the classes: P(Y | x) = sum_m P(m | x) P(Y | m). In the beginning
+the embeddings are the text, and each is sure of its own class: that is CLIP. Then the embedding of
+the best class becomes a running mean with the image, and where the answer is sure, what it says
+becomes a running mean with the posterior: so an embedding that is often near others says so.
+
+Embeddings and priors that have never changed are not stored: their logits are those of the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.errors import check_same_shape, number
+from marc.memory import Resumable, check_keys, check_stored
+from marc.peers._arrays import check_arrays, distinct_rows
+from marc.peers.view_selection import check_fraction, select_views
+from marc.scores import Float, Int
+from marc.types import Query, Step
+
+_LEAST = float(np.finfo(np.float64).tiny)
+_MOST_COUNT = 1e9
+_FIRST_SLOTS = 16
+
+
+@dataclass(eq=False)
+class BCA(Resumable):
+    """Bayesian class adaptation: likelihood and prior of every class embedding, image by image.
+
+    >>> BCA().config()["mean_count"]
+    20000.0
+    """
+
+    name: ClassVar[str] = "bca"
+
+    mean_threshold: float = 0.05
+    """An embedding moves to the image where the best class is more probable than this."""
+    mean_count: float = 20_000.0
+    """As many images as the text counts for in each embedding."""
+    prior_threshold: float = 0.65
+    """A prior moves to the posterior where the best class is more probable than this."""
+    prior_count: float = 1.0
+    """As many images as the certainty of its own class counts for in each prior."""
+    fraction: float = 0.1
+    """The fraction of the views that is kept, where there is more than one view."""
+
+    _texts: _Texts | None = field(default=None, init=False, repr=False)
+    _memory: _Adapted | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("mean_threshold", "prior_threshold"):
+            setattr(self, name, number(name, getattr(self, name), at_most=1))
+        for name in ("mean_count", "prior_count"):
+            setattr(self, name, number(name, getattr(self, name), at_most=_MOST_COUNT))
+        self.fraction = check_fraction(self.fraction)
+
+    def step(self, query: Query) -> Step:
+        """Answer the image; then the embedding of the best class learns from it."""
+        view_logits, predictor = query.view_logits, query.predictor
+        texts = self._texts_of(predictor.prototypes)
+        base = view_logits[self._kept(view_logits)].mean(axis=0)
+        if self._memory is None:
+            self._memory = _Adapted.fresh(len(texts.rows), texts.rows.shape[1])
+        memory = self._memory
+        found = len(memory.slot_of), memory.means.shape[1]
+        check_same_shape(texts.rows.shape, found)
+        logits = view_logits[:, texts.first]
+        logits[:, memory.changed] = predictor.logit_scale * (query.views @ memory.of_changed.T)
+        kept = self._kept(logits[:, texts.which])
+        nearness = shares(logits[kept].mean(axis=0, dtype=np.float64), texts.n_classes)
+        by_text = memory.mixed(nearness)
+        posterior = (by_text / texts.n_classes)[texts.which]
+        best = int(posterior.argmax())
+        text, sure = int(texts.which[best]), float(posterior[best])
+        if sure > min(self.mean_threshold, self.prior_threshold):
+            slot = memory.slot_for(text, texts.rows[text])
+            self._learn(memory, slot, sure, by_text, query.views[kept])
+        return Step(
+            query.item,
+            base,
+            {"adapted": np.log(np.maximum(posterior, _LEAST))},
+            {"adapted": 1.0},
+            best,
+            0.0,
+            base_weight=0.0,
+        )
+
+    def _kept(self, view_logits: Float) -> Int:
+        return select_views(view_logits, self.fraction, method=self.name)
+
+    def _learn(
+        self, memory: _Adapted, slot: int, sure: float, by_text: Float, views: Float
+    ) -> None:
+        """What the embedding in a slot takes of an image with kept `views` (r, D)."""
+        mean_seen, prior_seen = memory.counts[slot]
+        if sure > self.mean_threshold:
+            image, count = views.mean(axis=0), self.mean_count + mean_seen
+            moved = running_mean(memory.means[slot], image, count)
+            memory.means[slot] = moved / max(float(np.linalg.norm(moved)), 1e-12)
+            memory.counts[slot, 0] += 1
+        if sure > self.prior_threshold:
+            count = self.prior_count + prior_seen
+            memory.priors[slot] = running_mean(memory.priors[slot], by_text, count)
+            memory.counts[slot, 1] += 1
+
+    def _texts_of(self, prototypes: NDArray[np.float32]) -> _Texts:
+        if self._texts is None or self._texts.source is not prototypes:
+            self._texts = _Texts.of(prototypes)
+        return self._texts
+
+    def _restored(self, state: dict[str, Any]) -> _Adapted:
+        return _Adapted.from_state(state["arrays"])
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The distinct texts of a predictor: classes with one text share an embedding."""
+
+    source: NDArray[np.float32]
+    rows: NDArray[np.float32]
+    """(U, D)."""
+    first: Int
+    """The first class with each, (U,)."""
+    which: Int
+    """Which of them each class has, (C,)."""
+    n_classes: Int
+    """How many classes have each, (U,)."""
+
+    @classmethod
+    def of(cls, prototypes: NDArray[np.float32]) -> _Texts:
+        first, which = distinct_rows(prototypes)
+        return cls(prototypes, prototypes[first], first, which, np.bincount(which))
+
+
+@dataclass(eq=False)
+class _Adapted:
+    """Embeddings and priors that have changed, one slot each; there are more slots than used."""
+
+    slot_of: Int
+    """The slot of each text, (U,), -1 where there is none."""
+    texts: Int
+    """The text of each slot, (S,)."""
+    means: NDArray[np.float32]
+    """Unit embeddings (S, D)."""
+    priors: NDArray[np.float64]
+    """P(text | embedding), (S, U): of all classes with that text together."""
+    counts: NDArray[np.int64]
+    """Images that moved the embedding, and the prior, (S, 2)."""
+    n_used: int = 0
+
+    @classmethod
+    def fresh(cls, n_texts: int, dim: int, n_slots: int = _FIRST_SLOTS) -> _Adapted:
+        return cls(
+            np.full(n_texts, -1),
+            np.zeros(n_slots, dtype=np.int64),
+            np.zeros((n_slots, dim), dtype=np.float32),
+            np.zeros((n_slots, n_texts)),
+            np.zeros((n_slots, 2), dtype=np.int64),
+        )
+
+    @property
+    def changed(self) -> Int:
+        return self.texts[: self.n_used]
+
+    @property
+    def of_changed(self) -> NDArray[np.float32]:
+        return self.means[: self.n_used]
+
+    def mixed(self, nearness: Float) -> NDArray[np.float64]:
+        """sum_m P(m | x) P(text | m), (U,); an unchanged prior is sure of its own text."""
+        mixed = nearness.copy()
+        mixed[self.changed] = 0
+        mixed += nearness[self.changed] @ self.priors[: self.n_used]
+        return mixed
+
+    def slot_for(self, text: int, row: NDArray[np.float32]) -> int:
+        """The slot of a text, made of its prototype where it has none yet."""
+        if self.slot_of[text] < 0:
+            if self.n_used == len(self.texts):
+                for name in ("texts", "means", "priors", "counts"):
+                    held = getattr(self, name)
+                    setattr(self, name, np.concatenate([held, np.zeros_like(held)]))
+            self.slot_of[text], slot = self.n_used, self.n_used
+            self.texts[slot], self.means[slot], self.priors[slot, text] = text, row, 1.0
+            self.n_used += 1
+        return int(self.slot_of[text])
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        used = {name: getattr(self, name)[: self.n_used] for name in ("texts", "means", "counts")}
+        arrays = {**used, "priors": self.priors[: self.n_used]}
+        return {name: array.copy() for name, array in arrays.items()}
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, NDArray[Any]]) -> _Adapted:
+        (n_used, dim), n_texts = arrays["means"].shape, arrays["priors"].shape[1]
+        check_arrays(
+            arrays,
+            {
+                "texts": ("i8", n_used),
+                "means": ("f4", n_used, dim),
+                "counts": ("i8", n_used, 2),
+                "priors": ("f8", n_used, n_texts),
+            },
+        )
+        texts, priors = arrays["texts"], arrays["priors"]
+        known = len(set(texts.tolist())) == n_used
+        known = known and bool(((texts >= 0) & (texts < n_texts)).all())
+        check_stored(known, "its embeddings are not those of texts")
+        check_stored((arrays["counts"] >= 0).all(), "counts are below 0")
+        sums = np.abs(priors.sum(axis=1) - 1) < 1e-6
+        check_stored((priors >= 0).all() and sums.all(), "its priors do not add up to 1")
+        check_keys(arrays["means"])
+        memory = cls.fresh(n_texts, dim, max(n_used, _FIRST_SLOTS))
+        memory.slot_of[texts], memory.n_used = np.arange(n_used), n_used
+        for name, array in arrays.items():
+            getattr(memory, name)[:n_used] = array
+        return memory
+
+
+def shares(logits: Float, n_classes: Int) -> NDArray[np.float64]:
+    """P(m | x), (U,), where `n_classes` classes have each logit: all of them count.
+
+    >>> shares(np.zeros(2), np.array([1, 3])).tolist()
+    [0.25, 0.75]
+    """
+    powers = n_classes * np.exp(logits - logits.max())
+    return np.asarray(powers / powers.sum())
+
+
+def running_mean(mean: Float, new: Float, count: float) -> NDArray[np.float64]:
+    """The mean of `count` rows that have this mean, and of a new one.
+
+    >>> running_mean(np.array([1.0]), np.array([4.0]), 2).tolist()
+    [2.0]
+    """
+    return (count * mean.astype(np.float64) + new) / (count + 1)
