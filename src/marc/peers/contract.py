@@ -190,7 +190,8 @@ def _bounded(make: _Make, stream: Stream) -> None:
     if _FROM_FILES & {*card.needs} or card.grows:
         return
     sizes = []
-    for part in _parts(_stream(2, 500, 1, n_classes=2), 400):
+    n_views = 2 if "image-tower" in card.needs else 1  # some learn from the views alone
+    for part in _parts(_stream(2, 500, n_views, n_classes=2), 400):
         list(iter_steps(method, part))
         sizes.append(sum(array.size for array in method.state()["arrays"].values()))
     _need(sizes[1] <= sizes[0], f"{sizes[0]} numbers after 400 images, {sizes[1]} after 500")
