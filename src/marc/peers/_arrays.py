@@ -72,6 +72,18 @@ def first_equal(rows: Float) -> Int:
     return first[which]
 
 
+def largest(values: Float, n: int) -> Int:
+    """Places of the n largest of values (m,), best first; equal ones keep the lower place.
+
+    >>> largest(np.array([1.0, 3.0, 2.0, 3.0]), 3).tolist()
+    [1, 3, 2]
+    """
+    enough = np.arange(len(values))
+    if n < len(values):
+        enough = np.flatnonzero(values >= np.partition(values, -n)[-n])
+    return enough[np.argsort(-values[enough], kind="stable")][:n]
+
+
 def check_arrays(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, tuple[Any, ...]]) -> None:
     """Refuse stored arrays that are not finite, or of another name, type or shape than is told.
 

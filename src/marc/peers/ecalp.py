@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from marc.errors import check_same_text, integer, number
 from marc.memory import Resumable, check_keys, check_stored
-from marc.peers._arrays import check_arrays, distinct_rows
-from marc.scores import Float
+from marc.peers._arrays import check_arrays, distinct_rows, largest
 from marc.types import Query, Step
 
 _CARRIED = 0.2
@@ -128,7 +127,7 @@ class _Graph:
         cosines = cosines[self._texts]
         lists = rows["neighbors"], rows["similarity"], rows["weights"]
         admit(*lists, _n_listed(n + 1, self._k), width, similarity[:n], self._gamma)
-        nearest, closest = _first(similarity, width), _first(cosines, rows["texts"].shape[1])
+        nearest, closest = largest(similarity, width), largest(cosines, rows["texts"].shape[1])
         rows["neighbors"][both, :width], rows["texts"][both] = nearest, closest
         rows["similarity"][both, :width] = similarity[nearest]
         rows["cosines"][both] = cosines[closest]
@@ -221,12 +220,3 @@ def _emphasis(prototypes: NDArray[np.float32]) -> NDArray[np.float32]:
 def _unit_or_zero(vector: NDArray[np.float32]) -> NDArray[np.float32]:
     """To unit length, unless it is 0, as all variances are where all texts are the same."""
     return vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))
-
-
-def _first(values: Float, n: int) -> NDArray[np.int64]:
-    """Indices of the n largest values, best first; equal ones keep the lower."""
-    if n < len(values):
-        enough = np.flatnonzero(values >= np.partition(values, -n)[-n])
-    else:
-        enough = np.arange(len(values))
-    return enough[np.argsort(-values[enough], kind="stable")][:n]
