@@ -3,27 +3,22 @@
 The memory is made once, of few-shot training images with true labels, and only read. So it knows
 more than methods that see the unlabelled stream alone: a comparison must say so.
 
-The shots come from a feature pack or a feature store of the same predictor. The settings name its
-content by a digest, so that a record of a run says what was read, and a changed file is refused.
+The shots come from a feature pack or a feature store of the same predictor.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_features, check_labels, number
-from marc.files import user_path
 from marc.memory import Resumable
+from marc.peers._feature_files import check_digest, check_path, n_shared, read_images
 from marc.scores import SHARPEST, Int, kernel, unit
-from marc.sources.pack import read_pack
 from marc.stream import Stream, Views, digest, end_digest
 from marc.types import Query, Step
 
@@ -51,16 +46,9 @@ class _Shots:
         return sums.astype(np.float64)
 
 
-def _path_of(shots: str) -> Path:
-    """The path of a pack or store, which may be written as a source."""
-    kind, _, rest = shots.partition("/")
-    path = Path(rest if kind in ("arrays", "store") and not Path(shots).exists() else shots)
-    return user_path(path)
-
-
-def _read_shots(path: Path) -> _Shots:
+def _read_shots(path: str) -> _Shots:
     """The labelled images of a feature pack, or of a feature store where `path` is one."""
-    stream = FeatureStore(path).stream() if FeatureStore.exists(path) else read_pack(path)
+    stream = read_images(path)
     views, n_classes = stream.features.views, stream.n_classes
     labels = check_labels(stream.row_labels, views.shape[0], n_classes)
     if labels is None:
@@ -106,20 +94,11 @@ class TipAdapter(Resumable):
     _shots: _Shots = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shots, (str, os.PathLike)) or not os.fspath(self.shots):
-            raise MarcError("shots must be a path", got=repr(self.shots), hint='shots="train.npz"')
-        self.shots = os.fspath(self.shots)
+        self.shots = check_path("shots", self.shots)
         self.shots_weight = number("shots_weight", self.shots_weight)
         self.beta = number("beta", self.beta, at_most=SHARPEST)
-        self._shots = _read_shots(_path_of(self.shots))
-        if self.digest and self.digest != self._shots.digest:
-            raise MarcError(
-                "the shots are not those that the digest names: the file was changed",
-                got=f"{self.shots}: {self._shots.digest}",
-                allowed=self.digest,
-                hint="leave digest out to take what is there now",
-            )
-        self.digest = self._shots.digest
+        self._shots = _read_shots(self.shots)
+        self.digest = check_digest("shots", self.shots, self.digest, self._shots.digest)
 
     def step(self, query: Query) -> Step:
         """Answer one image from the text and the labelled images."""
@@ -131,12 +110,11 @@ class TipAdapter(Resumable):
 
     def check(self, stream: Stream) -> None:
         """Refuse shots that are among the images of the stream."""
-        known = {row.tobytes() for row in np.ascontiguousarray(stream.features.clip_keys)}
-        n_shared = sum(row.tobytes() in known for row in self._shots.plain)
-        if n_shared:
+        shared = n_shared(self._shots.plain, stream)
+        if shared:
             raise MarcError(
                 "shots must not be images of the stream that is evaluated",
-                got=f"{n_shared} of {len(self._shots.labels)} shots are in it",
+                got=f"{shared} of {len(self._shots.labels)} shots are in it",
                 allowed="labelled images from elsewhere",
                 hint="shots=FILE of a training split",
             )

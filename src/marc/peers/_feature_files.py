@@ -1,0 +1,54 @@
+"""Features of images beside the stream, from a pack or a store that a setting leads to.
+
+The settings name their content by a digest, so that a record of a run says what was read, and a
+changed file is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from marc.embed.store import FeatureStore
+from marc.errors import MarcError
+from marc.files import user_path
+from marc.scores import Float
+from marc.sources.pack import read_pack
+from marc.stream import Stream
+
+
+def check_path(setting: str, value: object) -> str:
+    """The path of a pack or store, refused if it is none."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        hint = f'{setting}="train.npz"'
+        raise MarcError(f"{setting} must be a path", got=repr(value), hint=hint)
+    return str(os.fspath(value))
+
+
+def read_images(path: str) -> Stream:
+    """The images of a feature pack, or of a feature store; `path` may be written as a source."""
+    kind, _, rest = path.partition("/")
+    found = user_path(
+        Path(rest if kind in ("arrays", "store") and not Path(path).exists() else path)
+    )
+    return FeatureStore(found).stream() if FeatureStore.exists(found) else read_pack(found)
+
+
+def check_digest(what: str, path: str, named: str, found: str) -> str:
+    """The digest of what was read, refused if the settings name another."""
+    if named and named != found:
+        raise MarcError(
+            f"the {what} are not those that the digest names: the file was changed",
+            got=f"{path}: {found}",
+            allowed=named,
+            hint="leave digest out to take what is there now",
+        )
+    return found
+
+
+def n_shared(plain: Float, stream: Stream) -> int:
+    """How many unit features of plain images (N, D) are those of images of a stream."""
+    known = {row.tobytes() for row in np.ascontiguousarray(stream.features.clip_keys)}
+    return sum(row.tobytes() in known for row in plain)
