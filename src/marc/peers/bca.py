@@ -174,7 +174,7 @@ class _Adapted:
 
     def mixed(self, nearness: Float) -> NDArray[np.float64]:
         """sum_m P(m | x) P(text | m), (U,); an unchanged prior is sure of its own text."""
-        mixed = nearness.copy()
+        mixed = nearness.astype(np.float64)
         mixed[self.changed] = 0
         mixed += nearness[self.changed] @ self.priors[: self.n_used]
         return mixed
@@ -239,4 +239,4 @@ def running_mean(mean: Float, new: Float, count: float) -> NDArray[np.float64]:
     >>> running_mean(np.array([1.0]), np.array([4.0]), 2).tolist()
     [2.0]
     """
-    return (count * mean.astype(np.float64) + new) / (count + 1)
+    return np.asarray((count * mean.astype(np.float64) + new) / (count + 1))
