@@ -43,8 +43,11 @@ class LabTextTower:
         self._network.load_state_dict({name: each.float() for name, each in stored.items()})
 
     def tokenize(self, texts: Sequence[str]) -> Tensor:
-        """Tokens (n, 28) of texts; words that the lab does not know are refused."""
-        return torch.from_numpy(np.stack([tokens(text) for text in texts]))
+        """Tokens (n, 28) of texts; words that the lab does not know are refused.
+
+        Its captions have no full stops, so one at the end of a text is passed over.
+        """
+        return torch.from_numpy(np.stack([tokens(text.removesuffix(".")) for text in texts]))
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings (n, L, 128) of tokens (n, L), without their positions."""

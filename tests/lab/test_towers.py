@@ -65,6 +65,11 @@ def test_a_word_that_the_lab_does_not_know_is_refused():
         LabTextTower("captions", NAMES).tokenize(["a photo of a television"])
 
 
+def test_a_full_stop_at_the_end_is_passed_over():
+    plain, stopped = LabTextTower("captions", NAMES).tokenize(["a heart", "a heart."])
+    assert torch.equal(plain, stopped)
+
+
 def test_a_stream_of_the_lab_has_its_towers_and_its_pixels():
     stream = marc.load_stream("lab/sketch-12", n_views=3)
     query = stream.query(4)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, NotHere, reason, safe_name
 from marc.encoders.open_clip_configs import Architecture
+from marc.encoders.open_clip_text import OpenClipTextTower
 from marc.encoders.published import Pooling
 from marc.encoders.torch_runtime import Running, import_libraries, without_drawing
 from marc.encoders.weights import Published, WeightsFile
@@ -58,6 +59,16 @@ class _OpenClipEncoder:
             raise MarcError("texts must be a list of texts", got=repr(texts))
         tokens: Any = self._tokenize(list(texts)) if len(texts) else ()
         return self._running.encode_tokens(self._model.encode_text, self.card, tokens)
+
+    def text_tower(self, class_names: Sequence[str]) -> OpenClipTextTower:
+        """Its text encoder, for methods that learn what it is asked."""
+        return OpenClipTextTower(
+            self._model,
+            self._tokenize,
+            class_names,
+            name=self.card.name,
+            digest=self.card.digest,
+        )
 
 
 def _load_open_clip(card: EncoderCard, loading: Loading) -> _OpenClipEncoder:
