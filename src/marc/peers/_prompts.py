@@ -1,0 +1,133 @@
+"""Prompts with a context that is learned: vectors before each class name, where words would be.
+
+Everything that runs in torch is here. What comes in and goes out are arrays: a context, unit text
+features, and the gradient that leads from the one back to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from marc.errors import MarcError
+from marc.scores import Float, Int
+from marc.stream.predictor import TextTower
+
+Pull = Callable[[Float], NDArray[np.floating]]
+"""From a gradient by the features of distinct names (U, D) to that by the context (n, W)."""
+_AT_ONCE = 2**21  # numbers in the embeddings of prompts that are encoded together
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The prompts of all classes around a context. Classes of the same name share one prompt."""
+
+    tower: TextTower
+    tokens: Tensor
+    """(U, L), a row for each distinct name."""
+    which: Int
+    """The row of each class, (C,)."""
+    n_context: int
+    """Vectors that are learned; they follow the token that starts a text."""
+
+    @classmethod
+    def of(cls, tower: TextTower, prompt: str) -> Prompts:
+        """Of a prompt with braces for the name; the words before them make the first context."""
+        names = list(dict.fromkeys(tower.class_names))
+        before = prompt.partition("{}")[0].strip()
+        texts = [prompt.replace("{}", name) for name in names]
+        tokens, alone = tower.tokenize(texts), tower.tokenize([before])
+        same = (tokens == alone).cumprod(1).sum(1)  # tokens that are those of the context alone
+        n_context = int(same.min()) - tower.first_word
+        if n_context < 1:
+            raise MarcError(
+                "the words before the class name are not tokens of their own",
+                got=repr(prompt),
+                hint='prompt="a photo of a {}."',
+            )
+        rows = {name: row for row, name in enumerate(names)}
+        which = np.array([rows[name] for name in tower.class_names])
+        return cls(tower, tokens, which, n_context)
+
+    def __deepcopy__(self, memo: Any) -> Prompts:
+        return self  # nothing in it ever changes
+
+    @cached_property
+    def words(self) -> NDArray[np.floating]:
+        """The vectors of the words before the name, (n, W)."""
+        first = self.tower.first_word
+        found = self._embedded[0, first : first + self.n_context]
+        return np.array(found.cpu().numpy())
+
+    @cached_property
+    def _embedded(self) -> Tensor:
+        """(U, L, W)."""
+        with torch.no_grad():
+            return self.tower.embed(self.tokens)
+
+    def features(self, context: Float) -> NDArray[np.floating]:
+        """Unit text features (U, D) of a context (n, W)."""
+        with torch.no_grad():
+            parts = [self._encode(self._tensor(context), rows) for rows in self._parts()]
+        return np.array(torch.cat(parts).cpu().numpy())
+
+    def with_gradient(self, context: Float) -> tuple[NDArray[np.floating], Pull]:
+        """Unit text features (U, D), and what pulls gradients back; it may be used many times.
+
+        All prompts are encoded in one go if memory allows, and what the way back needs is kept.
+        Otherwise it is computed again for each gradient, part by part.
+        """
+        parts = list(self._parts())
+        leaf = self._tensor(context).clone().requires_grad_(True)
+        kept = self._encode(leaf, parts[0]) if len(parts) == 1 else None
+
+        def pull(gradient: Float) -> NDArray[np.floating]:
+            given, total = self._tensor(gradient), torch.zeros_like(leaf)
+            for rows in parts:
+                encoded = self._encode(leaf, rows) if kept is None else kept
+                total += torch.autograd.grad(
+                    encoded, leaf, given[rows], retain_graph=kept is not None
+                )[0]
+            return np.array(total.cpu().numpy())
+
+        if kept is None:
+            return self.features(context), pull
+        return np.array(kept.detach().cpu().numpy()), pull
+
+    def logits(self, views: Float, features: Float, scale: float) -> NDArray[Any]:
+        """Logits (r, C), scale <f, t_c>, of views (r, D) and features (U, D) of the names."""
+        return np.asarray(np.take(scale * (views @ features.T), self.which, axis=1))
+
+    def by_name(self, gradient: Float) -> Float:
+        """A gradient by the features of classes (C, D) as one by those of names (U, D)."""
+        if len(self.tokens) == len(self.which):
+            return gradient
+        total = np.zeros((len(self.tokens), gradient.shape[1]), dtype=gradient.dtype)
+        np.add.at(total, self.which, gradient)
+        return total
+
+    def _encode(self, context: Tensor, rows: slice) -> Tensor:
+        embedded, start = self._embedded[rows], self.tower.first_word
+        vectors = context.expand(len(embedded), -1, -1)
+        behind = embedded[:, start + self.n_context :]
+        whole = torch.cat([embedded[:, :start], vectors, behind], 1)
+        return functional.normalize(self.tower.encode(whole, self.tokens[rows]), dim=1)
+
+    def _parts(self) -> Iterator[slice]:
+        """Rows of prompts that are encoded together, by how long the longest one is."""
+        changes = (self.tokens != self.tokens[:, -1:]).any(0).nonzero()
+        length = int(changes.max()) + 2 if len(changes) else self.tokens.shape[1]
+        size = max(1, _AT_ONCE // (length * self._embedded.shape[2]))
+        for start in range(0, len(self.tokens), size):
+            yield slice(start, start + size)
+
+    def _tensor(self, array: Float) -> Tensor:
+        return torch.as_tensor(np.asarray(array)).to(self._embedded)
