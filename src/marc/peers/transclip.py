@@ -82,7 +82,7 @@ class TransCLIP(Resumable):
         self, features: Float, labels: Float, prototypes: Float
     ) -> tuple[NDArray[np.float64], Callable[[Float], NDArray[np.float64]]]:
         """Scores (N, C) of means of the surest images, and the fit of the rounds that follow."""
-        centers = _surest_means(features, labels, self.n_confident)
+        centers = surest_means(features, labels, self.n_confident)
         squares = np.einsum("nd,nd->d", features, features)
         width = np.full(features.shape[1], 1 / features.shape[1])
 
@@ -96,7 +96,7 @@ class TransCLIP(Resumable):
         return _scores(features, centers, width), fitted
 
 
-def _surest_means(features: Float, labels: Float, n: int) -> NDArray[np.float64]:
+def surest_means(features: Float, labels: Float, n: int) -> NDArray[np.float64]:
     """Unit means (C, D) of the n images surest of each class, weighted by how sure they are."""
     surest = np.argsort(-labels, axis=0, kind="stable")[:n]  # (n, C), equal ones in their order
     weights = np.take_along_axis(labels, surest, axis=0)
