@@ -1,0 +1,155 @@
+"""What methods that learn in the image encoder share, short of torch: pictures, answers, states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.encoders.torch_runtime import import_libraries
+from marc.errors import MarcError
+from marc.memory import check_stored
+from marc.peers._arrays import gather
+from marc.scores import Float
+from marc.stream.predictor import ImageTower, Predictor
+from marc.types import Query, Step
+
+_HINT = "a lab/ stream, or a store/ whose pictures are still there; pixels=... in from_arrays"
+_PARTS = ("weights", "moments")
+
+
+def check_pictures(method: str, stream: Any, n_views: int = 1) -> ImageTower:
+    """The image encoder of a stream; refuses one without it, or without pictures or views."""
+    features = stream.features
+    tower = tower_of(features.predictor)
+    if features.pixels is None:
+        raise _no_pictures(method)
+    if features.views.shape[1] < n_views:
+        raise few_views(method, features.views.shape[1], n_views)
+    return tower
+
+
+def tower_of(predictor: Predictor) -> ImageTower:
+    """The predictor's image encoder, or what is missing for it."""
+    if predictor.towers.image is not None:
+        import_libraries()
+    return predictor.image_tower
+
+
+def few_views(method: str, found: int, needed: int) -> MarcError:
+    """The error to raise where pictures have too few views."""
+    return MarcError(
+        f"{method} learns from the views behind the plain one, and there are none",
+        got=f"{found} view{'s' * (found != 1)}",
+        allowed=f"{needed} or more",
+        hint="--views 8",
+    )
+
+
+def crops(query: Query, method: str) -> NDArray[np.uint8]:
+    """The plain picture of a query and its views, (M, H, W, 3)."""
+    if query.pixels is None:
+        raise _no_pictures(method)
+    return query.pixels()
+
+
+def plain_crops(queries: Sequence[Query], method: str) -> NDArray[np.uint8]:
+    """The plain pictures of some queries, (n, H, W, 3)."""
+    return np.stack([crops(query, method)[0] for query in queries])
+
+
+def answers(queries: Sequence[Query], adapted: Float) -> list[Step]:
+    """Steps that answer with what the adapted network says, (n, C), beside the frozen one."""
+    batch = gather(queries)
+    labels = batch.logits.argmax(axis=1)
+    return [
+        Step(
+            item,
+            batch.logits[row],
+            {"adapted": np.asarray(adapted[row], dtype=np.float64)},
+            {"adapted": 1.0},
+            int(label),
+            0.0,
+            base_weight=0.0,
+        )
+        for row, (item, label) in enumerate(zip(batch.items, labels, strict=True))
+    ]
+
+
+class Adapted:
+    """What was learned in an image encoder: arrays, and the network that holds them once it runs.
+
+    The arrays are parameters (`weights`) and what an optimiser remembers of them (`moments`).
+    """
+
+    def __init__(self, digest: str, arrays: Mapping[str, Any] | None = None) -> None:
+        self.digest = digest
+        self._arrays: Mapping[str, Any] = arrays or {}
+        self._learner: Any = None
+        self._predictor: Predictor | None = None
+
+    @classmethod
+    def of(cls, predictor: Predictor) -> Adapted:
+        """Nothing yet, in the encoder of a predictor."""
+        return cls(tower_of(predictor).digest)
+
+    def learner(self, predictor: Predictor, build: Callable[[Predictor], Any]) -> Any:
+        """The network of `build`, with what was learned; an encoder with other weights is refused.
+
+        It is built again for other prototypes.
+        """
+        if self._predictor is not predictor:
+            found = tower_of(predictor).digest
+            if found != self.digest:
+                raise MarcError(
+                    "this memory was learned in an image encoder with other weights",
+                    got=found,
+                    allowed=self.digest,
+                    hint="the predictor that it was learned with, or reset()",
+                )
+            learned, learner = self._held(), build(predictor)
+            if learned:
+                learner.load(learned)
+            self._learner, self._predictor, self._arrays = learner, predictor, {}
+        return self._learner
+
+    def state(self) -> dict[str, Any]:
+        """All arrays by part, copied; the digest in bytes."""
+        digest = np.frombuffer(self.digest.encode(), dtype=np.uint8).copy()
+        return {"digest": digest, **self._held()}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, Any]) -> Adapted:
+        """What gave a state; names and shapes are compared when the network is there."""
+        check_stored("digest" in arrays, "it does not say which weights it is of")
+        digest, parts = np.asarray(arrays["digest"]), {**arrays}
+        del parts["digest"]
+        whole = digest.dtype == np.uint8 and digest.ndim == 1 and (digest < 128).all()
+        check_stored(whole, "the digest of its weights is none")
+        check_stored(set(parts) <= set(_PARTS), "it has other parts than it should")
+        for part in parts.values():
+            check_stored(isinstance(part, Mapping), "its arrays have no names")
+            for name, array in part.items():
+                sound = array.dtype == np.float32 and np.isfinite(array).all()
+                check_stored(sound, f"{name} is not finite, or no float32")
+        copies = {
+            part: {name: array.copy() for name, array in named.items()}
+            for part, named in parts.items()
+        }
+        return cls(digest.tobytes().decode("ascii"), copies)
+
+    def _held(self) -> dict[str, Any]:
+        if self._learner is not None:
+            return dict(self._learner.arrays())
+        return {
+            part: {name: array.copy() for name, array in named.items()}
+            for part, named in self._arrays.items()
+        }
+
+
+def _no_pictures(method: str) -> MarcError:
+    return MarcError(
+        f"{method} looks at pictures again, and this source has features alone", hint=_HINT
+    )
