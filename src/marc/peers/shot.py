@@ -1,8 +1,9 @@
 """SHOT's label step: every image goes to the nearest centroid of its class, over the whole stream.
 
-SHOT itself trains an encoder. Only its pseudo-labels are built here, so this is "SHOT-PL (labels
-only)": a feature-only baseline. It sees all images before it answers the first one, so it is
-transductive, and its numbers do not compare with those of methods that answer as images arrive.
+SHOT itself trains an encoder, in `shot_training.py`. Here are its pseudo-labels alone, so this is
+"SHOT-PL (labels only)": a feature-only baseline. It sees all images before it answers the first
+one, so it is transductive, and its numbers do not compare with those of methods that answer as
+images arrive.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from marc.scores import Float, softmax
 from marc.types import Query, Step
 
 _NO_CENTROID = -2.0
-_MOST_ROUNDS = 1000  # labels stand still, or go in a circle, long before
 """The score of a class that is left out: below every cosine."""
+_MOST_ROUNDS = 1000  # labels stand still, or go in a circle, long before
 
 
 @dataclass(eq=False)
@@ -52,7 +53,7 @@ class ShotLabels(Resumable):
         if not len(queries):
             return []
         batch = gather(queries, self.space)
-        cosines = _centroid_cosines(batch.keys, batch.logits, self.threshold, self.rounds)
+        cosines = centroid_cosines(batch.keys, batch.logits, self.threshold, self.rounds)
         labels = batch.logits.argmax(axis=1)
         return [
             Step(
@@ -74,7 +75,7 @@ class ShotLabels(Resumable):
         return None
 
 
-def _centroid_cosines(
+def centroid_cosines(
     keys: Float, logits: Float, threshold: int, rounds: int
 ) -> NDArray[np.float64]:
     """Cosine of each image to each centroid of the last round, (T, C).
