@@ -145,6 +145,11 @@ class _Queries(Sequence[Query]):
         return self._stream.query(int(self._items[index]))
 
 
+def _remembered(method: AnyMethod) -> int:
+    arrays = method.state().get("arrays", {})
+    return sum(int(np.asarray(array).nbytes) for array in arrays.values())
+
+
 def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | None = None) -> Run:
     """Run a method over a stream from an empty memory and stack its steps.
 
@@ -189,6 +194,7 @@ def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | Non
         weights=weights,
         space_weights=by_space,
         seconds=seconds,
+        memory_bytes=_remembered(method),
         seed=stream.seed,
         ordering=stream.ordering.name,
         certainty=certainty,

@@ -286,6 +286,8 @@ class Run(_Scored, Shown):
     """The part of each space in that weight, (T,) each, where a method reads several spaces."""
     seconds: float = math.nan
     """Time from the first query to the last answer, the shared base scores not counted."""
+    memory_bytes: int | None = None
+    """What the method remembers at the end, the arrays of its state; None where nothing tells."""
     seed: int | None = None
     """The seed that drew the order; None for any other order."""
     chosen: Mapping[str, float] = field(default_factory=dict)

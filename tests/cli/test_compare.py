@@ -83,10 +83,23 @@ def test_the_table_shows_the_difference_with_its_interval(run, tmp_path):
     difference, low, high = (f"{100 * value:+.2f}" for value in wanted)
     row = next(line for line in outcome.out.splitlines() if line.startswith("second"))
     assert f"{difference}  [{low}, {high}]" in row
-    assert row.split()[-1] == "fixed"
 
 
-def test_the_second_table_has_the_counts_of_each_order(run):
+def test_the_second_table_has_what_each_run_costs_and_sees(run):
+    run("first", "--space", "styles")
+    run("second", "--space", "classes")
+    rows = call_json("compare", "first", "second")["runs"]
+    lines = call("compare", "first", "second").out.splitlines()
+    start = lines.index("what each costs and sees") + 2
+    shown = [line.split() for line in lines[start : start + 2]]
+    assert [words[0] for words in shown] == ["first", "second"]
+    assert all(words[-1] == "fixed" for words in shown)
+    assert shown[1][2] == f"{rows[0]['memory_bytes'] / 2**20:,.1f}"
+    assert float(shown[1][1]) == pytest.approx(1000 / rows[0]["images_per_second"], rel=0.01)
+    assert shown[1][3:5] == ["-", "never"]  # it follows no gradient, and forgets nothing
+
+
+def test_the_last_table_has_the_counts_of_each_order(run):
     run("first", "--space", "styles")
     run("second", "--space", "classes")
     row = call_json("compare", "first", "second")["runs"][0]

@@ -77,7 +77,7 @@ def test_a_path_is_printed_as_it_is(sources, tmp_path, monkeypatch, name):
     assert call(*words).out.splitlines()[-1] == f"written: {name}/x"
     rows = call("compare", f"{name}/x", f"{name}/x").out.splitlines()
     shown = [row.startswith(f"{name}/x ") for row in rows]
-    assert shown.count(True) == 2 + 3 + 3  # runs, calibration, orders
+    assert shown.count(True) == 2 + 2 + 3 + 3  # runs, costs, calibration, orders
 
 
 def test_a_path_that_looks_like_a_closing_tag_is_printed_as_it_is(sources, tmp_path, monkeypatch):

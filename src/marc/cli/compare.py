@@ -19,6 +19,7 @@ from marc.types import order_name
 
 _FEW = 3  # so many comparisons are also shown order by order without being asked
 _SHOWN = 10  # ids of each kind on the terminal
+_FORGETS = {None: "-", "image": "each image", "batch": "each batch", "never": "never"}
 _MEASURES = {"ece": "ECE", "brier": "Brier", "log_loss": "log-loss"}
 
 
@@ -77,7 +78,7 @@ def _finished(runs: list[Path]) -> list[Path]:
 
 
 def show_runs(comparison: Comparison) -> None:
-    """The comparison in one table."""
+    """What each run is worth, and what it costs and sees."""
     rows = [comparison.reference, *comparison.runs]
     names = _names_of(rows)
     lines = []
@@ -88,17 +89,24 @@ def show_runs(comparison: Comparison) -> None:
             pair = [console.points(row["difference"]), console.interval(row["interval"]), p_value]
         results = [console.percent(row[value]) for value in ("base_accuracy", "accuracy")]
         gains = [console.points(row[value]) for value in ("gain", "worst_tenth_gain")]
-        lines.append([name, *results, *gains, *pair, *_protocol(row)])
+        lines.append([name, *results, *gains, *pair])
     columns = ["run", "no memory", "accuracy", "gain", "worst", f"vs {names[0]}", "95 % interval"]
-    protocol = ["images/s", "order", "views", "uses", "settings"]
-    console.table([*columns, "McNemar p", *protocol], lines, always=True)
+    console.table([*columns, "McNemar p"], lines, always=True)
     console.paragraph(
         "accuracy in percent, over the orders of each run; no memory: the same pipeline without\n"
         "one; worst: the mean gain in the worst tenth of the orders, of fewer than 20 the worst;\n"
         f"vs {names[0]}: accuracy minus its accuracy in points, paired by image over the\n"
-        "orders that both have; McNemar p: exact, two-sided, the largest over these orders;\n"
-        "images/s: of the method from features; encoders are not counted, nor the base scores\n"
-        "that all share, which MARC, no-memory and TDA with one view need not compute again"
+        "orders that both have; McNemar p: exact, two-sided, the largest over these orders"
+    )
+    console.say("\nwhat each costs and sees")
+    protocol = ["ms/image", "MiB", "gradients", "forgets", "order", "views", "uses", "settings"]
+    lines = [[name, *_protocol(row)] for name, row in zip(names, rows, strict=True)]
+    console.table(["run", *protocol], lines, always=True)
+    console.paragraph(
+        "ms/image: of the method from features, or from pictures where it uses an image encoder;\n"
+        "the stream's own encoders are not counted, nor the base scores that all share, which\n"
+        "MARC, no-memory and TDA with one view need not compute again; MiB: what it remembers at\n"
+        "the end; forgets: after what it forgets all that it learned"
     )
     if rows[0]["ordering"] != "shuffled":
         console.say(f"orders: {rows[0]['ordering']}")
@@ -169,8 +177,8 @@ def _short_names(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _protocol(row: dict[str, Any]) -> list[str]:
-    """What must be known to read the numbers: speed, order, views, and how settings were chosen."""
-    speed = row["images_per_second"]
+    """What must be known to read the numbers: cost, order, views, and how settings were chosen."""
+    speed, size = row["images_per_second"], row["memory_bytes"]
     order = {None: "stores nothing", True: "reads first", False: "writes first"}
     words = ["not known" if row["sees"] is None else order[row["reads_before_writes"]]]
     if row["sees"] not in (None, "one image"):
@@ -178,7 +186,10 @@ def _protocol(row: dict[str, Any]) -> list[str]:
     settings = row["selection"] + (f", {row['published']}" if row["published"] else "")
     settings += ", reconstruction" if row["reconstruction"] else ""
     return [
-        "" if speed is None else f"{speed:,.0f}",
+        "" if speed is None else f"{1000 / speed:,.3g}",
+        "" if size is None else f"{size / 2**20:,.1f}",
+        "yes" if row["gradients"] else "-",
+        _FORGETS[row["resets"]],
         ", ".join(words),
         str(row["views_used"]),
         ", ".join(row["uses"]) or "-",

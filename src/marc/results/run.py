@@ -316,6 +316,7 @@ def _runs(stored: Stored) -> list[Run]:
                 weights=arrays["weight"][index][order],
                 space_weights={s: each[index][order] for s, each in by_space.items()},
                 seconds=seconds[index],
+                memory_bytes=stored.timing.get("memory_bytes"),
                 seed=seed,
                 chosen=chosen[index],
                 ordering=stored.config.get("ordering", "shuffled"),
@@ -368,6 +369,7 @@ def _arrays(run: Run) -> dict[str, NDArray[Any]]:
         **certainty_arrays(answers.certainty),
         **certainty_arrays(answers.base_certainty, "base_"),
         "seconds": np.array(run.seconds),
+        "memory_bytes": np.array(-1 if run.memory_bytes is None else run.memory_bytes),
         **({"chosen": np.array(list(run.chosen.values()))} if run.chosen else {}),
     }
 
@@ -387,12 +389,15 @@ def _joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str,
     for name in names:
         if name.startswith("base_") or name == "spaces":
             arrays[name] = arrays[name][0]  # of the image, or of the method, in every order
-    seconds = arrays.pop("seconds")
+    seconds, remembered = arrays.pop("seconds"), arrays.pop("memory_bytes", np.array(-1))
     # a search over many weights is no method's time, and a replay takes none
     if "chosen" in arrays or np.isnan(seconds).any():
         return arrays, {}
     speed = float(arrays["order"].size / seconds.sum())
-    return arrays, {"seconds": seconds.tolist(), "images_per_second": speed}
+    timing = {"seconds": seconds.tolist(), "images_per_second": speed}
+    if (remembered >= 0).all():
+        timing["memory_bytes"] = int(remembered.max())
+    return arrays, timing
 
 
 def _seeds(orders: Sequence[int | None]) -> NDArray[np.int64]:

@@ -100,10 +100,11 @@ class _SweepMetrics(TypedDict):
 
 
 class Timing(TypedDict):
-    """How long a run took; nothing of a search or a replay."""
+    """How long a run took, and what it remembered at its end; nothing of a search or a replay."""
 
     seconds: NotRequired[list[float]]
     images_per_second: NotRequired[float]
+    memory_bytes: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=2**53)]]
 
 
 CONFIGS: dict[str, Any] = {"run": _RunConfig, "sweep": _SweepConfig}
