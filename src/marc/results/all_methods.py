@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError, one_of
+from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Folder
 from marc.results.run import RunPlan
@@ -18,6 +20,7 @@ _FROM_FILES = {
     "unlabelled": "features of unlabelled images that are not in the stream",
 }
 """What a method may need that no stream has, in words."""
+_NETWORKS = {"text-tower", "image-tower"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class AllMethods:
     options: Mapping[str, Any]
     """`spaces`, of which a method of one reads the first; the others, as weight, for MARC alone."""
     settings: Mapping[str, Any]
-    """A setting goes to each other method that has it, METHOD.setting to that method alone."""
+    """A setting goes to each other method that has it, METHOD.setting to that method alone. One
+    that does not take the value of such a setting is left out; none may take it is an error."""
     published: str | None = None
 
     def check(self) -> None:
@@ -43,10 +47,30 @@ class AllMethods:
             else:
                 known = {each for card in cards for each in card.settings}
                 one_of("setting of any method", setting, known, "marc list methods --card NAME")
+                self._refuse_what_no_method_takes(setting)
         if self.published is not None:
             known = {name for card in cards for name in card.published}
             one_of("data set with published settings", self.published, known)
         self.plan("marc").config()  # a wrong option is an error, not a reason to leave MARC out
+
+    def _refuse_what_no_method_takes(self, setting: str) -> None:
+        takers = [name for name in METHODS.own if setting in METHODS[name].settings]
+        refusals = [self._refused_setting(name) for name in takers if name != "marc"]
+        if refusals and all(refusals):
+            raise refusals[0]  # type: ignore[misc]
+
+    def _refused_setting(self, name: str) -> MarcError | None:
+        """Why a method does not take the settings that name no method; None if it does."""
+        card = METHODS[name]
+        given = {key: value for key, value in self.settings.items() if key in card.settings}
+        needed = {key for key, value in card.settings.items() if value == "required"} - {*given}
+        if not given or needed - {"space"}:
+            return None  # of features in a file, which are read once
+        try:
+            card.factory(**dict.fromkeys(needed, "any"), **given)
+        except MarcError as error:
+            return error
+        return None
 
     def plan(self, name: str) -> RunPlan:
         """The run of one method."""
@@ -83,12 +107,34 @@ class AllMethods:
         for need, words in _FROM_FILES.items():
             if need in card.needs and not {need, f"{name}.{need}"} & set(self.settings):
                 return f"needs {words}: --set {need}=FILE.npz"
+        if refused := self._refused_setting(name):
+            return f"{self.reason(refused)}, got {refused.got}; try --set {name}.SETTING=VALUE"
+        if missing := self._missing_network(card):
+            return missing
         plan = self.plan(name)
-        plan.config()
+        plan.method(self.orders[0])  # a bad setting is an error
+        learns_in_network = bool(_NETWORKS & {*card.needs})
+        if not learns_in_network:
+            plan.config()
         try:
+            if learns_in_network:
+                plan.config()  # not every network has the parts that a method learns in
             plan.warm_up()
         except MarcError as error:
             return self.reason(error).replace("--set ", f"--set {name}.")
+        return None
+
+    def _missing_network(self, card: MethodCard) -> str | None:
+        """What a method that learns in the predictor's networks lacks here; None if nothing."""
+        towers = self.stream.features.predictor.towers
+        for need, tower in {"text-tower": towers.text, "image-tower": towers.image}.items():
+            if need in card.needs and tower is None:
+                encoder = need.partition("-")[0]
+                return f"needs the predictor's {encoder} encoder, which a lab/ or store/ stream has"
+        if "image-tower" in card.needs and self.stream.features.pixels is None:
+            return "needs the pictures, which a lab/ or store/ stream has"
+        if _NETWORKS & {*card.needs} and importlib.util.find_spec("torch") is None:
+            return "needs torch; try pip install 'marc-clip[encoders]'"
         return None
 
     def write(
