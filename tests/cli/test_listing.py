@@ -6,6 +6,7 @@ from helpers.commands import call, call_json
 import marc.encoders as encoders
 from marc.encoders import Library, encoder_card
 from marc.errors import MarcError
+from marc.peers.registry import METHODS
 from marc.sources import SOURCES, SourceKind
 
 
@@ -45,3 +46,36 @@ def test_a_type_of_source_that_fails_is_listed_with_its_reason(broken):
     assert "lab/sketch-12" in outcome.out
     assert "KeyError: 'their own mistake'" in outcome.out
     assert "odd/" in outcome.out
+
+
+def test_methods_stand_below_what_they_need():
+    out = call("list", "methods").out
+    parts = out.split("\nfrom ")
+    group = {part.partition("\n")[0]: part for part in parts}
+    alone = group["the features of the predictor alone"]
+    assert "\ntda " in alone
+    assert "\nmarc " in group["the space of a second encoder"]
+    assert "\ntpt " in group["the predictor's text encoder, in torch"]
+    assert "\ntent " in group["the predictor's image encoder and the pictures, in torch"]
+    assert "\ntent " not in alone
+    shown = [line.split()[0] for line in out.splitlines() if line]
+    assert all(shown.count(name) == 1 for name in METHODS)
+
+
+def test_methods_that_do_not_run_here_are_listed_with_the_reason():
+    out = call("list", "methods").out
+    assert "tata" in out.partition("do not run here")[2]
+    assert call_json("list", "methods", "t*")["tda"]["resets"] == "never"
+    card = call("list", "methods", "--card", "tata")
+    assert card.status == 0
+    assert "does not run here: its abstract is public" in card.out
+    assert call_json("list", "methods", "--card", "tata")["absent"]["tata"]["paper"]
+
+
+def test_a_card_says_what_a_method_learns_and_forgets():
+    assert (
+        "forgets what it learned: after each image" in call("list", "methods", "--card", "tps").out
+    )
+    assert "learns by gradients: yes" in call("list", "methods", "--card", "tps").out
+    assert "grows: with every image" in call("list", "methods", "--card", "ecalp").out
+    assert "gradients" not in call("list", "methods", "--card", "no-memory").out

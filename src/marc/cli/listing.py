@@ -11,23 +11,16 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
+from marc.cli._methods import list_methods
 from marc.encoders import broken_libraries, encoder_card, list_encoders
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError, Registry, one_of
-from marc.peers.cards import MethodCard
-from marc.peers.registry import METHODS, list_methods
 from marc.pictures import IMAGE_KINDS, NAMED_SETS
 from marc.results.all_methods import AllMethods
 from marc.sources import SOURCES
 
 _LISTINGS = Registry("listing", "marc.listings", {}, lambda name, thing: thing)
 """What else can be listed, by packages that bring it: `f(pattern, card, json)`."""
-_NEEDS = {
-    "space": "the space of a second encoder",
-    "prompts": "the embedding of every prompt",
-    "shots": "labelled few-shot features",
-    "unlabelled": "features of unlabelled images that are not in the stream",
-}
 
 
 def list_names(
@@ -36,14 +29,24 @@ def list_names(
     ),
     pattern: str = typer.Argument("*", help="A shell-style pattern, for example 'no*'."),
     card: str = typer.Option("", help="Print everything about one of them."),
+    paper: bool = typer.Option(
+        False, "--paper", help="Of methods: the paper's tables, beside what ran here in runs/."
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """List methods, admission policies, encoders, data sets, prompt sets or experiments.
 
     Example:  marc list encoders 'mini:pairs-*'
+
+    What a method is:  marc list methods --card tda
+
+    What the paper printed for each, and what ran here:  marc list methods --paper
     """
+    if paper:
+        one_of("kind of thing to list with --paper", what, ["methods"])
+        what = "paper"
     kinds = {
-        "methods": _list_method_cards,
+        "methods": list_methods,
         "policies": _list_policies,
         "encoders": _list_encoder_cards,
         "datasets": _list_datasets,
@@ -60,20 +63,6 @@ def _print(
         console.as_json(kind, data)
     else:
         console.table(columns, rows, numbers=False, always=True)
-
-
-def _list_method_cards(pattern: str, card: str, json: bool) -> None:
-    names = [METHODS.resolve(card)] if card else list_methods(pattern)
-    _refuse_none("method", names, pattern, METHODS)
-    usable, broken = METHODS.load_all()
-    cards = {name: METHODS[name] for name in names if name in usable or card}
-    if card and not json:
-        _show_card(cards[names[0]])
-        return
-    rows = [[name, _order(c), ", ".join(c.needs) or "-", c.summary] for name, c in cards.items()]
-    rows += [[name, "-", "-", AllMethods.reason(broken[name])] for name in names if name in broken]
-    data = {name: _as_data(each) for name, each in cards.items()}
-    _print("methods", data, ["method", "order", "needs", "what it is"], rows, json)
 
 
 def _list_encoder_cards(pattern: str, card: str, json: bool) -> None:
@@ -197,56 +186,3 @@ def matching(noun: str, plural: str, known: Iterable[str], pattern: str, card: s
 def _refuse_none(what: str, found: Collection[str], pattern: str, known: Iterable[str]) -> None:
     if not found:
         raise MarcError(f"no {what} has such a name", got=pattern, allowed=", ".join(known))
-
-
-def _show_card(card: MethodCard) -> None:
-    console.say(f"{card.name}: {card.summary}", bold=True)
-    together = {"image": "one image", "batch": "a batch", "stream": "all images"}
-    lines = {
-        "paper": card.paper,
-        "order": _order(card),
-        "answers together": together[card.sees],
-        "views": card.views,
-        "needs": "; ".join(_NEEDS[need] for need in card.needs) or "nothing more",
-        "the paper says": card.paper_says,
-        "the released code": card.released_code,
-        "here": card.ours,
-        "its authors tuned": card.tuned,
-        "built from": "descriptions alone: a reconstruction" if card.reconstruction else "",
-    }
-    for name, value in lines.items():
-        if value:
-            console.say(f"{name}: {value}")
-    rows = [[name, str(value)] for name, value in card.settings.items()]
-    if rows:
-        console.table(["setting", "default"], rows, numbers=False, always=True)
-    _show_tables(card)
-
-
-def _show_tables(card: MethodCard) -> None:
-    """Settings by data set, and the weights that an oracle may search."""
-    if card.published:
-        console.say("published for single data sets, used with --published NAME")
-        names = list(dict.fromkeys(name for row in card.published.values() for name in row))
-        rows = [
-            [data_set, *(str(settings.get(name, "")) for name in names)]
-            for data_set, settings in card.published.items()
-        ]
-        console.table(["data set", *names], rows, always=True)
-    for name, grid in card.searched.items():
-        values = ", ".join(f"{value:g}" for value in grid)
-        console.say(f"chosen on labels with --oracle: {name} of {values}")
-
-
-def _as_data(card: MethodCard) -> dict[str, Any]:
-    names = [each.name for each in dataclasses.fields(card) if each.name not in ("name", "factory")]
-    return {**{name: getattr(card, name) for name in names}, "settings": card.settings}
-
-
-def _order(card: MethodCard) -> str:
-    """Whether an image is answered before it is stored, and what is answered together."""
-    together = {"image": "", "batch": "in batches", "stream": "whole stream"}[card.sees]
-    if card.reads_before_writes is None:
-        return together or "stores nothing"
-    words = "reads, then writes" if card.reads_before_writes else "writes, then reads"
-    return f"{together}: {words}" if together else words
