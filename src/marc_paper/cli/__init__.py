@@ -67,3 +67,10 @@ def list_experiments(pattern: str, card: str, json: bool) -> None:
         return
     rows = [[each.name, each.title, ", ".join(each.answers[:3])] for each in shown]
     console.table(["experiment", "what it asks", "in the paper"], rows, numbers=False, always=True)
+
+
+def list_paper(pattern: str, card: str, json: bool) -> None:
+    """Rows of the paper's benchmark tables, beside what ran here."""
+    from marc_paper.cli import paper_rows
+
+    paper_rows.list_paper(pattern, card, json)
