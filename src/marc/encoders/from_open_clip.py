@@ -20,6 +20,7 @@ from marc.encoders.torch_runtime import Running, import_libraries, without_drawi
 from marc.encoders.weights import Published, WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
+from marc.stream.predictor import ImageTower
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -69,6 +70,12 @@ class _OpenClipEncoder:
             name=self.card.name,
             digest=self.card.digest,
         )
+
+    def image_tower(self) -> ImageTower:
+        """Its image encoder, for methods that learn inside it."""
+        from marc.encoders.image_towers import LoadedImageTower
+
+        return LoadedImageTower.of_open_clip(self.card, self._model, self._running.device)
 
 
 def _load_open_clip(card: EncoderCard, loading: Loading) -> _OpenClipEncoder:

@@ -16,6 +16,7 @@ from marc.encoders.torch_runtime import Running, import_libraries, without_drawi
 from marc.encoders.weights import Published, WeightsFile
 from marc.errors import MarcError
 from marc.pictures.crops import Crop
+from marc.stream.predictor import ImageTower
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,6 +39,12 @@ class _TimmEncoder:
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
         return self._running.encode_images(self._model, self.card, images)
+
+    def image_tower(self) -> ImageTower:
+        """Itself, for methods that learn inside it."""
+        from marc.encoders.image_towers import LoadedImageTower
+
+        return LoadedImageTower(self.card, self._model, self._running.device)
 
 
 def _load_timm(card: EncoderCard, loading: Loading) -> _TimmEncoder:
