@@ -38,6 +38,9 @@ def embed_pictures(
         ViewPlan.RECIPE, help="How views are drawn if there are several: VA to VD."
     ),
     view_seed: int = typer.Option(0, help="The seed of the views."),
+    generated: str = typer.Option(
+        "", help="A table id,path of pictures that were generated from each: its last views."
+    ),
     root: str = ROOT,
     weights: list[str] = WEIGHTS,
     offline: bool = OFFLINE,
@@ -76,6 +79,7 @@ def embed_pictures(
             views=views,
             recipe=recipe,
             view_seed=view_seed,
+            generated=generated,
             root=root,
             weights=weights,
             offline=offline,

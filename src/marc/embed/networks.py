@@ -99,7 +99,7 @@ class StoredPictures:
     """The row of the store at each row of its stream."""
 
     def crops(self, row: int) -> NDArray[Any]:
-        """What the predictor saw of a row of the stream, (M, H, W, 3)."""
+        """What the predictor saw of a row of the stream, (M, H, W, 3), less generated views."""
         number = int(self.rows[row])
         name, location = self._images.ids[number], self._images.locations[number]
         made = self._spec.prepare(((name,), (location,)))
@@ -135,7 +135,8 @@ class StoredPictures:
     @cached_property
     def _spec(self) -> PixelSpec:
         drawn, upright = self.seen["made"]["views"], self.store.about["upright"]
-        if drawn["n_views"] == 1:
+        n_drawn = drawn["n_views"] - drawn.get("n_generated", 0)
+        if n_drawn == 1:
             return PixelSpec((self._crop,), None, upright)
-        plan = ViewPlan(drawn["id"], drawn["n_views"], drawn["seed"])
+        plan = ViewPlan(drawn["id"], n_drawn, drawn["seed"])
         return PixelSpec((), (self._crop, plan), upright)

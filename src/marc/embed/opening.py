@@ -54,6 +54,7 @@ def open_store(store: FeatureStore, networks: Networks | None = None) -> Stream:
             "views": views.attributes["features"],
             **{array.name: array.attributes["features"] for array in spaces.values()},
         },
+        n_generated=views.attributes["made"]["views"].get("n_generated", 0),
         pixels=StoredPictures(store, views.attributes, np.flatnonzero(readable)).crops,
     )
     labels = store.get(store.LABELS)[readable] if store.about["labelled"] else None

@@ -228,6 +228,9 @@ class Job:
             recipe = asdict(read_recipe(self.views.recipe))
             drawn = {name: recipe[name] for name in recipe if name not in ("summary", "used_by")}
             facts["views"] = {**drawn, "n_views": self.views.n_views, "seed": self.views.seed}
+            if self.views.n_generated:
+                names = ("n_generated", "generated")
+                facts["views"] |= {name: getattr(self.views, name) for name in names}
         return facts
 
     def encode(

@@ -20,6 +20,7 @@ from marc.encoders.cards import LARGEST_BATCH, Loading
 from marc.errors import MarcError, instance, integer
 from marc.files import user_path
 from marc.pictures import ImageSet, open_images, with_class_names
+from marc.pictures.tables import with_generated
 from marc.pictures.views import MOST_VIEWS, read_recipe
 from marc.replay.evidence import n_threads
 from marc.stream import Stream
@@ -59,6 +60,7 @@ def embed_pictures(
     views: int = 1,
     recipe: str = ViewPlan.RECIPE,
     view_seed: int = 0,
+    generated: str | os.PathLike[str] = "",
     root: str | os.PathLike[str] = "",
     weights: Sequence[str] = (),
     offline: bool = False,
@@ -88,6 +90,8 @@ def embed_pictures(
         views: views of each picture, the plain one included.
         recipe: how views are drawn if there are several: VA to VD.
         view_seed: the seed of the views.
+        generated: a table `id,path` of pictures that a model of yours made from each picture, as
+            many of each: the predictor's last views, for DiffTPT.
         root: the folder of a named data set.
         weights: weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH.
         offline: never touch the network.
@@ -118,8 +122,14 @@ def embed_pictures(
         is_file = isinstance(class_names, str | os.PathLike)
         names = user_path(cast(str, class_names)) if is_file else cast(Sequence[str], class_names)
         images = with_class_names(images, names)
+    n_generated, digest = 0, ""
+    if generated:
+        images, n_generated, digest = with_generated(images, user_path(generated))
+    drawn = (read_recipe(recipe).id, views, view_seed) if views > 1 else ("V0", 1, 0)
+    seen = ViewPlan(drawn[0], drawn[1] + n_generated, drawn[2], n_generated, digest)
     store = user_path(output) if output else FeatureStore.default_path(images.name)
     for_predictor = [views > 1, recipe != ViewPlan.RECIPE, view_seed, prompts, class_names]
+    for_predictor.append(generated)
     chosen = _choose_predictor(_opened(store, force=force), predictor, needed=any(for_predictor))
     options = {"offline": offline, "device": device, "precision": precision, "batch": batch}
     every = EncoderSpec.of_all([*([chosen] if chosen else []), *encoders], weights, **options)
@@ -130,7 +140,7 @@ def embed_pictures(
         spaces=tuple(every[1:] if chosen else every),
         predictor=every[0] if chosen else None,
         prompts=tuple(prompts),
-        views=ViewPlan(read_recipe(recipe).id, views, view_seed) if views > 1 else ViewPlan(),
+        views=seen,
         chunk=chunk or getattr(_opened(store, force=force), "chunk", FeatureStore.CHUNK),
     )
     n_readers = min(n_threads(), len(images) // _FEW)  # none for a handful of pictures
@@ -219,7 +229,8 @@ def _choose_predictor(
             else EmbeddingPlan.PREDICTOR
         )
         raise MarcError(
-            "--views, --recipe, --view-seed, --prompts and --class-names are for a predictor",
+            "--views, --recipe, --view-seed, --generated, --prompts and --class-names are for a "
+            "predictor",
             got="no predictor to embed with" + (f": the store has {known}" if has_one else ""),
             hint=f"--predictor {known}, or none of these options",
         )

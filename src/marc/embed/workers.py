@@ -25,7 +25,7 @@ from PIL.Image import Image
 from marc.errors import MarcError, integer
 from marc.pictures.crops import Crop
 from marc.pictures.decoding import Unreadable, decode, read_bytes
-from marc.pictures.image_set import Location
+from marc.pictures.image_set import Location, WithGenerated
 from marc.pictures.views import MOST_VIEWS, make_views, read_recipe
 
 
@@ -38,13 +38,24 @@ class ViewPlan:
 
     recipe: str = "V0"
     n_views: int = 1
+    """M, all of them."""
     seed: int = 0
+    n_generated: int = 0
+    """How many of them, the last ones, are pictures that were generated elsewhere."""
+    generated: str = ""
+    """A digest of these pictures."""
 
     def __post_init__(self) -> None:
         read_recipe(self.recipe)
         integer("the seed of views", self.seed, 0)
-        if integer("views", self.n_views, 1, MOST_VIEWS) > 1 and self.recipe.upper() == "V0":
-            raise MarcError("V0 is one view", got=f"{self.n_views} views", hint="--recipe VC")
+        integer("views", self.n_views, 1, MOST_VIEWS)
+        if self.n_drawn > 1 and self.recipe.upper() == "V0":
+            raise MarcError("V0 is one view", got=f"{self.n_drawn} views", hint="--recipe VC")
+
+    @property
+    def n_drawn(self) -> int:
+        """How many views are crops of the picture itself."""
+        return self.n_views - self.n_generated
 
 
 @dataclass(frozen=True)
@@ -134,8 +145,20 @@ def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list
     if spec.views is None:
         return 0, content, squares, None
     crop, plan = spec.views
-    views = make_views(picture, crop, plan.recipe, plan.n_views, key=name, seed=plan.seed)
+    views = make_views(picture, crop, plan.recipe, plan.n_drawn, key=name, seed=plan.seed)
+    if plan.n_generated:
+        assert isinstance(location, WithGenerated)  # which is where their number comes from
+        more = [_generated(each, crop, upright=spec.upright) for each in location.generated]
+        views = np.concatenate([views, np.stack(more)])
     return 0, content, squares, views
+
+
+def _generated(location: Location, crop: Crop, *, upright: bool) -> NDArray[np.uint8]:
+    """The plain crop of a picture that was generated; it was read once when it was listed."""
+    try:
+        return crop.cut(decode(read_bytes(location), upright=upright))
+    except Unreadable as error:
+        raise MarcError("a generated picture cannot be read", got=f"{location}: {error}") from None
 
 
 def _digest(data: bytes) -> NDArray[np.uint8]:

@@ -65,6 +65,13 @@ class DiffTPT(Resumable):
     def check(self, stream: Any) -> None:
         """Refuse a stream without its predictor's text encoder, or with too few views."""
         tower_of(stream.features.predictor)
+        known = stream.features.n_generated
+        if known and known != self.n_generated:
+            raise MarcError(
+                f"{self.name} must be told how many views were generated: the last {known}",
+                got=f"n_generated={self.n_generated}",
+                hint=f"--set n_generated={known}",
+            )
         self._check_views(stream.n_views)
 
     def step(self, query: Query) -> Step:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from marc.pictures.completeness import check_whole
-from marc.pictures.image_set import FileBytes, Location
+from marc.pictures.image_set import FileBytes, Location, WithGenerated
 
 _MOST_PIXELS = 2**27
 """A larger picture is refused by its header, before any pixel is read: 134 million pixels."""
@@ -77,6 +77,8 @@ def read_picture(location: Location, upright: bool) -> Image.Image:
 
 def read_bytes(location: Location) -> bytes:
     """The encoded picture at a location."""
+    if isinstance(location, WithGenerated):
+        location = location.plain
     try:
         if isinstance(location, FileBytes) and location.n_bytes() > _MOST_BYTES:
             raise Unreadable(_TOO_LARGE, f"{location.n_bytes()} bytes")

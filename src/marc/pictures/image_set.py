@@ -59,6 +59,18 @@ class FileBytes:
 
 
 @dataclass(frozen=True)
+class WithGenerated:
+    """A picture, and pictures that a model of the user's generated from it."""
+
+    plain: Location
+    generated: tuple[FileBytes, ...]
+
+    def read(self) -> bytes:
+        """The encoded picture itself."""
+        return self.plain.read()
+
+
+@dataclass(frozen=True)
 class ImageSet:
     """The pictures of a source in their canonical order."""
 

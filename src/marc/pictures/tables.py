@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from marc.errors import MarcError
 from marc.files import parse_json, read_text
-from marc.pictures.image_set import FileBytes, ImageSet
+from marc.pictures.decoding import Unreadable, read_bytes
+from marc.pictures.image_set import FileBytes, ImageSet, WithGenerated
 from marc.pictures.listing import as_label, made_distinct, printable, read_labels
 
 _EXAMPLE = "a first line `path,label`, then lines like `cats/1.jpg,cat`"
@@ -37,6 +40,56 @@ def open_csv(file: Path, name: str, root: Path | None = None) -> ImageSet:
     notes = (f"columns not used: {', '.join(extra)}",) if extra else ()
     ids = tuple(printable(path) for path in paths)
     return ImageSet(name, ids, locations, labels, class_names, notes=notes)
+
+
+def with_generated(images: ImageSet, file: Path) -> tuple[ImageSet, int, str]:
+    """The pictures with those that were generated from each: a table of `id` and `path`.
+
+    Paths are relative to the file. Gives the pictures, how many belong to each, and a digest of
+    what lies in their files: features of others must not be taken for features of these.
+    """
+    rows, columns = _read(file)
+    if "id" not in columns:
+        raise MarcError(
+            "the table has no column `id`",
+            got=f"{file}: {', '.join(columns)}",
+            allowed="a first line `id,path`, then lines like `cats/1.jpg,variants/1-a.png`",
+        )
+    by_id: dict[str, list[str]] = {name: [] for name in images.ids}
+    for place, row in rows:
+        if row["id"] not in by_id:
+            raise MarcError(
+                "a generated picture belongs to a picture that is not there",
+                got=f"{file}: {place}: {row['id']!r}",
+                allowed=f"ids as {images.ids[0]!r}",
+            )
+        by_id[row["id"]].append(_path(row["path"], place, file))
+    counts = {len(paths) for paths in by_id.values()}
+    if len(counts) > 1:
+        fewest = min(by_id, key=lambda name: len(by_id[name]))
+        raise MarcError(
+            "not every picture has as many generated ones",
+            got=f"{file}: {len(by_id[fewest])} of {fewest!r}, up to {max(counts)} of others",
+            allowed="the same number for each",
+        )
+    FileBytes.listed([path for paths in by_id.values() for path in paths], file.parent, file)
+    known, locations = hashlib.blake2b(digest_size=16), []
+    for plain, (name, paths) in zip(images.locations, by_id.items(), strict=True):
+        of_one = tuple(FileBytes(str(file.parent / path)) for path in paths)
+        known.update(name.encode())
+        for each in of_one:
+            known.update(_content(each))
+        locations.append(WithGenerated(plain, of_one))
+    return replace(images, locations=tuple(locations)), counts.pop(), known.hexdigest()
+
+
+def _content(location: FileBytes) -> bytes:
+    try:
+        return hashlib.sha256(read_bytes(location)).digest()
+    except Unreadable as error:
+        raise MarcError(
+            "a generated picture cannot be read", got=f"{location.path}: {error}"
+        ) from None
 
 
 def _read(file: Path) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:

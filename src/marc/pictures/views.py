@@ -245,10 +245,10 @@ def read_recipe(name: str) -> _ViewRecipe:
     """The recipe with this name, in capitals or not."""
     if name.upper() == "VE":
         raise MarcError(
-            "views that a diffusion model draws (DiffTPT's) are not built",
+            "views that a diffusion model draws (DiffTPT's) are no recipe: they are listed",
             got=repr(name),
             allowed=", ".join(_RECIPES),
-            hint="VA: the views of TPT that VE adds its pictures to",
+            hint="marc embed ... --recipe VA --generated LIST.csv",
         )
     return _RECIPES[one_of("view recipe", name.upper(), _RECIPES, hint="VC, the default")]
 

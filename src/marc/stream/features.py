@@ -86,6 +86,8 @@ class Features:
     """`images` of the features that these were cut from."""
     pixels: Callable[[int], NDArray[np.uint8]] | None = None
     """Reads the crops (M, H, W, 3) of a stored row, where the pictures are at hand."""
+    n_generated: int = 0
+    """How many of the views, the last ones, are of pictures that were generated elsewhere."""
     _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -150,7 +152,9 @@ class Features:
         fewer = views.first(n_views) if isinstance(views, LazyViews) else views[:, :n_views]
         known = {name: digest for name, digest in self.known.items() if name != "views"}
         pixels = self.pixels and (lambda row, of=self.pixels: of(row)[:n_views])  # type: ignore[misc]
-        return replace(self, views=fewer, known=known, pixels=pixels, _transformed={})
+        generated = max(0, self.n_generated - (views.shape[1] - n_views))
+        changed: dict[str, Any] = {"pixels": pixels, "n_generated": generated}
+        return replace(self, views=fewer, known=known, _transformed={}, **changed)
 
     @cached_property
     def images(self) -> frozenset[str]:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from marc.errors import MarcError, check_features
 from marc.scores import Float, Int, unit
 
-
 _TOWERS_HINT = "a lab/ stream or a store/ that marc embed filled; towers=... in Stream.from_arrays"
 
 

@@ -186,6 +186,7 @@ class Stream(Shown):
             spaces={name: keys[rows] for name, keys in old.spaces.items()},
             class_names=old.class_names,
             ids=tuple(old.ids[row] for row in rows),
+            n_generated=old.n_generated,
             pixels=old.pixels and (lambda row, of=old.pixels: of(int(rows[row]))),  # type: ignore[misc]
         )
         labels = None if self.row_labels is None else self.row_labels[rows]
