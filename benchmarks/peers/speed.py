@@ -160,8 +160,10 @@ def ratio(plain: float, fast: float) -> str:
 
 
 if __name__ == "__main__":
+    from benchmarks.peers import graphs, residuals
+
     print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}\n")
     print("| plain steps / shortcut | measured |\n|---|---|")
-    for part in (tda, dmn, cliques, dota):
+    for part in (tda, dmn, cliques, dota, *residuals.PARTS, *graphs.PARTS):
         for name, measured in part():
             print(f"| {name} | {measured} |", flush=True)
