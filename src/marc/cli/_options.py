@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from marc.cli import console
@@ -23,13 +25,14 @@ CLASS_NAMES = typer.Option("", help="A file with these names instead, one per li
 _SEEDS = (0, 1, 2)  # of the orders, unless others are asked for
 
 
-def open_stream(source: str, views: int) -> Stream:
+def open_stream(source: str, views: int, **networks: Any) -> Stream:
     """The stream of a source, seen through its first `views` views.
 
     0 takes all that are stored; of the lab, which draws views when asked, the plain one alone.
+    `networks` say how those of its predictor are loaded, as `marc.load_stream` takes them.
     """
     with console.notes(), console.progress() as bar:
-        return load_stream(resolve_source(source), bar.report, views or None)
+        return load_stream(resolve_source(source), bar.report, views or None, **networks)
 
 
 def choose_orders(

@@ -13,7 +13,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._label_order import chance_notes
-from marc.cli._options import choose_orders, open_stream
+from marc.cli._options import DEVICE, OFFLINE, WEIGHTS, choose_orders, open_stream
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
@@ -64,6 +64,9 @@ def run(
     oracle: bool = typer.Option(
         False, "--oracle", help="Choose the weights that the authors chose on labels, on labels."
     ),
+    weights: list[str] = WEIGHTS,
+    offline: bool = OFFLINE,
+    device: str = DEVICE,
     track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Run again and replace the result."),
@@ -81,9 +84,12 @@ def run(
     Every method on the same images:  marc run arrays/photos.npz --method all --space dinov2-b
 
     Classes that come together:  marc run arrays/photos.npz --order dirichlet:gamma=0.1
+
+    In the predictor's own networks:  marc run store/photos --method tpt --weights models
     """
     tracker = open_tracker(track, dry_run=dry_run)
-    stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
+    stream = open_stream(source, views, weights=weights, offline=offline, device=device)
+    stream, orders = choose_orders(stream, order, seed, in_order=in_order)
     w = None if weight is None else _number_or_text(weight)
     spaces = [resolve(each) for each in space]
     policy = None if policy is None else POLICIES.resolve(policy)
