@@ -113,13 +113,13 @@ def test_classes_with_the_same_text_stay_tied():
             assert step.logits[0] == step.logits[n_classes // 2] == step.logits[-1]
 
 
-def test_slots_are_made_as_texts_change():
+def test_slots_are_made_as_priors_change():
     stream = awkward_stream(40, n_images=150, dim=30)
-    method = BCA(mean_threshold=0)
+    method = BCA(prior_threshold=0)
     run(method, stream)
     arrays = method.state()["arrays"]
     assert 16 < len(arrays["texts"]) < 39
-    assert arrays["counts"][:, 0].sum() == 150
+    assert arrays["counts"].sum(axis=0).tolist() == [150, 150]
     restored = BCA.from_state(method.state())
     answers = [[s.prediction for s in iter_steps(m, stream)] for m in (method, restored)]
     assert answers[0] == answers[1]
@@ -152,7 +152,8 @@ def test_bad_settings_are_refused(settings, problem):
         ("means", lambda a: 2 * a, "unit length"),
         ("texts", lambda a: a + 99, "texts"),
         ("texts", lambda a: 0 * a, "texts"),
-        ("counts", lambda a: a - 99, "below 0"),
+        ("counts", lambda a: 0 * a, "texts"),
+        ("counts", lambda a: -a, "below 0"),
         ("counts", lambda a: a.astype(np.float32), "fit"),
     ],
 )

@@ -6,11 +6,12 @@ the embeddings are the text, and each is sure of its own class: that is CLIP. Th
 the best class becomes a running mean with the image, and where the answer is sure, what it says
 becomes a running mean with the posterior: so an embedding that is often near others says so.
 
-Embeddings and priors that have never changed are not stored: their logits are those of the text.
+Most priors never change, as few answers are that sure: those that have are stored alone.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from marc.types import Query, Step
 _LEAST = float(np.finfo(np.float64).tiny)
 _MOST_COUNT = 1e9
 _FIRST_SLOTS = 16
+_ONE = np.zeros(1, dtype=np.int64)  # of one view alone
 
 
 @dataclass(eq=False)
@@ -62,28 +64,22 @@ class BCA(Resumable):
 
     def step(self, query: Query) -> Step:
         """Answer the image; then the embedding of the best class learns from it."""
-        view_logits, predictor = query.view_logits, query.predictor
+        predictor, scale = query.predictor, np.float32(query.predictor.logit_scale)
         texts = self._texts_of(predictor.prototypes)
-        base = view_logits[self._kept(view_logits)].mean(axis=0)
         if self._memory is None:
-            self._memory = _Adapted.fresh(len(texts.rows), texts.rows.shape[1])
+            self._memory = _Adapted.fresh(texts.rows)
         memory = self._memory
-        found = len(memory.slot_of), memory.means.shape[1]
-        check_same_shape(texts.rows.shape, found)
-        logits = view_logits[:, texts.first]
-        logits[:, memory.changed] = predictor.logit_scale * (query.views @ memory.of_changed.T)
-        kept = self._kept(logits[:, texts.which])
+        check_same_shape(texts.rows.shape, memory.means.shape)
+        logits = scale * (query.views @ memory.means.T)
+        kept = self._kept(logits, texts)
         nearness = shares(logits[kept].mean(axis=0, dtype=np.float64), texts.n_classes)
         by_text = memory.mixed(nearness)
         posterior = (by_text / texts.n_classes)[texts.which]
         best = int(posterior.argmax())
-        text, sure = int(texts.which[best]), float(posterior[best])
-        if sure > min(self.mean_threshold, self.prior_threshold):
-            slot = memory.slot_for(text, texts.rows[text])
-            self._learn(memory, slot, sure, by_text, query.views[kept])
+        self._learn(memory, int(texts.which[best]), posterior[best], by_text, query.views[kept])
         return Step(
             query.item,
-            base,
+            self._base(query),
             {"adapted": np.log(np.maximum(posterior, _LEAST))},
             {"adapted": 1.0},
             best,
@@ -91,23 +87,34 @@ class BCA(Resumable):
             base_weight=0.0,
         )
 
-    def _kept(self, view_logits: Float) -> Int:
+    def _kept(self, logits: Float, texts: _Texts) -> Int:
+        """The surest views by logits of texts (M, U); several classes may have one text."""
+        return _ONE if len(logits) == 1 else self._surest(logits[:, texts.which])
+
+    def _base(self, query: Query) -> NDArray[np.float32]:
+        """What the text alone says of the views that are the surest by it."""
+        if len(query.views) == 1:
+            return query.base.logits
+        view_logits = query.view_logits
+        return np.asarray(view_logits[self._surest(view_logits)].mean(axis=0))
+
+    def _surest(self, view_logits: Float) -> Int:
         return select_views(view_logits, self.fraction, method=self.name)
 
     def _learn(
-        self, memory: _Adapted, slot: int, sure: float, by_text: Float, views: Float
+        self, memory: _Adapted, text: int, sure: float, by_text: Float, views: Float
     ) -> None:
-        """What the embedding in a slot takes of an image with kept `views` (r, D)."""
-        mean_seen, prior_seen = memory.counts[slot]
+        """What the embedding of one text takes of an image with kept `views` (r, D)."""
+        mean_seen, prior_seen = memory.counts[text]
         if sure > self.mean_threshold:
             image, count = views.mean(axis=0), self.mean_count + mean_seen
-            moved = running_mean(memory.means[slot], image, count)
-            memory.means[slot] = moved / max(float(np.linalg.norm(moved)), 1e-12)
-            memory.counts[slot, 0] += 1
+            moved = running_mean(memory.means[text], image, count)
+            memory.means[text] = moved / max(math.sqrt(moved @ moved), 1e-12)
+            memory.counts[text, 0] += 1
         if sure > self.prior_threshold:
-            count = self.prior_count + prior_seen
+            slot, count = memory.slot_for(text), self.prior_count + prior_seen
             memory.priors[slot] = running_mean(memory.priors[slot], by_text, count)
-            memory.counts[slot, 1] += 1
+            memory.counts[text, 1] += 1
 
     def _texts_of(self, prototypes: NDArray[np.float32]) -> _Texts:
         if self._texts is None or self._texts.source is not prototypes:
@@ -140,86 +147,77 @@ class _Texts:
 
 @dataclass(eq=False)
 class _Adapted:
-    """Embeddings and priors that have changed, one slot each; there are more slots than used."""
+    """All embeddings, and the priors that have changed, one slot each; some slots are not used."""
 
+    means: NDArray[np.float32]
+    """Unit embeddings, (U, D)."""
+    counts: NDArray[np.int64]
+    """Images that moved the embedding, and the prior, (U, 2)."""
     slot_of: Int
-    """The slot of each text, (U,), -1 where there is none."""
+    """The slot of each text's prior, (U,), -1 where there is none."""
     texts: Int
     """The text of each slot, (S,)."""
-    means: NDArray[np.float32]
-    """Unit embeddings (S, D)."""
     priors: NDArray[np.float64]
     """P(text | embedding), (S, U): of all classes with that text together."""
-    counts: NDArray[np.int64]
-    """Images that moved the embedding, and the prior, (S, 2)."""
     n_used: int = 0
 
     @classmethod
-    def fresh(cls, n_texts: int, dim: int, n_slots: int = _FIRST_SLOTS) -> _Adapted:
+    def fresh(cls, rows: NDArray[np.float32], n_slots: int = _FIRST_SLOTS) -> _Adapted:
         return cls(
-            np.full(n_texts, -1),
+            rows.copy(),
+            np.zeros((len(rows), 2), dtype=np.int64),
+            np.full(len(rows), -1),
             np.zeros(n_slots, dtype=np.int64),
-            np.zeros((n_slots, dim), dtype=np.float32),
-            np.zeros((n_slots, n_texts)),
-            np.zeros((n_slots, 2), dtype=np.int64),
+            np.zeros((n_slots, len(rows))),
         )
-
-    @property
-    def changed(self) -> Int:
-        return self.texts[: self.n_used]
-
-    @property
-    def of_changed(self) -> NDArray[np.float32]:
-        return self.means[: self.n_used]
 
     def mixed(self, nearness: Float) -> NDArray[np.float64]:
         """sum_m P(m | x) P(text | m), (U,); an unchanged prior is sure of its own text."""
-        mixed = nearness.astype(np.float64)
-        mixed[self.changed] = 0
-        mixed += nearness[self.changed] @ self.priors[: self.n_used]
+        mixed, changed = nearness.astype(np.float64), self.texts[: self.n_used]
+        mixed[changed] = 0
+        mixed += nearness[changed] @ self.priors[: self.n_used]
         return mixed
 
-    def slot_for(self, text: int, row: NDArray[np.float32]) -> int:
-        """The slot of a text, made of its prototype where it has none yet."""
+    def slot_for(self, text: int) -> int:
+        """The slot of a text's prior, which is sure of it where there is none yet."""
         if self.slot_of[text] < 0:
-            if self.n_used == len(self.texts):
-                for name in ("texts", "means", "priors", "counts"):
-                    held = getattr(self, name)
-                    setattr(self, name, np.concatenate([held, np.zeros_like(held)]))
-            self.slot_of[text], slot = self.n_used, self.n_used
-            self.texts[slot], self.means[slot], self.priors[slot, text] = text, row, 1.0
+            slot = self.n_used
+            if slot == len(self.texts):
+                self.texts = np.concatenate([self.texts, np.zeros_like(self.texts)])
+                self.priors = np.concatenate([self.priors, np.zeros_like(self.priors)])
+            self.slot_of[text], self.texts[slot], self.priors[slot, text] = slot, text, 1.0
             self.n_used += 1
         return int(self.slot_of[text])
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        used = {name: getattr(self, name)[: self.n_used] for name in ("texts", "means", "counts")}
-        arrays = {**used, "priors": self.priors[: self.n_used]}
+        used = {"texts": self.texts[: self.n_used], "priors": self.priors[: self.n_used]}
+        arrays: dict[str, NDArray[Any]] = {"means": self.means, "counts": self.counts, **used}
         return {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]]) -> _Adapted:
-        (n_used, dim), n_texts = arrays["means"].shape, arrays["priors"].shape[1]
+        (n_texts, dim), n_used = arrays["means"].shape, len(arrays["texts"])
         check_arrays(
             arrays,
             {
+                "means": ("f4", n_texts, dim),
+                "counts": ("i8", n_texts, 2),
                 "texts": ("i8", n_used),
-                "means": ("f4", n_used, dim),
-                "counts": ("i8", n_used, 2),
                 "priors": ("f8", n_used, n_texts),
             },
         )
         texts, priors = arrays["texts"], arrays["priors"]
-        known = len(set(texts.tolist())) == n_used
-        known = known and bool(((texts >= 0) & (texts < n_texts)).all())
-        check_stored(known, "its embeddings are not those of texts")
+        changed = np.flatnonzero(arrays["counts"][:, 1])
+        known = np.array_equal(np.sort(texts), changed)
+        check_stored(known, "its priors are not those of the texts that changed")
         check_stored((arrays["counts"] >= 0).all(), "counts are below 0")
         sums = np.abs(priors.sum(axis=1) - 1) < 1e-6
         check_stored((priors >= 0).all() and sums.all(), "its priors do not add up to 1")
         check_keys(arrays["means"])
-        memory = cls.fresh(n_texts, dim, max(n_used, _FIRST_SLOTS))
-        memory.slot_of[texts], memory.n_used = np.arange(n_used), n_used
-        for name, array in arrays.items():
-            getattr(memory, name)[:n_used] = array
+        memory = cls.fresh(arrays["means"], max(n_used, _FIRST_SLOTS))
+        memory.counts, memory.n_used = arrays["counts"].copy(), n_used
+        memory.slot_of[texts] = np.arange(n_used)
+        memory.texts[:n_used], memory.priors[:n_used] = texts, priors
         return memory
 
 
