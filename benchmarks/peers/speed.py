@@ -160,10 +160,11 @@ def ratio(plain: float, fast: float) -> str:
 
 
 if __name__ == "__main__":
-    from benchmarks.peers import graphs, residuals
+    from benchmarks.peers import graphs, residuals, transduction
 
     print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}\n")
     print("| plain steps / shortcut | measured |\n|---|---|")
-    for part in (tda, dmn, cliques, dota, *residuals.PARTS, *graphs.PARTS):
+    others = (*residuals.PARTS, *graphs.PARTS, *transduction.PARTS)
+    for part in (tda, dmn, cliques, dota, *others):
         for name, measured in part():
             print(f"| {name} | {measured} |", flush=True)
