@@ -72,7 +72,7 @@ class BCA(Resumable):
         check_same_shape(texts.rows.shape, memory.means.shape)
         logits = scale * (query.views @ memory.means.T)
         kept = self._kept(logits, texts)
-        nearness = shares(logits[kept].mean(axis=0, dtype=np.float64), texts.n_classes)
+        nearness = _shares(logits[kept].mean(axis=0, dtype=np.float64), texts.n_classes)
         by_text = memory.mixed(nearness)
         posterior = (by_text / texts.n_classes)[texts.which]
         best = int(posterior.argmax())
@@ -108,12 +108,12 @@ class BCA(Resumable):
         mean_seen, prior_seen = memory.counts[text]
         if sure > self.mean_threshold:
             image, count = views.mean(axis=0), self.mean_count + mean_seen
-            moved = running_mean(memory.means[text], image, count)
+            moved = _running_mean(memory.means[text], image, count)
             memory.means[text] = moved / max(math.sqrt(moved @ moved), 1e-12)
             memory.counts[text, 0] += 1
         if sure > self.prior_threshold:
             slot, count = memory.slot_for(text), self.prior_count + prior_seen
-            memory.priors[slot] = running_mean(memory.priors[slot], by_text, count)
+            memory.priors[slot] = _running_mean(memory.priors[slot], by_text, count)
             memory.counts[text, 1] += 1
 
     def _texts_of(self, prototypes: NDArray[np.float32]) -> _Texts:
@@ -221,20 +221,20 @@ class _Adapted:
         return memory
 
 
-def shares(logits: Float, n_classes: Int) -> NDArray[np.float64]:
+def _shares(logits: Float, n_classes: Int) -> NDArray[np.float64]:
     """P(m | x), (U,), where `n_classes` classes have each logit: all of them count.
 
-    >>> shares(np.zeros(2), np.array([1, 3])).tolist()
+    >>> _shares(np.zeros(2), np.array([1, 3])).tolist()
     [0.25, 0.75]
     """
     powers = n_classes * np.exp(logits - logits.max())
     return np.asarray(powers / powers.sum())
 
 
-def running_mean(mean: Float, new: Float, count: float) -> NDArray[np.float64]:
+def _running_mean(mean: Float, new: Float, count: float) -> NDArray[np.float64]:
     """The mean of `count` rows that have this mean, and of a new one.
 
-    >>> running_mean(np.array([1.0]), np.array([4.0]), 2).tolist()
+    >>> _running_mean(np.array([1.0]), np.array([4.0]), 2).tolist()
     [2.0]
     """
     return np.asarray((count * mean.astype(np.float64) + new) / (count + 1))
