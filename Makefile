@@ -10,7 +10,7 @@ EXTRAS ?= dev
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 READY := $(VENV)/.ready-$(EXTRAS)
 
-.PHONY: demo test lint docs gallery notebooks benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results class-means-results peers-benchmark study-results replication-benchmark clean
+.PHONY: demo test lint docs gallery notebooks benchmark lab-results embedding-benchmark paper-arithmetic auto-weight-results class-means-results peers-benchmark peers-results study-results replication-benchmark clean
 
 demo: $(READY)
 	$(BIN)/marc demo
@@ -50,6 +50,11 @@ lab-results: $(READY)
 
 peers-benchmark: $(READY)
 	$(BIN)/python -m benchmarks.peers.speed
+
+# about an hour; needs EXTRAS=dev,encoders; PACKS as above, those with views
+peers-results: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers.results $(PACKS) > docs/results/peers.md.new
+	mv docs/results/peers.md.new docs/results/peers.md
 
 study-results: $(READY)
 	$(BIN)/marc study --lab -o studies/lab

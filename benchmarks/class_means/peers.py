@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 import marc
 from benchmarks.class_means.streams import Plan, Source
-from benchmarks.peers.packs import COPIES
+from benchmarks.peers.packs import with_prompts
 from marc.class_means import ClassMeans
 from marc.loop import AnyMethod, Replayable
 from marc.method import MARC
 from marc.peers.registry import METHODS
 from marc.spaces.trust import is_own
 from marc.stream import Stream
-from marc.stream.predictor import PromptEmbeddings
 
 KINDS = (
     *("shuffled", "stored", "sorted"),
@@ -71,18 +70,10 @@ def orders_of(source: Source, plan: Plan) -> Iterator[Outcome]:
             yield outcome(stream, kind, name, orders)
 
 
-def with_prompts(stream: Stream) -> Stream:
-    """Copies of the prototypes stand for prompts, so that there is nothing to choose among."""
-    predictor = stream.features.predictor
-    copies = np.repeat(predictor.prototypes[:, np.newaxis], COPIES, axis=1)
-    prompts = PromptEmbeddings.of(copies, None, predictor.prototypes.shape)
-    features = replace(stream.features, predictor=replace(predictor, prompts=prompts))
-    return replace(stream, features=features)
-
-
 def method_names(stream: Stream) -> list[str]:
-    """Everything that needs no label, MARC and class means in more than one setting."""
-    names = [name for name in marc.list_methods() if "shots" not in METHODS[name].needs]
+    """Everything that a pack has all for, MARC and class means in more than one setting."""
+    beyond = {"shots", "unlabelled", "text-tower", "image-tower"}
+    names = [name for name in marc.list_methods() if not beyond & {*METHODS[name].needs}]
     single = [f"class-means, {space}" for space in stream.spaces]
     return [*names, "marc, auto", WITHOUT_COPY, *single]
 

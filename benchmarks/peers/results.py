@@ -1,0 +1,292 @@
+"""Print docs/results/peers.md: every method on the same images, views, prompts and orders.
+
+    python -m benchmarks.peers.results [-o FOLDER] PACK.npz ... > docs/results/peers.md
+
+Feature packs of photographs with views come from the command line; the lab is drawn. Runs are kept
+in the folder (runs/peers) and not made twice: a call that was stopped goes on. About an hour on two
+cores, of which most is for the methods whose cost grows with the stream or that learn in networks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from benchmarks.peers.blocks import (
+    HARD,
+    LAB,
+    LAB_PREDICTOR,
+    LAB_SHOTS,
+    LAB_SPACE,
+    OURS,
+    SHOTS,
+    VIEWS,
+    blocks,
+)
+from benchmarks.words import percent, points, table, wrapped
+from marc.peers.cards import Need
+from marc.peers.registry import METHODS, absent_methods
+
+_FORGETS = {None: "-", "image": "image", "batch": "batch", "never": "never"}
+_SEES = {"image": "one image", "batch": "a batch", "stream": "all images"}
+_NEEDS = {
+    None: "features alone",
+    "space": "a second encoder",
+    "prompts": "prompts",
+    "shots": "labels",
+    "unlabelled": "more images",
+    "text-tower": "text encoder",
+    "image-tower": "image encoder",
+}
+_DASH = "-"
+_Row = Mapping[str, Any]
+"""What `compare` says of a run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A block that was run: a row for each method, and why others did not run."""
+
+    rows: Mapping[str, _Row]
+    left_out: Mapping[str, str]
+
+
+def outcomes_of(packs: Sequence[Path], folder: Path) -> dict[str, Outcome]:
+    """Every block by its name."""
+    found = {}
+    for block in blocks(packs, folder):
+        comparison, left_out = block.compared(folder)
+        rows = {row["method"]: row for row in (comparison.reference, *comparison.runs)}
+        found[block.name] = Outcome(rows, left_out)
+    return found
+
+
+def document(found: Mapping[str, Outcome], packs: Sequence[str]) -> Iterable[str]:
+    """The parts of the page."""
+    yield "# Every method on the same images"
+    yield (
+        "Printed by `make peers-results PACKS='...'`. All methods see the same features, prompts, "
+        "views and orders, at their released settings for ImageNet, none of which was tuned for "
+        f"these streams: *fixed*. `{OURS}`, the default of `marc run`, was developed with the "
+        "packs and the lab in view (class-means.md), so its rows flatter it; MARC's settings are "
+        "the paper's. What each method needs and does, and what is done here, is on its card: "
+        "`marc list methods --card NAME`."
+    )
+    yield (
+        "The packs are photographs whose predictor **is not CLIP** (real-packs.md); copies of "
+        "their prototypes stand for prompts, so that ETTA has nothing to choose among. They have "
+        "no networks behind them: methods that learn in an encoder run on the lab, as its "
+        f"transformer `{LAB_PREDICTOR}` sees it, where all of them run. MARC and COSMIC read "
+        f"`resnet50` in the packs and `{LAB_SPACE}` in the lab; `{OURS}` reads that space alone."
+    )
+    yield "## Gains"
+    yield gains_table(found, packs)
+    yield (
+        "Accuracy in percent, and in brackets the gain in points over the method's own answers "
+        "without memory or learning: the plain image, or the mean over the views it uses. *m1* "
+        f"is one view, three orders; *m{VIEWS}* is {VIEWS} views, of which methods that keep a "
+        "tenth keep a quarter, one order; the lab is 500 pictures a stream, eight views, one order."
+    )
+    yield "## Against the default"
+    yield differences_table(found, packs)
+    yield (
+        f"Accuracy minus that of `{OURS}` in points, with 95 % over images, paired; "
+        "negative: the default is better."
+    )
+    yield "## Hard orders"
+    yield orders_table(found, packs)
+    yield (
+        "Gains in points over the method's own baseline, one view, one order of each kind. The "
+        "smaller gamma, the fewer classes come at a time; *sorted* is one class after the other. "
+        "Methods that see all images at once do not change."
+    )
+    yield "## Calibration"
+    yield calibration_table(found, packs)
+    yield (
+        "Expected calibration error in 15 bins and log-loss in nats, without memory / with; "
+        "less is better. A dash: its scores are votes or cosines, no probabilities."
+    )
+    yield "## With labels, or with more images"
+    yield files_table(found, packs)
+    yield (
+        "The stream is the second half of each pack, one view, one order. The methods below are "
+        f"given what the others are not: {SHOTS} labelled images of each class, or all images of "
+        f"the first half without labels. In the lab, {LAB_SHOTS} labelled pictures of each class "
+        "of the world before any shift."
+    )
+    yield "## Cost"
+    yield cost_table(found, packs)
+    yield (
+        "Milliseconds an image and MiB remembered at the end, on the stream named, on the machine "
+        "that printed this page: compare within a column. From features, encoders not counted; "
+        "methods that learn in an image encoder run it themselves."
+    )
+    yield "## Not here"
+    yield table(
+        ["method", "why"], [[n, " ".join(m.reason.split())] for n, m in absent_methods().items()]
+    )
+
+
+def gains_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
+    """Accuracy and gain of every method."""
+    columns = _main_columns(packs)
+    rows = [
+        [
+            name,
+            _need(name),
+            *(_with_gain(found[block].rows.get(name)) for block in columns.values()),
+        ]
+        for name in _methods(found, columns.values())
+    ]
+    return table(["method", "needs", *columns], rows)
+
+
+def differences_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
+    """Every method minus ours."""
+    columns = _main_columns(packs)
+    rows = [
+        [name, *(_difference(row) for row in _of(found, name, columns.values()))]
+        for name in _methods(found, columns.values())
+        if name != OURS
+    ]
+    return table(["method", *columns], rows)
+
+
+def orders_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
+    """Gains in hard orders beside those in shuffled ones."""
+    columns = {}
+    for pack in packs:
+        columns[f"{_short(pack)} shuffled"] = f"{pack} one view"
+        columns |= {
+            f"{_short(pack)} {kind.removeprefix('dirichlet:')}": f"{pack} {kind}" for kind in HARD
+        }
+    rows = [
+        [name, *(_gain(row) for row in _of(found, name, columns.values()))]
+        for name in _methods(found, columns.values())
+    ]
+    return table(["method", *columns], rows)
+
+
+def calibration_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
+    """Calibration error and log-loss."""
+    columns = {_short(pack): f"{pack} one view" for pack in packs}
+    columns[LAB[1]] = f"lab {LAB[1]}"
+    heads = [f"{head}: {what}" for head in columns for what in ("ECE", "log-loss")]
+    rows = []
+    for name in _methods(found, columns.values()):
+        cells = []
+        for block in columns.values():
+            known = (found[block].rows.get(name) or {}).get("calibration") or {}
+            cells += [_both(known, measure) for measure in ("ece", "log_loss")]
+        rows.append([name, *cells])
+    return table(["method", *heads], rows)
+
+
+def files_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
+    """Methods with labelled or further images."""
+    columns = {_short(pack): f"{pack} second half" for pack in packs}
+    columns |= {name: f"lab {name}" for name in LAB}
+    needing = [n for n in METHODS if {"shots", "unlabelled"} & {*METHODS[n].needs}]
+    rows = [
+        [
+            name,
+            _need(name),
+            *(_with_gain(found[block].rows.get(name)) for block in columns.values()),
+        ]
+        for name in ("zero-shot", OURS, *needing)
+    ]
+    return table(["method", "has", *columns], rows)
+
+
+def cost_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
+    """Time, memory, gradients, and what is forgotten."""
+    blocks_of = [f"{pack} one view" for pack in packs[-1:]] + [f"lab {LAB[1]}"]
+    heads = [
+        f"{what} {name}" for name in (*map(_short, packs[-1:]), LAB[1]) for what in ("ms,", "MiB,")
+    ]
+    rows = []
+    for name in _methods(found, blocks_of):
+        card = METHODS[name]
+        facts = ["yes" if card.gradients else _DASH, _FORGETS[card.resets], _SEES[card.sees]]
+        costs = [cell for block in blocks_of for cell in _cost(found[block].rows.get(name))]
+        rows.append([name, *costs, *facts, "yes" if card.grows else _DASH])
+    return table(["method", *heads, "gradients", "forgets after", "sees", "grows"], rows)
+
+
+def _main_columns(packs: Sequence[str]) -> dict[str, str]:
+    """Heads of the main tables, and the block of each."""
+    columns = {}
+    for pack in packs:
+        columns[f"{_short(pack)}, m1"] = f"{pack} one view"
+        columns[f"{_short(pack)}, m{VIEWS}"] = f"{pack} eight views"
+    return {**columns, **{name: f"lab {name}" for name in LAB}}
+
+
+def _of(found: Mapping[str, Outcome], name: str, names: Iterable[str]) -> list[_Row | None]:
+    """What a method did in each of these blocks."""
+    return [found[block].rows.get(name) for block in names]
+
+
+def _methods(found: Mapping[str, Outcome], names: Iterable[str]) -> list[str]:
+    """Methods that ran in any of these blocks, by what they need."""
+    ran = {method for name in names for method in found[name].rows}
+    order = [None, *get_args(Need)]
+    return sorted(
+        (name for name in METHODS if name in ran), key=lambda name: order.index(_most(name))
+    )
+
+
+def _most(name: str) -> Need | None:
+    return max(METHODS[name].needs, key=get_args(Need).index, default=None)
+
+
+def _need(name: str) -> str:
+    return ", ".join(_NEEDS[need] for need in METHODS[name].needs) or _NEEDS[None]
+
+
+def _with_gain(row: _Row | None) -> str:
+    return _DASH if row is None else f"{percent(row['accuracy'])} ({points(row['gain'])})"
+
+
+def _gain(row: _Row | None) -> str:
+    return _DASH if row is None else points(row["gain"])
+
+
+def _difference(row: _Row | None) -> str:
+    if row is None or "difference" not in row:
+        return _DASH
+    low, high = map(points, row["interval"])
+    return f"{points(row['difference'])} [{low}, {high}]"
+
+
+def _both(known: Mapping[str, float], measure: str) -> str:
+    if measure not in known:
+        return _DASH
+    return f"{known[f'base_{measure}']:.3f} / {known[measure]:.3f}"
+
+
+def _cost(row: _Row | None) -> list[str]:
+    if row is None or row["images_per_second"] is None:
+        return [_DASH, _DASH]
+    return [f"{1000 / row['images_per_second']:.3g}", f"{row['memory_bytes'] / 2**20:.1f}"]
+
+
+def _short(pack: str) -> str:
+    return pack.partition("_")[0]
+
+
+def main(words: Sequence[str]) -> None:
+    """Run what was not run yet, and print the page."""
+    folder = Path("runs/peers")
+    if words and words[0] == "-o":
+        folder, words = Path(words[1]), words[2:]
+    packs = [Path(word) for word in words]
+    found = outcomes_of(packs, folder)
+    print("\n\n".join(map(wrapped, document(found, [path.stem for path in packs]))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
