@@ -369,7 +369,7 @@ def _arrays(run: Run) -> dict[str, NDArray[Any]]:
         **certainty_arrays(answers.certainty),
         **certainty_arrays(answers.base_certainty, "base_"),
         "seconds": np.array(run.seconds),
-        "memory_bytes": np.array(-1 if run.memory_bytes is None else run.memory_bytes),
+        "memory_bytes": np.array(run.memory_bytes or 0),
         **({"chosen": np.array(list(run.chosen.values()))} if run.chosen else {}),
     }
 
@@ -389,15 +389,13 @@ def _joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str,
     for name in names:
         if name.startswith("base_") or name == "spaces":
             arrays[name] = arrays[name][0]  # of the image, or of the method, in every order
-    seconds, remembered = arrays.pop("seconds"), arrays.pop("memory_bytes", np.array(-1))
+    seconds, most = arrays.pop("seconds"), int(arrays.pop("memory_bytes").max())
     # a search over many weights is no method's time, and a replay takes none
     if "chosen" in arrays or np.isnan(seconds).any():
         return arrays, {}
     speed = float(arrays["order"].size / seconds.sum())
-    timing = {"seconds": seconds.tolist(), "images_per_second": speed}
-    if (remembered >= 0).all():
-        timing["memory_bytes"] = int(remembered.max())
-    return arrays, timing
+    cost = {"images_per_second": speed, "memory_bytes": most}
+    return arrays, {"seconds": seconds.tolist(), **cost}
 
 
 def _seeds(orders: Sequence[int | None]) -> NDArray[np.int64]:
