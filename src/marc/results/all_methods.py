@@ -63,9 +63,9 @@ class AllMethods:
         """Why a method does not take the settings that name no method; None if it does."""
         card = METHODS[name]
         given = {key: value for key, value in self.settings.items() if key in card.settings}
-        needed = {key for key, value in card.settings.items() if value == "required"} - {*given}
+        needed = {key for key, value in card.settings.items() if value == "required"}
         if not given or needed - {"space"}:
-            return None  # of features in a file, which are read once
+            return None  # features in a file are read once, where the method is made
         try:
             card.factory(**dict.fromkeys(needed, "any"), **given)
         except MarcError as error:
