@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marc.errors import MarcError, instance
 from marc.files import Arrays, write_whole
@@ -23,10 +22,9 @@ from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
 from marc.results.answers import answers_of
+from marc.results.by_row import joined, run_arrays, seed_array
 from marc.results.folder import Folder, Stored
 from marc.results.metrics import (
-    AS_STORED,
-    certainty_arrays,
     certainty_of,
     metrics_of,
     space_weights_of,
@@ -263,13 +261,13 @@ def _write(
             name = "order-stored" if seed is None else f"order-{seed}"
             part = folder.part(name)
             if part is None:
-                part = _arrays(run_of(seed))
+                part = run_arrays(run_of(seed))
                 folder.keep_part(name, part)
             parts.append(part)
-        arrays, timing = _joined(parts)
+        arrays, timing = joined(parts)
         arrays |= {
             "ids": np.array(stream.features.ids),
-            "seeds": _seeds(folder.config["seeds"]),
+            "seeds": seed_array(folder.config["seeds"]),
             "class_names": np.array(stream.features.class_names),
         }
         if stream.row_labels is not None:
@@ -336,8 +334,8 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
     rows = np.arange(len(answers.order))
     if not all(np.array_equal(np.sort(each.order), rows) for each in runs):
         raise MarcError("runs over a part of a stream cannot be paired", got=runs[0].method)
-    arrays, timing = _joined([_arrays(each) for each in runs])
-    arrays |= {"ids": rows.astype(str), "seeds": _seeds([each.seed for each in runs])}
+    arrays, timing = joined([run_arrays(each) for each in runs])
+    arrays |= {"ids": rows.astype(str), "seeds": seed_array([each.seed for each in runs])}
     config: dict[str, Any] = {
         "stream": "not stored",
         "n_images": len(rows),
@@ -353,50 +351,3 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
         config["n_classes"] = max(config["n_classes"], 1 + int(answers.labels.max()))
     path = Path(config["method"]["method"])
     return Stored(path, config, metrics_of(arrays, chosen), arrays, timing)
-
-
-def _arrays(run: Run) -> dict[str, NDArray[Any]]:
-    """A run's arrays by stored row, so that runs can be paired."""
-    answers, at = run.by_image(), run.positions
-    return {
-        "order": run.order,
-        "prediction": answers.predictions,
-        "base_prediction": answers.base_predictions,
-        "pseudo_label": run.trajectory.label[at],
-        "priority": run.trajectory.priority[at],
-        "weight": run.weights[at],
-        **_space_arrays(run),
-        **certainty_arrays(answers.certainty),
-        **certainty_arrays(answers.base_certainty, "base_"),
-        "seconds": np.array(run.seconds),
-        "memory_bytes": np.array(run.memory_bytes or 0),
-        **({"chosen": np.array(list(run.chosen.values()))} if run.chosen else {}),
-    }
-
-
-def _space_arrays(run: Run) -> dict[str, NDArray[Any]]:
-    """The weights of spaces by stored row, (spaces, N), beside their names: a name is any text."""
-    if not run.space_weights:
-        return {}
-    weights = np.stack([weights[run.positions] for weights in run.space_weights.values()])
-    return {"space_weight": weights, "spaces": np.array(list(run.space_weights))}
-
-
-def _joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays of all orders, and their time."""
-    names = [name for name in parts[0] if all(name in part for part in parts)]
-    arrays = {name: np.stack([part[name] for part in parts]) for name in names}
-    for name in names:
-        if name.startswith("base_") or name == "spaces":
-            arrays[name] = arrays[name][0]  # of the image, or of the method, in every order
-    seconds, most = arrays.pop("seconds"), int(arrays.pop("memory_bytes").max())
-    # a search over many weights is no method's time, and a replay takes none
-    if "chosen" in arrays or np.isnan(seconds).any():
-        return arrays, {}
-    speed = float(arrays["order"].size / seconds.sum())
-    cost = {"images_per_second": speed, "memory_bytes": most}
-    return arrays, {"seconds": seconds.tolist(), **cost}
-
-
-def _seeds(orders: Sequence[int | None]) -> NDArray[np.int64]:
-    return np.array([AS_STORED if seed is None else seed for seed in orders])
