@@ -160,11 +160,11 @@ def ratio(plain: float, fast: float) -> str:
 
 
 if __name__ == "__main__":
-    from benchmarks.peers import graphs, residuals, transduction
+    from benchmarks.peers import graphs, prompts, residuals, transduction
 
     print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}\n")
     print("| plain steps / shortcut | measured |\n|---|---|")
-    others = (*residuals.PARTS, *graphs.PARTS, *transduction.PARTS)
+    others = (*residuals.PARTS, *graphs.PARTS, *transduction.PARTS, *prompts.PARTS)
     for part in (tda, dmn, cliques, dota, *others):
         for name, measured in part():
             print(f"| {name} | {measured} |", flush=True)

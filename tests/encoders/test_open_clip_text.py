@@ -69,6 +69,37 @@ def test_gradients_pass_to_the_words_and_to_nothing_else():
     assert float(words.grad[1, 2, 3]) == pytest.approx(float(values[0] - values[1]) / 2e-6, 1e-6)
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {},
+        {"layers": 1},
+        {"layers": 3, "ls_init_value": 0.3},
+        {"pool_type": "eos", "eos_id": END},
+        {"pool_type": "last"},
+        {"no_causal_mask": True},
+    ],
+    ids=["clip", "one layer", "scaled", "eos", "last", "both ways"],
+)
+@pytest.mark.parametrize("kind", [open_clip.CLIP, open_clip.CustomTextCLIP])
+@pytest.mark.parametrize("shared", [0, 1, 3])
+def test_a_common_beginning_is_read_once_and_changes_nothing(kind, texts, shared):
+    model, tower = tower_of(kind, **texts)
+    model.double()
+    tokens = tower.tokenize(["cat", "carpets", "cage"])
+    words = tower.embed(tokens)
+    before = words[0, :shared].clone().requires_grad_(True)
+    behind = words[:, shared:].clone().requires_grad_(True)
+    found = tower.encode_behind(before, behind, tokens)
+    whole = torch.cat([before.expand(3, -1, -1), behind], dim=1)
+    expected = tower.encode(whole, tokens)
+    torch.testing.assert_close(found, expected)
+    slope = torch.randn(expected.shape, generator=torch.Generator().manual_seed(0)).double()
+    both = (before, behind) if shared else (behind,)
+    mine = torch.autograd.grad(found, both, slope)
+    torch.testing.assert_close(mine, torch.autograd.grad(expected, both, slope))
+
+
 def test_texts_are_encoded_as_far_as_the_longest_goes():
     model, tower = tower_of()
     seen = []

@@ -155,6 +155,16 @@ def test_in_parts_the_prompts_give_the_same(monkeypatch):
     np.testing.assert_allclose(parts, whole, atol=1e-9)
 
 
+def test_small_prompts_leave_the_number_of_threads_as_it_was():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        run(TPT(steps=2), awkward_stream(0, NAMES[2], 1))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_an_image_is_answered_alone():
     stream = awkward_stream(5, NAMES[4], 10, n_images=40, tower=SmallTextTower)
     here, there = run(TPT(), stream), run(TPT(), stream.shuffled(1))

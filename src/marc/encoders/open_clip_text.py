@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from marc.encoders.open_clip_causal import shares_beginnings, states_at_ends
 from marc.errors import MarcError
 
 if TYPE_CHECKING:
@@ -49,17 +50,31 @@ class OpenClipTextTower:
 
     def encode(self, embeddings: Tensor, tokens: Tensor) -> Tensor:
         """Features (n, D), not of unit length."""
-        import torch
-
         text, ends = self._text, self._where(tokens)
         mask, length = text.attn_mask, tokens.shape[1]
         if mask is not None:
             length = int(ends.max()) + 1
             mask = mask[:length, :length].to(embeddings.dtype)
         states = embeddings[:, :length] + text.positional_embedding[:length].detach()
-        states = text.ln_final(text.transformer(states, attn_mask=mask))
-        pooled = states[torch.arange(len(ends), device=ends.device), ends]
-        projection = text.text_projection
+        states = text.transformer(states, attn_mask=mask)
+        return self._projected(states[range(len(ends)), ends])
+
+    def encode_behind(self, before: Tensor, behind: Tensor, tokens: Tensor) -> Tensor:
+        """The same of texts (n, s + L) with a common beginning (s, W), and what follows (n, L, W).
+
+        Every text goes on behind its beginning.
+        """
+        import torch
+
+        text, ends, shared = self._text, self._where(tokens), len(before)
+        if not shares_beginnings(text) or shared == 0:
+            both = torch.cat([before.expand(len(behind), -1, -1), behind], dim=1)
+            return self.encode(both, tokens)
+        behind = behind[:, : int(ends.max()) + 1 - shared]
+        return self._projected(states_at_ends(text, before, behind, ends))
+
+    def _projected(self, states: Tensor) -> Tensor:
+        pooled, projection = self._text.ln_final(states), self._text.text_projection
         if projection is None:
             return pooled
         return projection(pooled) if callable(projection) else pooled @ projection.detach()

@@ -7,6 +7,7 @@ features, and the gradient that leads from the one back to the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,8 @@ from marc.stream.predictor import TextTower
 Pull = Callable[[Float], NDArray[np.floating]]
 """From a gradient by the features of distinct names (U, D) to that by the context (n, W)."""
 _AT_ONCE = 2**21  # numbers in the embeddings of prompts that are encoded together
+_SMALL = 2**15  # numbers in them up to which more threads wait for each other and do little else
+_NOTHING = 1e-20  # far below any optimiser's epsilon; what it becomes on the way is slow to compute
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Prompts:
 
     def features(self, context: Float) -> NDArray[np.floating]:
         """Unit text features (U, D) of a context (n, W)."""
-        with torch.no_grad():
+        with torch.no_grad(), self._threads():
             parts = [self._encode(self._tensor(context), rows) for rows in self._parts()]
         return np.array(torch.cat(parts).cpu().numpy())
 
@@ -87,15 +90,18 @@ class Prompts:
         """
         parts = list(self._parts())
         leaf = self._tensor(context).clone().requires_grad_(True)
-        kept = self._encode(leaf, parts[0]) if len(parts) == 1 else None
+        with self._threads():
+            kept = self._encode(leaf, parts[0]) if len(parts) == 1 else None
 
         def pull(gradient: Float) -> NDArray[np.floating]:
-            given, total = self._tensor(gradient), torch.zeros_like(leaf)
-            for rows in parts:
-                encoded = self._encode(leaf, rows) if kept is None else kept
-                total += torch.autograd.grad(
-                    encoded, leaf, given[rows], retain_graph=kept is not None
-                )[0]
+            given = self._tensor(np.where(np.abs(gradient) < _NOTHING, 0, gradient))
+            total = torch.zeros_like(leaf)
+            with self._threads():
+                for rows in parts:
+                    encoded = self._encode(leaf, rows) if kept is None else kept
+                    total += torch.autograd.grad(
+                        encoded, leaf, given[rows], retain_graph=kept is not None
+                    )[0]
             return np.array(total.cpu().numpy())
 
         if kept is None:
@@ -116,18 +122,41 @@ class Prompts:
 
     def _encode(self, context: Tensor, rows: slice) -> Tensor:
         embedded, start = self._embedded[rows], self.tower.first_word
-        vectors = context.expand(len(embedded), -1, -1)
-        behind = embedded[:, start + self.n_context :]
-        whole = torch.cat([embedded[:, :start], vectors, behind], 1)
-        return functional.normalize(self.tower.encode(whole, self.tokens[rows]), dim=1)
+        behind, tokens = embedded[:, start + self.n_context :], self.tokens[rows]
+        read_once = getattr(self.tower, "encode_behind", None)  # where a tower knows how to
+        if read_once is not None:
+            encoded = read_once(torch.cat([embedded[0, :start], context]), behind, tokens)
+        else:
+            vectors = context.expand(len(embedded), -1, -1)
+            whole = torch.cat([embedded[:, :start], vectors, behind], 1)
+            encoded = self.tower.encode(whole, tokens)
+        return functional.normalize(encoded, dim=1)
 
-    def _parts(self) -> Iterator[slice]:
-        """Rows of prompts that are encoded together, by how long the longest one is."""
+    @cached_property
+    def _size(self) -> int:
+        """Numbers in the embeddings of one prompt, as far as the longest one goes."""
         changes = (self.tokens != self.tokens[:, -1:]).any(0).nonzero()
         length = int(changes.max()) + 2 if len(changes) else self.tokens.shape[1]
-        size = max(1, _AT_ONCE // (length * self._embedded.shape[2]))
+        return length * self._embedded.shape[2]
+
+    def _parts(self) -> Iterator[slice]:
+        """Rows of prompts that are encoded together."""
+        size = max(1, _AT_ONCE // self._size)
         for start in range(0, len(self.tokens), size):
             yield slice(start, start + size)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """While this is open, small prompts are computed on one thread."""
+        before = torch.get_num_threads()
+        if before == 1 or len(self.tokens) * self._size > _SMALL:
+            yield
+            return
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def _tensor(self, array: Float) -> Tensor:
         return torch.as_tensor(np.asarray(array)).to(self._embedded)
