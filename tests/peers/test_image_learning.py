@@ -114,12 +114,18 @@ def test_what_was_learned_serves_other_prototypes_too():
     ("change", "message"),
     [
         (lambda arrays: arrays.pop("digest"), "which weights it is of"),
-        (lambda arrays: arrays.update(digest=np.array([200], dtype=np.uint8)), "digest"),
+        (lambda arrays: arrays.update(digest=np.array([-2])), "should be a text"),
+        (lambda arrays: arrays.pop("contents"), "which weights it is of"),
+        (lambda arrays: arrays.pop("weights/norm.weight"), "not those that it lists"),
         (lambda arrays: arrays.update(more=np.zeros(3)), "other parts"),
         (lambda arrays: arrays["weights/norm.weight"].fill(np.nan), "not finite"),
         (
             lambda arrays: arrays.update({"weights/norm.weight": np.zeros(16)}),
             "no float32",
+        ),
+        (
+            lambda arrays: arrays.update({"weights/norm.weight": np.zeros(3, dtype=np.float32)}),
+            "not those that it lists",
         ),
     ],
 )
@@ -132,13 +138,20 @@ def test_a_damaged_state_is_refused(change, message):
         Tent.from_state(state)
 
 
+def listed(arrays):
+    """Let a state list the arrays that it has, as if it had been written so."""
+    names = sorted(name for name in arrays if "/" in name)
+    lines = "\n".join(f"{name} {arrays[name].shape}" for name in names)
+    arrays["contents"] = np.array([ord(letter) for letter in lines])
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda arrays: arrays.pop("weights/norm.weight"),
         lambda arrays: arrays.update({"weights/norm.weight": np.zeros(3, dtype=np.float32)}),
         lambda arrays: arrays.update({"weights/other": np.zeros(16, dtype=np.float32)}),
-        lambda arrays: arrays.update({"moments/other:step": np.zeros((), dtype=np.float32)}),
+        lambda arrays: arrays.update({"moments/other:step": np.zeros(1, dtype=np.float32)}),
         lambda arrays: arrays.update(
             {"moments/norm.weight:exp_avg": np.zeros(2, dtype=np.float32)}
         ),
@@ -153,6 +166,7 @@ def test_a_state_of_another_network_is_refused_when_the_network_is_there(change)
     run(method, stream)
     state = copy.deepcopy(method.state())
     change(state["arrays"])
+    listed(state["arrays"])
     with pytest.raises(MarcError, match="do not fit the network"):
         list(iter_steps(Tent.from_state(state), stream))
 
@@ -166,10 +180,10 @@ def test_before_anything_was_seen_there_is_no_state():
 def test_a_state_holds_parameters_and_moments():
     stream = tower_stream(n_images=20)
     for method, parts in (
-        (Tent(batch_size=8), {"digest", "weights", "moments"}),
-        (Tent(batch_size=8, episodic=True), {"digest"}),
-        (MEMO(), {"digest", "moments"}),
-        (MEMO(optimiser="sgd"), {"digest"}),
+        (Tent(batch_size=8), {"digest", "contents", "weights", "moments"}),
+        (Tent(batch_size=8, episodic=True), {"digest", "contents"}),
+        (MEMO(), {"digest", "contents", "moments"}),
+        (MEMO(optimiser="sgd"), {"digest", "contents"}),
     ):
         run(method, stream)
         assert {name.partition("/")[0] for name in method.state()["arrays"]} == parts

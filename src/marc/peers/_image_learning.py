@@ -133,10 +133,11 @@ class Learner:
             name, _, kind = full_name.rpartition(":")
             check_stored(name in self.parameters, _MISFIT)
             parameter, counts = self.parameters[name], kind == "step"
-            check_stored(array.shape == (() if counts else parameter.shape), _MISFIT)
+            check_stored(array.shape == ((1,) if counts else parameter.shape), _MISFIT)
             check_stored(bool((array >= _LEAST.get(kind, -np.inf)).all()), _MISFIT)
-            device = "cpu" if counts else parameter.device  # where torch keeps its counts
-            self.optimiser.state[parameter][kind] = torch.from_numpy(array.copy()).to(device)
+            value = torch.from_numpy(array.copy())
+            value = value[0] if counts else value.to(parameter.device)  # as torch keeps them
+            self.optimiser.state[parameter][kind] = value
         kinds = _KINDS[type(self.optimiser)]
         check_stored(all({*each} == kinds for each in self.optimiser.state.values()), _MISFIT)
 
@@ -208,4 +209,4 @@ def numbers(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def _copy(tensor: Tensor) -> NDArray[Any]:
-    return np.asarray(tensor.detach().cpu().numpy().copy())
+    return np.atleast_1d(tensor.detach().cpu().numpy().copy())

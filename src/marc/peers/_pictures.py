@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -116,37 +117,62 @@ class Adapted:
         return self._learner
 
     def state(self) -> dict[str, Any]:
-        """All arrays by part, copied; the digest in bytes."""
-        digest = np.frombuffer(self.digest.encode(), dtype=np.uint8).copy()
-        return {"digest": digest, **self._held()}
+        """All arrays by part, copied; what they are called and the digest, as code points."""
+        held = self._held()
+        return {"digest": coded(self.digest), "contents": coded(_contents(held)), **held}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, Any]) -> Adapted:
-        """What gave a state; names and shapes are compared when the network is there."""
-        check_stored("digest" in arrays, "it does not say which weights it is of")
-        digest, parts = np.asarray(arrays["digest"]), {**arrays}
-        del parts["digest"]
-        whole = digest.dtype == np.uint8 and digest.ndim == 1 and (digest < 128).all()
-        check_stored(whole, "the digest of its weights is none")
-        check_stored(set(parts) <= set(_PARTS), "it has other parts than it should")
+        """What gave a state; the network is compared when it is there."""
+        fixed = {"digest", "contents"}
+        check_stored(fixed <= set(arrays), "it does not say which weights it is of")
+        parts = {name: part for name, part in arrays.items() if name not in fixed}
+        named = all(isinstance(part, Mapping) for part in parts.values())
+        check_stored(named and set(parts) <= set(_PARTS), "it has other parts than it should")
+        listed = decoded(arrays["contents"])
+        check_stored(listed == _contents(parts), "its arrays are not those that it lists")
         for part in parts.values():
-            check_stored(isinstance(part, Mapping), "its arrays have no names")
             for name, array in part.items():
                 sound = array.dtype == np.float32 and np.isfinite(array).all()
                 check_stored(sound, f"{name} is not finite, or no float32")
-        copies = {
-            part: {name: array.copy() for name, array in named.items()}
-            for part, named in parts.items()
-        }
-        return cls(digest.tobytes().decode("ascii"), copies)
+        return cls(decoded(arrays["digest"]), _copied(parts))
 
     def _held(self) -> dict[str, Any]:
         if self._learner is not None:
             return dict(self._learner.arrays())
-        return {
-            part: {name: array.copy() for name, array in named.items()}
-            for part, named in self._arrays.items()
-        }
+        return _copied(self._arrays)
+
+
+def coded(text: str) -> NDArray[np.int64]:
+    """A text as an array of code points."""
+    return np.array([ord(letter) for letter in text], dtype=np.int64)
+
+
+def decoded(codes: NDArray[Any]) -> str:
+    """The text that was `coded`; anything else is refused as damaged."""
+    whole = (
+        codes.dtype == np.int64
+        and codes.ndim == 1
+        and ((codes > 0) & (codes <= sys.maxunicode)).all()
+    )
+    check_stored(bool(whole), "what should be a text in it is none")
+    return "".join(map(chr, codes.tolist()))
+
+
+def _contents(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:
+    """The name and shape of every array, a line for each."""
+    lines = [
+        f"{part}/{name} {array.shape}"
+        for part, named in parts.items()
+        for name, array in named.items()
+    ]
+    return "\n".join(sorted(lines))
+
+
+def _copied(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
+    return {
+        part: {name: array.copy() for name, array in named.items()} for part, named in parts.items()
+    }
 
 
 def _no_pictures(method: str) -> MarcError:

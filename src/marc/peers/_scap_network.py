@@ -70,7 +70,7 @@ class Prompted:
             "n_retained": np.zeros(n_classes, dtype=np.int64),
             "words_moments": np.zeros((2, *words.shape), dtype=np.float32),
             "tokens_moments": np.zeros((2, *tokens.shape), dtype=np.float32),
-            "n_steps": np.array(0),
+            "n_steps": np.zeros(1, dtype=np.int64),
         }
 
     def texts(self, words: Tensor) -> Tensor:
@@ -114,12 +114,12 @@ class Learning:
             for name, array in memory.items()
             if name not in ("digest", "n_retained", "n_steps")
         }
-        self._n_retained, self._n_steps = memory["n_retained"].copy(), int(memory["n_steps"])
+        self._n_retained, self._n_steps = memory["n_retained"].copy(), int(memory["n_steps"][0])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is known after the batch."""
         arrays: dict[str, NDArray[Any]] = {n: numbers(each) for n, each in self._held.items()}
-        return {**arrays, "n_retained": self._n_retained, "n_steps": np.array(self._n_steps)}
+        return {**arrays, "n_retained": self._n_retained, "n_steps": np.array([self._n_steps])}
 
     def learn_cliques(self, images: Tensor) -> None:
         """Let every clique of the plain pictures (B, ...) of a batch take its step."""

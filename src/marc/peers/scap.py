@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, integer, number
 from marc.memory import Resumable, check_stored
 from marc.peers._arrays import check_arrays
-from marc.peers._pictures import answers, check_pictures, crops, plain_crops, tower_of
+from marc.peers._pictures import (
+    answers,
+    check_pictures,
+    coded,
+    crops,
+    decoded,
+    plain_crops,
+    tower_of,
+)
 from marc.peers._prompt_tuning import PROMPT, check_prompt
 from marc.peers._prompt_tuning import tower_of as text_tower_of
 from marc.peers.view_selection import check_fraction
@@ -32,6 +40,8 @@ from marc.types import Query, Step
 
 if TYPE_CHECKING:
     from marc.peers._scap_network import Prompted
+
+_MOST_CLIQUES = 2**40  # that joined a class, before a count is taken for damage
 
 
 @dataclass(eq=False)
@@ -99,7 +109,7 @@ class SCAP(Resumable):
 
         network = self._prompted(queries[0].predictor)
         tower = network.tower
-        digest = np.frombuffer(network.digest.encode(), dtype=np.uint8).copy()
+        digest = coded(network.digest)
         if self._memory is None:
             self._memory = {"digest": digest, **network.start(self.seed)}
         self._check_fits(network, digest)
@@ -118,7 +128,7 @@ class SCAP(Resumable):
         network: Prompted = self._network
         return network
 
-    def _check_fits(self, network: Prompted, digest: NDArray[np.uint8]) -> None:
+    def _check_fits(self, network: Prompted, digest: NDArray[np.int64]) -> None:
         """Refuse what was learned with other networks or other classes."""
         memory = self._memory or {}
         if not np.array_equal(memory["digest"], digest):
@@ -141,7 +151,7 @@ class SCAP(Resumable):
         check_arrays(
             arrays,
             {
-                "digest": ("u1", arrays["digest"].size),
+                "digest": ("i8", arrays["digest"].size),
                 "words": (f4, *words),
                 "tokens": (f4, *tokens),
                 "words_mean": (f4, *words),
@@ -150,10 +160,12 @@ class SCAP(Resumable):
                 "n_retained": ("i8", classes),
                 "words_moments": (f4, 2, *words),
                 "tokens_moments": (f4, 2, *tokens),
-                "n_steps": ("i8",),
+                "n_steps": ("i8", 1),
             },
         )
-        counts = (arrays["n_retained"] >= 0).all() and arrays["n_steps"] >= 0
+        decoded(arrays["digest"])
+        kept, steps = arrays["n_retained"], arrays["n_steps"]
+        counts = ((kept >= 0) & (kept < _MOST_CLIQUES)).all() and steps[0] in (0, 1)
         squares = (arrays[name][1] >= 0 for name in ("words_moments", "tokens_moments"))
         sound = bool(counts) and all(each.all() for each in squares)
         check_stored(sound, "it counts what cannot be")
