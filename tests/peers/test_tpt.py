@@ -145,6 +145,15 @@ def test_classes_of_the_same_name_are_tied():
             assert {step.prediction, step.base_prediction} <= {0, 1, 3}
 
 
+def test_an_underscore_in_a_name_is_a_space():
+    spaced, joined = ("hot air balloon", "cat"), ("hot_air_balloon", "cat")
+    first, other = (
+        [step.logits for step in iter_steps(TPT(), awkward_stream(0, NAMES[2], 12, tower=tower))]
+        for tower in (lambda _, dim, names=names: Exact(names, dim) for names in (spaced, joined))
+    )
+    np.testing.assert_allclose(first, other, atol=1e-9)
+
+
 def test_in_parts_the_prompts_give_the_same(monkeypatch):
     stream = awkward_stream(0, NAMES[9], 12)
     whole = [step.logits for step in iter_steps(CTPT(steps=2), stream)]

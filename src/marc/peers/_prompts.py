@@ -43,8 +43,12 @@ class Prompts:
 
     @classmethod
     def of(cls, tower: TextTower, prompt: str) -> Prompts:
-        """Of a prompt with braces for the name; the words before them make the first context."""
-        names = list(dict.fromkeys(tower.class_names))
+        """Of a prompt with braces for the name; the words before them make the first context.
+
+        An underscore in a name is written as a space.
+        """
+        written = [name.replace("_", " ") for name in tower.class_names]
+        names = list(dict.fromkeys(written))
         before = prompt.partition("{}")[0].strip()
         texts = [prompt.replace("{}", name) for name in names]
         tokens, alone = tower.tokenize(texts), tower.tokenize([before])
@@ -57,7 +61,7 @@ class Prompts:
                 hint='prompt="a photo of a {}."',
             )
         rows = {name: row for row, name in enumerate(names)}
-        which = np.array([rows[name] for name in tower.class_names])
+        which = np.array([rows[name] for name in written])
         return cls(tower, tokens, which, n_context)
 
     def __deepcopy__(self, memo: Any) -> Prompts:
