@@ -24,7 +24,8 @@ from marc.stream.predictor import TextTower
 
 Pull = Callable[[Float], NDArray[np.floating]]
 """From a gradient by the features of distinct names (U, D) to that by the context (n, W)."""
-_AT_ONCE = 2**21  # numbers in the embeddings of prompts that are encoded together
+_AT_ONCE = 2**21  # numbers in the embeddings of prompts that are in memory on the way back
+_WORTH = 64  # prompts that are encoded apart from longer ones, which would have them padded
 _SMALL = 2**15  # numbers in them up to which more threads wait for each other and do little else
 _NOTHING = 1e-20  # far below any optimiser's epsilon; what it becomes on the way is slow to compute
 
@@ -35,7 +36,7 @@ class Prompts:
 
     tower: TextTower
     tokens: Tensor
-    """(U, L), a row for each distinct name."""
+    """(U, L), a row for each distinct name, the shortest first."""
     which: Int
     """The row of each class, (C,)."""
     n_context: int
@@ -60,9 +61,10 @@ class Prompts:
                 got=repr(prompt),
                 hint='prompt="a photo of a {}."',
             )
-        rows = {name: row for row, name in enumerate(names)}
+        order = np.argsort(_lengths(tokens), kind="stable")
+        rows = {names[old]: new for new, old in enumerate(order)}
         which = np.array([rows[name] for name in written])
-        return cls(tower, tokens, which, n_context)
+        return cls(tower, tokens[torch.from_numpy(order)], which, n_context)
 
     def __deepcopy__(self, memo: Any) -> Prompts:
         return self  # nothing in it ever changes
@@ -89,28 +91,29 @@ class Prompts:
     def with_gradient(self, context: Float) -> tuple[NDArray[np.floating], Pull]:
         """Unit text features (U, D), and what pulls gradients back; it may be used many times.
 
-        All prompts are encoded in one go if memory allows, and what the way back needs is kept.
-        Otherwise it is computed again for each gradient, part by part.
+        What the way back needs is kept if memory allows. Otherwise it is computed again for each
+        gradient, part by part.
         """
-        parts = list(self._parts())
-        leaf = self._tensor(context).clone().requires_grad_(True)
-        with self._threads():
-            kept = self._encode(leaf, parts[0]) if len(parts) == 1 else None
+        parts, leaf = list(self._parts()), self._tensor(context).clone().requires_grad_(True)
+        if self._numbers.sum() > _AT_ONCE:
+            features, kept = self.features(context), None
+        else:
+            with self._threads():
+                kept = [self._encode(leaf, rows) for rows in parts]
+            features = np.array(torch.cat(kept).detach().cpu().numpy())
 
         def pull(gradient: Float) -> NDArray[np.floating]:
             given = self._tensor(np.where(np.abs(gradient) < _NOTHING, 0, gradient))
             total = torch.zeros_like(leaf)
             with self._threads():
-                for rows in parts:
-                    encoded = self._encode(leaf, rows) if kept is None else kept
+                for number, rows in enumerate(parts):
+                    encoded = kept[number] if kept else self._encode(leaf, rows)
                     total += torch.autograd.grad(
                         encoded, leaf, given[rows], retain_graph=kept is not None
                     )[0]
             return np.array(total.cpu().numpy())
 
-        if kept is None:
-            return self.features(context), pull
-        return np.array(kept.detach().cpu().numpy()), pull
+        return features, pull
 
     def logits(self, views: Float, features: Float, scale: float) -> NDArray[Any]:
         """Logits (r, C), scale <f, t_c>, of views (r, D) and features (U, D) of the names."""
@@ -118,10 +121,11 @@ class Prompts:
 
     def by_name(self, gradient: Float) -> Float:
         """A gradient by the features of classes (C, D) as one by those of names (U, D)."""
-        if len(self.tokens) == len(self.which):
-            return gradient
         total = np.zeros((len(self.tokens), gradient.shape[1]), dtype=gradient.dtype)
-        np.add.at(total, self.which, gradient)
+        if len(total) == len(gradient):
+            total[self.which] = gradient
+        else:
+            np.add.at(total, self.which, gradient)
         return total
 
     def _encode(self, context: Tensor, rows: slice) -> Tensor:
@@ -137,23 +141,25 @@ class Prompts:
         return functional.normalize(encoded, dim=1)
 
     @cached_property
-    def _size(self) -> int:
-        """Numbers in the embeddings of one prompt, as far as the longest one goes."""
-        changes = (self.tokens != self.tokens[:, -1:]).any(0).nonzero()
-        length = int(changes.max()) + 2 if len(changes) else self.tokens.shape[1]
-        return length * self._embedded.shape[2]
+    def _numbers(self) -> Int:
+        """Numbers in the embeddings of each prompt, as far as it goes, (U,)."""
+        return _lengths(self.tokens) * self._embedded.shape[2]
 
     def _parts(self) -> Iterator[slice]:
-        """Rows of prompts that are encoded together."""
-        size = max(1, _AT_ONCE // self._size)
-        for start in range(0, len(self.tokens), size):
-            yield slice(start, start + size)
+        """Rows of prompts that are encoded together: many of a length, and what memory holds."""
+        numbers, start = self._numbers, 0
+        for row in range(1, len(numbers)):
+            longer = numbers[row] > numbers[row - 1] and row - start >= _WORTH
+            if longer or (row + 1 - start) * numbers[row] > _AT_ONCE:
+                yield slice(start, row)
+                start = row
+        yield slice(start, len(numbers))
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
         """While this is open, small prompts are computed on one thread."""
         before = torch.get_num_threads()
-        if before == 1 or len(self.tokens) * self._size > _SMALL:
+        if before == 1 or self._numbers.sum() > _SMALL:
             yield
             return
         torch.set_num_threads(1)
@@ -164,3 +170,10 @@ class Prompts:
 
     def _tensor(self, array: Float) -> Tensor:
         return torch.as_tensor(np.asarray(array)).to(self._embedded)
+
+
+def _lengths(tokens: Tensor) -> Int:
+    """How far each text (n, L) goes, (n,): behind it all tokens are the last one."""
+    changes = (tokens != tokens[:, -1:]).cpu().numpy()
+    last = changes.shape[1] - changes[:, ::-1].argmax(axis=1)
+    return np.where(changes.any(axis=1), np.minimum(last + 1, changes.shape[1]), changes.shape[1])
