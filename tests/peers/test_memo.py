@@ -24,7 +24,7 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers._image_learning import mix_statistics
 from marc.peers.contract import check_method
-from marc.peers.memo import MEMO, adapt_to_one, memo_learner
+from marc.peers.memo import MEMO, _adapt_to_one, _memo_learner
 
 
 def convolutional():
@@ -90,7 +90,7 @@ def test_with_sgd_an_image_is_answered_alone_and_with_adamw_it_is_not():
 
 
 def test_every_parameter_moves_and_every_one_comes_back():
-    learner = memo_learner(whole(tiny_vit()), "adamw", 1e-3, 0.01)
+    learner = _memo_learner(whole(tiny_vit()), "adamw", 1e-3, 0.01)
     network = learner.classifier.module
     before = {name: each.clone() for name, each in network.state_dict().items()}
     moved = []
@@ -98,7 +98,7 @@ def test_every_parameter_moves_and_every_one_comes_back():
         lambda *_: moved.append({n: (p != before[n]).any() for n, p in network.named_parameters()})
     )
     images = torch.randn(5, 3, 16, 16)
-    adapt_to_one(learner, images[1:], images[:1])
+    _adapt_to_one(learner, images[1:], images[:1])
     assert not any(moved[0].values())
     assert all(moved[1].values())
     assert all(torch.equal(each, before[name]) for name, each in network.state_dict().items())
@@ -182,10 +182,10 @@ def test_bad_settings_are_refused(settings, message):
 def test_the_released_script_gave_the_same(settings):
     gold, views = released(f"memo_tiny_vit_{settings[0]}"), released("memo_tiny_vit_sgd")["views"]
     network = with_weights(tiny_vit(), "tent_tiny_vit_weights")
-    learner = memo_learner(whole(network), *settings)
+    learner = _memo_learner(whole(network), *settings)
     found, losses = [], []
     for plain, copies in zip(fed(gold["images"]), fed(views), strict=True):
-        logits, loss = adapt_to_one(learner, copies, plain[None])
+        logits, loss = _adapt_to_one(learner, copies, plain[None])
         found.append(logits[0])
         losses.append(loss)
     np.testing.assert_allclose(found, gold["logits"], atol=1e-5)

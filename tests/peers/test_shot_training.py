@@ -23,7 +23,7 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers._image_learning import Classifier
 from marc.peers.contract import check_method
-from marc.peers.shot_training import SHOT, Training, shot_loss
+from marc.peers.shot_training import SHOT, _shot_loss, _Training
 
 
 def convolutional():
@@ -169,10 +169,10 @@ def test_the_gradient_of_the_loss(labels):
     y = torch.from_numpy(draw.integers(3, size=4)) if labels else None
 
     def loss(values):
-        return float(shot_loss(torch.from_numpy(values), y, 0.3, 1.7))
+        return float(_shot_loss(torch.from_numpy(values), y, 0.3, 1.7))
 
     logits = torch.from_numpy(z).requires_grad_(True)
-    (found,) = torch.autograd.grad(shot_loss(logits, y, 0.3, 1.7), logits)
+    (found,) = torch.autograd.grad(_shot_loss(logits, y, 0.3, 1.7), logits)
     for at in np.ndindex(z.shape):
         step = np.zeros_like(z)
         step[at] = 1e-6
@@ -221,7 +221,7 @@ def test_the_released_training_gave_the_same():
         nn.Sequential(backbone, neck), lambda features: features @ weight.T + bias, as_it_is
     )
     images, orders = fed(gold["images"]), gold["perms"]
-    training = Training(
+    training = _Training(
         classifier,
         [(backbone, 1e-3), (neck, 1e-2)],
         lambda rows, learning: images[torch.from_numpy(rows)],

@@ -23,7 +23,7 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers._image_learning import norm_parameters
 from marc.peers.contract import check_method
-from marc.peers.tent import Tent, adapt, tent_learner
+from marc.peers.tent import Tent, _adapt, _tent_learner
 
 
 def convolutional():
@@ -113,14 +113,14 @@ def test_an_episode_ends_with_its_batch():
 
 
 def test_layer_norms_and_batch_norms_learn_and_nothing_else_does():
-    learner = tent_learner(whole(tiny_vit()), "adam", 1e-3)
+    learner = _tent_learner(whole(tiny_vit()), "adam", 1e-3)
     names = set(learner.parameters)
     assert {"norm.weight", "blocks.0.norm1.bias", "blocks.1.norm2.weight"} <= names
     assert all("norm" in name for name in names)
     network = learner.classifier.module
     assert {n for n, p in network.named_parameters() if p.requires_grad} == names
     kept = {name: each.clone() for name, each in network.state_dict().items()}
-    adapt(learner, torch.randn(8, 3, 16, 16))
+    _adapt(learner, torch.randn(8, 3, 16, 16))
     changed = {name for name, each in network.state_dict().items() if (each != kept[name]).any()}
     assert changed <= names
     assert len(changed) >= len(names) - 2
@@ -193,9 +193,9 @@ def test_the_released_functions_gave_the_same(variant, settings):
     images, episodic = fed(gold["images"]), settings[-1] is True
     with torch.no_grad():
         np.testing.assert_allclose(network(images), gold["source_logits"], atol=1e-5)
-    learner = tent_learner(whole(network), *settings)
+    learner = _tent_learner(whole(network), *settings)
     batches = images.split(64)
-    found = np.concatenate([adapt(learner, batch, episodic=episodic) for batch in batches])
+    found = np.concatenate([_adapt(learner, batch, episodic=episodic) for batch in batches])
     np.testing.assert_allclose(found, gold["logits"], atol=1e-5)
     assert np.array_equal(found.argmax(axis=1), gold["pred"])
     for name, parameter in learner.parameters.items():

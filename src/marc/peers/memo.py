@@ -72,7 +72,7 @@ class MEMO(Resumable):
         self._memory = self._memory or Adapted.of(predictor)
         learner = self._memory.learner(predictor, self._build)
         images = predictor.image_tower.prepare(pictures)
-        logits, _ = adapt_to_one(learner, images[1:], images[:1], steps=self.steps)
+        logits, _ = _adapt_to_one(learner, images[1:], images[:1], steps=self.steps)
         return answers([query], logits)[0]
 
     def _build(self, predictor: Predictor) -> Learner:
@@ -80,13 +80,13 @@ class MEMO(Resumable):
 
         classifier = Classifier.of(predictor)
         chosen = self.optimiser, self.rate, self.decay
-        return memo_learner(classifier, *chosen, prior_strength=self.prior_strength)
+        return _memo_learner(classifier, *chosen, prior_strength=self.prior_strength)
 
     def _restored(self, state: dict[str, Any]) -> Adapted:
         return Adapted.from_state(state["arrays"])
 
 
-def memo_learner(
+def _memo_learner(
     classifier: Classifier,
     optimiser: str,
     rate: float,
@@ -111,7 +111,7 @@ def memo_learner(
     )
 
 
-def adapt_to_one(
+def _adapt_to_one(
     learner: Learner, views: Tensor, plain: Tensor, *, steps: int = 1
 ) -> tuple[NDArray[np.float32], float]:
     """Logits (1, C) of a plain picture after its views moved the network, and the last loss."""

@@ -100,7 +100,7 @@ class SHOT(Resumable):
                 return tower.prepare(np.stack([_any_view(query, draw) for query in chosen]))
             return tower.prepare(plain_crops(chosen, self.name))
 
-        training = Training(classifier, [(classifier.module, self.rate)], read, len(queries), self)
+        training = _Training(classifier, [(classifier.module, self.rate)], read, len(queries), self)
         training.run(lambda epoch: np.random.default_rng([self.seed, epoch]).permutation)
         return answers(queries, training.look()[1])
 
@@ -111,7 +111,7 @@ def _any_view(query: Query, draw: np.random.Generator) -> NDArray[np.uint8]:
     return pictures[draw.integers(1, len(pictures)) if len(pictures) > 1 else 0]
 
 
-class Training:
+class _Training:
     """The training of some modules, of which the classifier is made, each with its rate."""
 
     def __init__(
@@ -190,13 +190,13 @@ class Training:
             labels = torch.from_numpy(self.pseudo_labels[-1][rows])
         with torch.enable_grad():
             logits = self.classifier.logits(self._read(rows, True))
-            loss = shot_loss(logits, labels, settings.label_weight, settings.entropy_weight)
+            loss = _shot_loss(logits, labels, settings.label_weight, settings.entropy_weight)
             self._optimiser.zero_grad()
             loss.backward()
             self._optimiser.step()
 
 
-def shot_loss(
+def _shot_loss(
     logits: Tensor, labels: Tensor | None, label_weight: float, entropy_weight: float
 ) -> Tensor:
     """The loss of a batch: logits (n, C), and pseudo-labels (n,) where they count.

@@ -78,19 +78,19 @@ class Tent(Resumable):
         self._memory = self._memory or Adapted.of(predictor)
         learner = self._memory.learner(predictor, self._build)
         images = predictor.image_tower.prepare(plain_crops(queries, self.name))
-        return answers(queries, adapt(learner, images, steps=self.steps, episodic=self.episodic))
+        return answers(queries, _adapt(learner, images, steps=self.steps, episodic=self.episodic))
 
     def _build(self, predictor: Predictor) -> Learner:
         from marc.peers._image_learning import Classifier
 
         classifier = Classifier.of(predictor)
-        return tent_learner(classifier, self.optimiser, self.rate, self.momentum, self.episodic)
+        return _tent_learner(classifier, self.optimiser, self.rate, self.momentum, self.episodic)
 
     def _restored(self, state: dict[str, Any]) -> Adapted:
         return Adapted.from_state(state["arrays"])
 
 
-def tent_learner(
+def _tent_learner(
     classifier: Classifier,
     optimiser: str,
     rate: float,
@@ -114,7 +114,7 @@ def tent_learner(
     return Learner(classifier, parameters, made, keeps=() if episodic else ("weights", "moments"))
 
 
-def adapt(
+def _adapt(
     learner: Learner, images: Tensor, *, steps: int = 1, episodic: bool = False
 ) -> NDArray[np.float32]:
     """Logits (n, C) of a batch from before its last step, which moves the network."""
