@@ -142,5 +142,5 @@ def _no_norms(network: str) -> MarcError:
         "tent adapts scales and shifts of normalisations, and this image encoder has none",
         got=network,
         allowed="layer norms, group norms or batch norms with scales and shifts",
-        hint="a predictor whose image encoder is a transformer",
+        hint="lab/NAME@captions-vit, or the predictor clip-b16-text",
     )
