@@ -11,10 +11,10 @@ import marc  # noqa: E402
 from marc.errors import MarcError  # noqa: E402
 from marc.loop import iter_steps, run  # noqa: E402
 from marc.peers import _context_training  # noqa: E402
-from marc.peers._context_training import Recipe, batches, context_gradient  # noqa: E402
+from marc.peers._context_training import Recipe, _batches, context_gradient  # noqa: E402
 from marc.peers._prompts import Prompts  # noqa: E402
 from marc.peers._shots import Shots  # noqa: E402
-from marc.peers.cocoop import CoCoOp, shift, shift_gradient  # noqa: E402
+from marc.peers.cocoop import CoCoOp, _shift, _shift_gradient  # noqa: E402
 from marc.peers.contract import _stream, check_method  # noqa: E402
 from marc.peers.coop import CoOp  # noqa: E402
 from marc.peers.small_towers import SmallTextTower  # noqa: E402
@@ -168,12 +168,12 @@ def test_gradients_are_those_of_finite_differences():
     arrays["inner_bias"] += 1  # above the edge of the rectifier
 
     def loss(arrays):
-        return cross_entropy(prompts, arrays["context"] + shift(arrays, view)[0], view, 3)
+        return cross_entropy(prompts, arrays["context"] + _shift(arrays, view)[0], view, 3)
 
-    moved, inner = shift(arrays, view)
+    moved, inner = _shift(arrays, view)
     context = arrays["context"] + moved
     by_context = context_gradient(prompts, context, view[np.newaxis], np.array([3]), SCALE)
-    for name, gradient in shift_gradient(arrays, view, inner, by_context).items():
+    for name, gradient in _shift_gradient(arrays, view, inner, by_context).items():
         for place in np.ndindex(*gradient.shape):
             step = np.zeros_like(arrays[name])
             step[place] = 1e-6
@@ -187,7 +187,7 @@ def test_an_epoch_shows_every_shot_once_through_one_of_its_views(shots):
     rows = np.asarray(read.views).reshape(-1, 8)
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     seen = []
-    for views, labels in batches(read, 1, np.random.default_rng(0)):
+    for views, labels in _batches(read, 1, np.random.default_rng(0)):
         [row] = np.flatnonzero(np.abs(rows - views[0]).max(axis=1) < 1e-6)
         assert labels[0] == read.labels[row // 3]
         seen.append(row)
@@ -235,9 +235,9 @@ def test_classes_of_the_same_name_are_tied(shots):
 def test_training_is_done_once_and_can_be_repeated(shots, monkeypatch):
     stream = stream_of(SmallTextTower(NAMES, 8))
     trained = []
-    train = _context_training.train
+    train = _context_training._train
     monkeypatch.setattr(
-        _context_training, "train", lambda *given: (trained.append(given), train(*given))[1]
+        _context_training, "_train", lambda *given: (trained.append(given), train(*given))[1]
     )
     first = run(CoOp(shots, epochs=2), stream)
     again = run(CoOp(shots, epochs=2), stream.shuffled(1))

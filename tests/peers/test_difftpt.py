@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.contract import _stream, check_method
-from marc.peers.difftpt import DiffTPT, similar_views
+from marc.peers.difftpt import DiffTPT, _similar_views
 from marc.peers.tpt import TPT
 from marc.scores import softmax_entropy
 from marc.stream import Stream
@@ -46,8 +46,8 @@ def test_the_answers_are_those_of_tpt_on_the_views_that_both_filters_leave(n_gen
 
 def test_equally_like_ones_keep_the_earlier():
     views = np.array([[1.0, 0], [0, 1], [0.6, 0.8], [0.6, 0.8], [0.6, 0.8]])
-    assert similar_views(views, 3, 0.7).tolist() == [0, 1, 2, 3]
-    assert similar_views(views, 0, 0.7).tolist() == [0, 1, 2, 3, 4]
+    assert _similar_views(views, 3, 0.7).tolist() == [0, 1, 2, 3]
+    assert _similar_views(views, 0, 0.7).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_difftpt_keeps_the_contract_of_methods():

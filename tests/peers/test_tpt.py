@@ -12,7 +12,7 @@ import marc  # noqa: E402
 from marc.errors import MarcError  # noqa: E402
 from marc.loop import iter_steps, run  # noqa: E402
 from marc.peers import _prompts  # noqa: E402
-from marc.peers._prompt_tuning import Start, Tuning, dispersion_slope  # noqa: E402
+from marc.peers._prompt_tuning import Start, Tuning, _dispersion_slope  # noqa: E402
 from marc.peers.contract import check_method  # noqa: E402
 from marc.peers.registry import create_method  # noqa: E402
 from marc.peers.small_towers import SmallTextTower  # noqa: E402
@@ -132,7 +132,7 @@ def test_the_gradient_is_that_of_finite_differences(n_classes, dispersion):
 
 
 def test_features_that_are_all_the_same_have_no_slope_apart():
-    assert not dispersion_slope(np.ones((3, 4))).any()
+    assert not _dispersion_slope(np.ones((3, 4))).any()
 
 
 def test_classes_of_the_same_name_are_tied():

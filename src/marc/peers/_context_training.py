@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 """What is trained, by name."""
-TOWER = "tower"
+_TOWER = "tower"
 """The name under which a state says which weights its context was trained with, in bytes."""
 _WARM_UP, _MOMENTUM, _DECAY = 1e-5, 0.9, 5e-4
 _KEPT = 8  # trainings whose outcome is remembered, so that other orders of a stream start at once
@@ -62,7 +62,7 @@ class Recipe:
         return self.rate * (1 + cos(pi * (epoch - 1) / self.epochs)) / 2
 
 
-class Trainee(Protocol):
+class _Trainee(Protocol):
     """A method that trains arrays on shots."""
 
     def initial(self, prompts: Prompts, dim: int, draw: np.random.Generator) -> Arrays:
@@ -74,21 +74,23 @@ class Trainee(Protocol):
         """That of the mean cross-entropy of a batch, views (b, D) and labels (b,)."""
 
 
-def train(trainee: Trainee, prompts: Prompts, shots: Shots, recipe: Recipe, scale: float) -> Arrays:
+def _train(
+    trainee: _Trainee, prompts: Prompts, shots: Shots, recipe: Recipe, scale: float
+) -> Arrays:
     """The arrays after all epochs; the same settings give the same ones."""
     draw = np.random.default_rng(recipe.seed)
     arrays = trainee.initial(prompts, shots.plain.shape[1], draw)
     moving = {name: np.zeros_like(array) for name, array in arrays.items()}
     for epoch in range(recipe.epochs):
         rate = recipe.rate_in(epoch)
-        for views, labels in batches(shots, recipe.batch, draw):
+        for views, labels in _batches(shots, recipe.batch, draw):
             for name, slope in trainee.gradient(prompts, arrays, views, labels, scale).items():
                 moving[name] = _MOMENTUM * moving[name] + slope + _DECAY * arrays[name]
                 arrays[name] = (arrays[name] - rate * moving[name]).astype(arrays[name].dtype)
     return arrays
 
 
-def batches(
+def _batches(
     shots: Shots, size: int, draw: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.float32], Int]]:
     """One epoch in batches: unit views (b, D) and labels (b,).
@@ -124,7 +126,7 @@ class Trained:
     source: Predictor
     prompts: Prompts
     arrays: Arrays
-    """By name, with the digest of the tower's weights in bytes under `TOWER`."""
+    """By name, with the digest of the tower's weights in bytes under `_TOWER`."""
 
     def __deepcopy__(self, memo: Any) -> Trained:
         return self  # nothing in it ever changes
@@ -148,7 +150,7 @@ def trained(
 
     prompts = Prompts.of(tower, prompt)
     if held is not None:
-        found = held[TOWER].tobytes().decode("ascii")
+        found = held[_TOWER].tobytes().decode("ascii")
         if found != tower.digest:
             raise MarcError(
                 "this context was trained with a text encoder of other weights",
@@ -160,11 +162,11 @@ def trained(
         return Trained(predictor, prompts, held)
     scale = predictor.logit_scale
     known = {**trainee.config(), "shots": "", "names": tower.class_names, "scale": scale}
-    key = json.dumps({**known, TOWER: tower.digest}, sort_keys=True)
+    key = json.dumps({**known, _TOWER: tower.digest}, sort_keys=True)
     if key not in _outcomes:
-        arrays = train(trainee, prompts, shots, Recipe.of(trainee), scale)
+        arrays = _train(trainee, prompts, shots, Recipe.of(trainee), scale)
         digest = np.frombuffer(tower.digest.encode("ascii"), dtype=np.uint8)
-        _outcomes[key] = {**arrays, TOWER: digest.copy()}
+        _outcomes[key] = {**arrays, _TOWER: digest.copy()}
         for oldest in list(_outcomes)[:-_KEPT]:
             del _outcomes[oldest]
     return Trained(predictor, prompts, _outcomes[key])
@@ -172,11 +174,11 @@ def trained(
 
 def check_arrays_of(arrays: Mapping[str, NDArray[Any]], n_axes: Mapping[str, int]) -> None:
     """Refuse stored arrays that are not finite float32, or of other names or numbers of axes."""
-    check_stored(set(arrays) == {*n_axes, TOWER}, "its arrays have other names")
+    check_stored(set(arrays) == {*n_axes, _TOWER}, "its arrays have other names")
     for name, axes in n_axes.items():
         array = arrays[name]
         sound = array.dtype == np.float32 and array.ndim == axes and np.isfinite(array).all()
         check_stored(sound, f"{name} is no finite array of {axes} axes")
-    tower = arrays[TOWER]
+    tower = arrays[_TOWER]
     whole = tower.dtype == np.uint8 and tower.ndim == 1 and (tower < 128).all()
     check_stored(whole, "the digest of its text encoder is none")

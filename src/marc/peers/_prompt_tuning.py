@@ -96,7 +96,7 @@ class Tuning:
             if step > 1:
                 features, pull = start.prompts.with_gradient(context)
             gradient = pull(start.prompts.by_name(self.slope(start, features, views)))
-            context = adamw(context, gradient, moments, step, self.rate)
+            context = _adamw(context, gradient, moments, step, self.rate)
         return context
 
     def slope(self, start: Start, features: Float, views: Float) -> Float:
@@ -105,12 +105,12 @@ class Tuning:
         pull = marginal_entropy(prompts.logits(views, features, scale))[1]
         gradient = (scale * pull.T).astype(features.dtype) @ views.astype(features.dtype)
         if self.dispersion:
-            spread = dispersion_slope(features[prompts.which])
+            spread = _dispersion_slope(features[prompts.which])
             gradient -= features.dtype.type(self.dispersion) * spread
         return np.asarray(gradient)
 
 
-def adamw(
+def _adamw(
     context: Float, gradient: Float, moments: Float, step: int, rate: float
 ) -> NDArray[np.floating]:
     """A context after one step, the `step`-th; `moments` (2, ...) of it are brought up to date."""
@@ -121,7 +121,7 @@ def adamw(
     return np.asarray(moved, dtype=context.dtype)
 
 
-def dispersion_slope(features: Float) -> Float:
+def _dispersion_slope(features: Float) -> Float:
     """The gradient (C, D) of the mean distance of features (C, D) from their mean.
 
     With u_c = (t_c - m) / |t_c - m| it is (u_c - mean of u) / C, because m moves too.

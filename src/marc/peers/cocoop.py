@@ -76,7 +76,7 @@ class CoCoOp(Resumable):
         if self._trained is None or self._trained.source is not query.predictor:
             self._trained = trained(self, query.predictor, self.prompt, self._shots, self._memory)
         self._memory = arrays = self._trained.arrays
-        context = arrays["context"] + shift(arrays, query.views[0])[0]
+        context = arrays["context"] + _shift(arrays, query.views[0])[0]
         return self._trained.answer(query, self._trained.prompts.features(context))
 
     def initial(self, prompts: Prompts, dim: int, draw: np.random.Generator) -> Arrays:
@@ -97,10 +97,10 @@ class CoCoOp(Resumable):
         """That of the mean cross-entropy of a batch by the context and both layers."""
         total = {name: np.zeros_like(array) for name, array in arrays.items()}
         for row, view in enumerate(views):
-            moved, inner = shift(arrays, view)
+            moved, inner = _shift(arrays, view)
             one, label = views[row : row + 1], labels[row : row + 1]
             by_context = context_gradient(prompts, arrays["context"] + moved, one, label, scale)
-            for name, slope in shift_gradient(arrays, view, inner, by_context).items():
+            for name, slope in _shift_gradient(arrays, view, inner, by_context).items():
                 total[name] += slope / len(views)
         return total
 
@@ -115,13 +115,13 @@ class CoCoOp(Resumable):
         return {name: array.copy() for name, array in arrays.items()}
 
 
-def shift(arrays: Arrays, view: Float) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+def _shift(arrays: Arrays, view: Float) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """What a view (D,) adds to each vector of the context, (W,), and the inner layer (h,)."""
     inner = np.maximum(arrays["inner_weight"] @ view + arrays["inner_bias"], 0)
     return arrays["outer_weight"] @ inner + arrays["outer_bias"], inner
 
 
-def shift_gradient(arrays: Arrays, view: Float, inner: Float, by_context: Float) -> Arrays:
+def _shift_gradient(arrays: Arrays, view: Float, inner: Float, by_context: Float) -> Arrays:
     """Gradients by the context and both layers, of one by the shifted context (n, W)."""
     by_shift = by_context.sum(axis=0)
     by_inner = (arrays["outer_weight"].T @ by_shift) * (inner > 0)

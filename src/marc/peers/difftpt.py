@@ -79,7 +79,7 @@ class DiffTPT(Resumable):
         self._check_views(len(query.views))
         if self._start is None or self._start.source is not query.predictor:
             self._start = Start.of(query.predictor, self.prompt)
-        like = similar_views(query.views, self.n_generated, self.similar)
+        like = _similar_views(query.views, self.n_generated, self.similar)
 
         def select(logits: Float) -> Int:
             return like[select_views(logits[like], self.fraction, method=self.name)]
@@ -95,13 +95,13 @@ class DiffTPT(Resumable):
             )
 
 
-def similar_views(views: Float, n_generated: int, similar: float) -> Int:
+def _similar_views(views: Float, n_generated: int, similar: float) -> Int:
     """Indices of unit views (M, D) without the generated ones least like the plain image.
 
     Of the last `n_generated` views the fraction `similar` stays, but one at least; of equal ones
     the earlier.
 
-    >>> similar_views(np.array([[1.0, 0], [0, 1], [0.6, 0.8], [0.8, 0.6]]), 2, 0.5).tolist()
+    >>> _similar_views(np.array([[1.0, 0], [0, 1], [0.6, 0.8], [0.8, 0.6]]), 2, 0.5).tolist()
     [0, 1, 3]
     """
     others = len(views) - n_generated
