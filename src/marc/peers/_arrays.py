@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ from marc.types import Query
 
 MOST_SLOTS = 100_000
 """Items of a class, where memory for all of them is taken at once."""
+MOST_SEEN = 2**53
+"""No stored number of images is larger: beyond it not every integer is a float64."""
 
 
 @dataclass(frozen=True)
@@ -93,3 +96,19 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, tuple[
     check_stored(found == dict(wanted), "its arrays do not fit each other")
     for name, array in arrays.items():
         check_stored(np.isfinite(array).all(), f"{name} is not finite")
+
+
+def coded(text: str) -> NDArray[np.int64]:
+    """A text as an array of code points."""
+    return np.array([ord(letter) for letter in text], dtype=np.int64)
+
+
+def decoded(codes: NDArray[Any]) -> str:
+    """The text that was `coded`; anything else is refused as damaged."""
+    whole = (
+        codes.dtype == np.int64
+        and codes.ndim == 1
+        and ((codes > 0) & (codes <= sys.maxunicode)).all()
+    )
+    check_stored(bool(whole), "what should be a text in it is none")
+    return "".join(map(chr, codes.tolist()))

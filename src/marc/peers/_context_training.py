@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, number
 from marc.memory import check_stored
+from marc.peers._arrays import coded, decoded
 from marc.peers._prompt_tuning import tower_of
 from marc.peers._shots import Shots
 from marc.scores import Float, Int, softmax, unit
@@ -126,7 +127,7 @@ class Trained:
     source: Predictor
     prompts: Prompts
     arrays: Arrays
-    """By name, with the digest of the tower's weights in bytes under `_TOWER`."""
+    """By name, with the digest of the tower's weights under `_TOWER`."""
 
     def __deepcopy__(self, memo: Any) -> Trained:
         return self  # nothing in it ever changes
@@ -150,7 +151,7 @@ def trained(
 
     prompts = Prompts.of(tower, prompt)
     if held is not None:
-        found = held[_TOWER].tobytes().decode("ascii")
+        found = decoded(held[_TOWER])
         if found != tower.digest:
             raise MarcError(
                 "this context was trained with a text encoder of other weights",
@@ -165,8 +166,7 @@ def trained(
     key = json.dumps({**known, _TOWER: tower.digest}, sort_keys=True)
     if key not in _outcomes:
         arrays = _train(trainee, prompts, shots, Recipe.of(trainee), scale)
-        digest = np.frombuffer(tower.digest.encode("ascii"), dtype=np.uint8)
-        _outcomes[key] = {**arrays, _TOWER: digest.copy()}
+        _outcomes[key] = {**arrays, _TOWER: coded(tower.digest)}
         for oldest in list(_outcomes)[:-_KEPT]:
             del _outcomes[oldest]
     return Trained(predictor, prompts, _outcomes[key])
@@ -179,6 +179,4 @@ def check_arrays_of(arrays: Mapping[str, NDArray[Any]], n_axes: Mapping[str, int
         array = arrays[name]
         sound = array.dtype == np.float32 and array.ndim == axes and np.isfinite(array).all()
         check_stored(sound, f"{name} is no finite array of {axes} axes")
-    tower = arrays[_TOWER]
-    whole = tower.dtype == np.uint8 and tower.ndim == 1 and (tower < 128).all()
-    check_stored(whole, "the digest of its text encoder is none")
+    decoded(arrays[_TOWER])

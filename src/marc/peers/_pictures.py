@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from marc.encoders.torch_runtime import import_libraries
 from marc.errors import MarcError
 from marc.memory import check_stored
-from marc.peers._arrays import gather
+from marc.peers._arrays import coded, decoded, gather
 from marc.scores import Float
 from marc.stream.predictor import ImageTower, Predictor
 from marc.types import Query, Step
@@ -141,22 +140,6 @@ class Adapted:
         if self._learner is not None:
             return dict(self._learner.arrays())
         return _copied(self._arrays)
-
-
-def coded(text: str) -> NDArray[np.int64]:
-    """A text as an array of code points."""
-    return np.array([ord(letter) for letter in text], dtype=np.int64)
-
-
-def decoded(codes: NDArray[Any]) -> str:
-    """The text that was `coded`; anything else is refused as damaged."""
-    whole = (
-        codes.dtype == np.int64
-        and codes.ndim == 1
-        and ((codes > 0) & (codes <= sys.maxunicode)).all()
-    )
-    check_stored(bool(whole), "what should be a text in it is none")
-    return "".join(map(chr, codes.tolist()))
 
 
 def _contents(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:

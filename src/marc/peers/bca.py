@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, number
 from marc.memory import Resumable, check_keys, check_stored
-from marc.peers._arrays import check_arrays, distinct_rows
+from marc.peers._arrays import MOST_SEEN, check_arrays, distinct_rows
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int
 from marc.types import Query, Step
@@ -210,7 +210,8 @@ class _Adapted:
         changed = np.flatnonzero(arrays["counts"][:, 1])
         known = np.array_equal(np.sort(texts), changed)
         check_stored(known, "its priors are not those of the texts that changed")
-        check_stored((arrays["counts"] >= 0).all(), "counts are below 0")
+        possible = (arrays["counts"] >= 0) & (arrays["counts"] <= MOST_SEEN)
+        check_stored(possible.all(), "it counts what cannot be")
         sums = np.abs(priors.sum(axis=1) - 1) < 1e-6
         check_stored((priors >= 0).all() and sums.all(), "its priors do not add up to 1")
         check_keys(arrays["means"])

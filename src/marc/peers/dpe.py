@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from marc.errors import check_same_shape, integer, number, one_of
 from marc.memory import Resumable, check_keys, check_stored
-from marc.peers._arrays import MOST_SLOTS, check_arrays
+from marc.peers._arrays import MOST_SEEN, MOST_SLOTS, check_arrays
 from marc.peers._residuals import Rows, SameTexts, lengths, marginal_entropy
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int, kernel, softmax, softmax_entropy
@@ -241,7 +241,8 @@ class _Prototypes:
         check_arrays(arrays, wanted)
         counts, entropies, keys = arrays["counts"], arrays["entropies"], arrays["keys"]
         check_stored(
-            ((counts >= 0) & (counts <= capacity)).all() and arrays["n_evolved"][0] >= 0,
+            ((counts >= 0) & (counts <= capacity)).all()
+            and 0 <= arrays["n_evolved"][0] <= MOST_SEEN,
             "it counts what cannot be",
         )
         check_keys(arrays["text"])

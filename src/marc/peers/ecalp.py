@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import check_same_text, integer, number
-from marc.memory import Resumable, check_keys, check_stored
+from marc.memory import MOST_CLASSES, MOST_DIMS, Resumable, check_keys, check_stored
 from marc.peers._arrays import check_arrays, distinct_rows, largest
 from marc.types import Query, Step
 
@@ -158,6 +158,9 @@ class _Graph:
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]], settings: ECALP) -> _Graph:
         """A graph with what `state` gave."""
+        n_classes, dim = arrays["prototypes"].shape
+        possible = 0 < n_classes <= MOST_CLASSES and 0 < dim <= MOST_DIMS
+        check_stored(possible, "its prototypes are none")
         graph, n = cls(arrays["prototypes"].copy(), settings), len(arrays["keys"])
         graph._check(arrays, n)
         graph._grow_to(n)

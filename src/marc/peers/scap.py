@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError, integer, number
 from marc.memory import Resumable, check_stored
-from marc.peers._arrays import check_arrays
+from marc.peers._arrays import check_arrays, coded, decoded
 from marc.peers._pictures import (
     answers,
     check_pictures,
-    coded,
     crops,
-    decoded,
     plain_crops,
     tower_of,
 )
