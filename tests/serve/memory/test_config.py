@@ -14,11 +14,13 @@ from marc.peers.registry import METHODS
 from marc.serve.memory.config import Limits, MemoryConfig, StepRequest, check_name, config_of
 from marc.serve.refused import Refused
 
+_BEYOND = {"shots", "unlabelled", "prompts", "text-tower", "image-tower"}
 _SERVABLE = [
     name
     for name in METHODS.own
-    if not {"shots", "unlabelled", "prompts"} & {*METHODS[name].needs}
+    if not _BEYOND & {*METHODS[name].needs}
     and METHODS[name].sees == "image"
+    and not METHODS[name].grows
 ]
 
 
@@ -57,7 +59,7 @@ def test_limits_do_not_decide_whether_two_answer_alike():
     assert third.identity() != one.identity()
 
 
-@pytest.mark.parametrize("name", ["oga", "lame", "shot-pl", "etta", "tip-adapter", "x:Y", "", 3])
+@pytest.mark.parametrize("name", ["oga", "lame", "shot-pl", "etta", "tip-adapter", "tpt", "ecalp", "x:Y", "", 3])
 def test_methods_that_cannot_be_served_are_refused(name):
     with pytest.raises(MarcError):
         config_of(body({"name": name}))

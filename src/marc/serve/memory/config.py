@@ -346,11 +346,15 @@ def _predictor(given: _PredictorBody) -> Predictor:
 
 
 def _check_method(name: Any) -> None:
-    """Refuse what would import code or read files of the server's: a request decides neither."""
+    """Refuse what would import code, read files of the server's, or grow: a request decides none.
+
+    Nor does a request bring the networks that some methods learn in.
+    """
     if not isinstance(name, str):
         raise MarcError("a method has a name", hint='"method": {"name": "class-means"}')
-    files = {"shots", "unlabelled"}
-    one_of("method", name, (each for each in METHODS if not files & {*METHODS[each].needs}))
+    beyond = {"shots", "unlabelled", "text-tower", "image-tower"}
+    known = {each: METHODS[each] for each in METHODS}
+    one_of("method", name, [n for n, c in known.items() if not (beyond & {*c.needs} or c.grows)])
 
 
 def _check_classes(classes: tuple[str, ...], n_classes: int) -> None:
