@@ -30,7 +30,7 @@ exclude_patterns += ["sweeps", "training/work", "docs/_build", "docs/_gallery"]
 NAVIGATION = {
     "Begin": ["At a glance </README>", "own-pictures", "notebooks/your-own-pictures", "gallery"],
     "Use": [
-        *("commands", "python", "notebooks/compare-methods"),
+        *("commands", "python", "methods", "notebooks/compare-methods"),
         *("embedding", "sources", "protocol", "export"),
     ],
     "Extend": ["notebooks/your-own-method", "extending", "api", "tour"],
