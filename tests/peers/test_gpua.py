@@ -8,11 +8,11 @@ from helpers.making import make_stream
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers._alignment import (
-    disturbed_batches,
-    even_shares,
+    _disturbed_batches,
+    _even_shares,
+    _ranking_loss,
     mined_labels,
     orthogonal_map,
-    ranking_loss,
     refined,
 )
 from marc.peers.contract import check_method
@@ -108,7 +108,7 @@ def test_pseudo_labels_are_those_of_the_literal_steps(n_classes, rounds):
 
 
 def test_shares_of_the_classes_are_even():
-    shares = even_shares(np.random.default_rng(0).standard_normal((40, 4)) / 10)
+    shares = _even_shares(np.random.default_rng(0).standard_normal((40, 4)) / 10)
     np.testing.assert_allclose(shares.sum(axis=1), 1)
     np.testing.assert_allclose(shares.sum(axis=0), 10, atol=0.1)
 
@@ -116,7 +116,7 @@ def test_shares_of_the_classes_are_even():
 def test_a_class_that_no_image_is_near_does_no_harm():
     scores = np.zeros((6, 3))
     scores[:, 2] = -1e4
-    shares = even_shares(scores)
+    shares = _even_shares(scores)
     assert np.isfinite(shares).all()
     np.testing.assert_allclose(shares.sum(axis=1), 1)
 
@@ -150,7 +150,7 @@ def test_the_loss_is_that_of_its_numbered_steps_and_its_gradient_that_of_differe
                 total += max(0.0, D[i][own] + margin - D[i][c])
         return total / (len(Z) * k)
 
-    found, gradient = ranking_loss(W, Z, labels, Y)
+    found, gradient = _ranking_loss(W, Z, labels, Y)
     assert abs(found - loss(W)) < 1e-6
     for _ in range(10):
         way = draw.standard_normal(W.shape)
@@ -167,7 +167,7 @@ def test_the_refinement_is_that_of_torch():
     W, texts = torch.nn.Parameter(torch.tensor(start)), torch.tensor(Y)
     optimizer = torch.optim.AdamW([W], lr=5e-3, weight_decay=5e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=12, eta_min=1e-7)
-    for rows, features in disturbed_batches(Z, 12, 3):
+    for rows, features in _disturbed_batches(Z, 12, 3):
         optimizer.zero_grad()
         V = torch.tensor(features) @ W
         V = V / V.norm(dim=1, keepdim=True)
@@ -188,7 +188,7 @@ def test_the_refinement_is_that_of_torch():
 def test_batches_are_three_quarters_with_noise_or_gaps_at_times():
     Z, _, _ = awkward_images(5, n=40)
     kinds = set()
-    for rows, features in disturbed_batches(Z, 40, 0):
+    for rows, features in _disturbed_batches(Z, 40, 0):
         assert len(set(rows.tolist())) == len(rows) == 30
         gaps = (features == 0).mean()
         kinds.add((bool(gaps), bool(np.abs(features - Z[rows]).max() > 0.06)))

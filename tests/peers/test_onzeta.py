@@ -8,7 +8,7 @@ from helpers.making import make_stream
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers.contract import check_method
-from marc.peers.onzeta import OnZeta, descend, next_duals
+from marc.peers.onzeta import OnZeta, _next_duals, descend
 from marc.scores import softmax
 from marc.stream import Stream
 
@@ -98,7 +98,7 @@ def test_the_step_follows_the_gradient_of_the_cross_entropy():
 
 
 def test_duals_are_never_below_0_and_grow_for_classes_that_get_little():
-    duals = next_duals(np.array([0.0, 0.5, 2.0]), np.array([0.8, 0.2, 0.0]), 2.0, 0.9)
+    duals = _next_duals(np.array([0.0, 0.5, 2.0]), np.array([0.8, 0.2, 0.0]), 2.0, 0.9)
     np.testing.assert_allclose(duals, [0.0, 0.7, 2.6])
 
 

@@ -11,7 +11,7 @@ from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.peers._residuals import marginal_entropy
 from marc.peers.contract import check_method
-from marc.peers.tps import TPS, class_gradient, shared_gradient
+from marc.peers.tps import TPS, _class_gradient, _shared_gradient
 from marc.peers.view_selection import select_views
 from marc.stream import Stream
 
@@ -90,9 +90,9 @@ def test_tps_equals_its_published_steps(n_classes, n_views, fraction, per_class)
         kept = select_views(logits, fraction, method="tps")
         found, pull = marginal_entropy(logits[kept])
         given = (pull, logits[kept], query.views[kept], texts, query.predictor.logit_scale)
-        gradient = class_gradient(*given)
+        gradient = _class_gradient(*given)
         if not per_class:
-            shared = shared_gradient(pull, logits[kept], texts)
+            shared = _shared_gradient(pull, logits[kept], texts)
             np.testing.assert_allclose(shared, gradient.sum(axis=0), atol=1e-5)
             gradient = shared
         assert found == pytest.approx(loss, abs=1e-5)

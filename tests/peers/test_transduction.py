@@ -10,7 +10,7 @@ from helpers.making import make_stream
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
-from marc.peers._transduction import neighbor_graph
+from marc.peers._transduction import _neighbor_graph
 from marc.peers.contract import check_method
 from marc.peers.registry import METHODS
 from marc.peers.stata import StatA
@@ -196,14 +196,14 @@ def test_a_batch_knows_nothing_of_other_batches_nor_of_its_own_order(make):
 
 def test_the_graph_joins_an_image_with_copies_by_its_index_or_as_the_search_found_it():
     rows = np.array([[1, 0], [1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
-    by_index = neighbor_graph(rows, 1, "itself").toarray()
+    by_index = _neighbor_graph(rows, 1, "itself").toarray()
     np.testing.assert_allclose(by_index[:2], [[0, 1, 0.4, 0], [1, 0, 0, 0]], atol=1e-6)
-    by_hit = neighbor_graph(rows, 1, "first_hit").toarray()
+    by_hit = _neighbor_graph(rows, 1, "first_hit").toarray()
     np.testing.assert_allclose(by_hit[:2], [[0, 0.5, 0.4, 0], [0.5, 1, 0, 0]][:2], atol=1e-6)
 
 
 def test_many_copies_keep_the_first_of_them():
-    graph = neighbor_graph(np.ones((9, 4), dtype=np.float32) / 2, 3, "itself").toarray()
+    graph = _neighbor_graph(np.ones((9, 4), dtype=np.float32) / 2, 3, "itself").toarray()
     assert (graph[8] > 0).tolist() == [True] * 3 + [False] * 6
     assert not graph.diagonal().any()
 

@@ -52,14 +52,14 @@ def mined_labels(
         lengths = np.einsum("cd,cd->c", means, means)
         visual = np.sqrt(np.maximum(squares - 2 * joined @ means.T + lengths, 0))
         distances = visual_weight * visual + (1 - visual_weight) * semantic
-        assigned = even_shares(-distances / _SOFTNESS)
+        assigned = _even_shares(-distances / _SOFTNESS)
         sums = assigned.T @ joined
         sums /= assigned.sum(axis=0)[:, np.newaxis] + 1e-6
         means = sums / (np.linalg.norm(sums, axis=1, keepdims=True) + 1e-6)
     return assigned.argmax(axis=1)
 
 
-def even_shares(scores: Float) -> NDArray[np.float64]:
+def _even_shares(scores: Float) -> NDArray[np.float64]:
     """Sinkhorn: exp(scores / 0.05) (N, C) scaled so that every class gets N / C, rows sum to 1."""
     n_images, n_classes = scores.shape
     plan = np.exp((scores - scores.max(axis=1, keepdims=True)) / _REGULARISATION)
@@ -99,14 +99,14 @@ def refined(
 ) -> NDArray[np.float32]:
     """The map after some steps of AdamW whose rate falls along a cosine."""
     mapping, state = mapping.copy(), _Moments.of(mapping)
-    for step, (rows, features) in enumerate(disturbed_batches(joined, steps, seed)):
-        gradient = ranking_loss(mapping, features, labels[rows], texts)[1]
+    for step, (rows, features) in enumerate(_disturbed_batches(joined, steps, seed)):
+        gradient = _ranking_loss(mapping, features, labels[rows], texts)[1]
         now = _LAST_RATE + (rate - _LAST_RATE) * (1 + math.cos(math.pi * step / steps)) / 2
         state.descend(mapping, gradient, now, decay)
     return mapping
 
 
-def disturbed_batches(
+def _disturbed_batches(
     joined: NDArray[np.float32], steps: int, seed: int
 ) -> Iterator[tuple[Int, NDArray[np.float32]]]:
     """Three quarters of the images at each step, at times with noise or without some features."""
@@ -123,7 +123,7 @@ def disturbed_batches(
         yield rows, features
 
 
-def ranking_loss(
+def _ranking_loss(
     mapping: NDArray[np.float32], features: NDArray[np.float32], labels: Int, texts: Float
 ) -> tuple[float, NDArray[np.float32]]:
     """The mean of max(0, d_own + margin_c - d_c) over the 3 nearest classes c, and its gradient.

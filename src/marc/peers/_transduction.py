@@ -51,7 +51,7 @@ def answer_together(
         return []
     batch = gather(queries)
     base = text_weight * batch.logits.astype(np.float64)
-    graph = neighbor_weight * neighbor_graph(batch.keys, n_neighbors, self_rule)
+    graph = neighbor_weight * _neighbor_graph(batch.keys, n_neighbors, self_rule)
     labels = softmax(batch.logits)
     features = batch.keys.astype(np.float64)
     scores, fitted = start(features, labels, batch.predictor.prototypes)
@@ -77,7 +77,7 @@ def answer_together(
     ]
 
 
-def neighbor_graph(keys: Float, n_neighbors: int, self_rule: str) -> csr_array:
+def _neighbor_graph(keys: Float, n_neighbors: int, self_rule: str) -> csr_array:
     """W = (A + A^T) / (2 k): A (N, N) holds the cosines above 0 of each image to its k nearest.
 
     Rule `itself` leaves each image out of its own neighbours. Rule `first_hit` drops the nearest

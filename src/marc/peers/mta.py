@@ -72,7 +72,7 @@ class MTA(Resumable):
         """Weights (M,) of the views whose sum is the mode, of unit length."""
         features = views.astype(np.float64)
         cosines = features @ features.T
-        bandwidths = squared_bandwidths(cosines, self._n_near(len(views)))
+        bandwidths = _squared_bandwidths(cosines, self._n_near(len(views)))
         posteriors = softmax(logits)
         shared = self.quadratic * (posteriors @ posteriors.T)
         scores = np.full(len(views), 1 / len(views))
@@ -122,7 +122,7 @@ class MTA(Resumable):
         return near
 
 
-def squared_bandwidths(cosines: Float, near: int) -> NDArray[np.float64]:
+def _squared_bandwidths(cosines: Float, near: int) -> NDArray[np.float64]:
     """h_j^2 (M,): half the mean squared distance of a view to the `near` nearest others."""
     squares = np.diagonal(cosines)
     distances = np.sort(squares[:, np.newaxis] + squares - 2 * cosines, axis=1)

@@ -79,7 +79,7 @@ class OnZeta(Resumable):
         rate = 1 / math.sqrt(memory.n_seen + 1)
         part = self._part_of_proxies(memory.n_seen + 1)
         mixed = part * seen + (1 - part) * labels
-        memory.duals = next_duals(memory.duals, labels, self.label_rate * rate, self.alpha)
+        memory.duals = _next_duals(memory.duals, labels, self.label_rate * rate, self.alpha)
         pull = (seen - labels)[texts.first]
         descend(memory.proxies, feature, self.proxy_rate * rate * scale * pull)
         memory.n_seen += 1
@@ -154,10 +154,10 @@ class _Texts:
         return cls(prototypes, prototypes[first], first, which)
 
 
-def next_duals(duals: Float, labels: Float, rate: float, alpha: float) -> NDArray[np.float64]:
+def _next_duals(duals: Float, labels: Float, rate: float, alpha: float) -> NDArray[np.float64]:
     """A dual step: rho_k <- max(0, rho_k - rate (p_k - alpha / C)), (C,).
 
-    >>> next_duals(np.zeros(2), np.array([0.9, 0.1]), 1.0, 1.0).tolist()
+    >>> _next_duals(np.zeros(2), np.array([0.9, 0.1]), 1.0, 1.0).tolist()
     [0.0, 0.4]
     """
     return np.maximum(duals - rate * (labels - alpha / len(labels)), 0)

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-WIDTH, LENGTH, SIDE, PATCH = 16, 20, 8, 4
+WIDTH, _LENGTH, SIDE, PATCH = 16, 20, 8, 4
 _START, _END, _FIRST, _WORDS = 1, 2, 3, 60
 
 
@@ -31,7 +31,7 @@ class SmallTextTower:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self._words = nn.Embedding(_FIRST + _WORDS, WIDTH)
-            self._positions = torch.randn(LENGTH, WIDTH) * 0.1
+            self._positions = torch.randn(_LENGTH, WIDTH) * 0.1
             self._layer = _layer()
             self._projection = nn.Linear(WIDTH, dim)
         for part in (self._words, self._layer, self._projection):
@@ -39,10 +39,10 @@ class SmallTextTower:
 
     def tokenize(self, texts: Sequence[str]) -> Tensor:
         """Tokens (n, 20) of texts, one for each word."""
-        tokens = torch.zeros(len(texts), LENGTH, dtype=torch.int64)
+        tokens = torch.zeros(len(texts), _LENGTH, dtype=torch.int64)
         for row, text in enumerate(texts):
             words = [_FIRST + zlib.crc32(word.encode()) % _WORDS for word in text.split()]
-            numbers = [_START, *words[: LENGTH - 2], _END]
+            numbers = [_START, *words[: _LENGTH - 2], _END]
             tokens[row, : len(numbers)] = torch.tensor(numbers)
         return tokens
 

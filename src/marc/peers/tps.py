@@ -60,9 +60,9 @@ class TPS(Resumable):
         scale, texts = predictor.logit_scale, predictor.prototypes
         pull = marginal_entropy(logits[kept])[1]
         if self.per_class:
-            gradient = class_gradient(pull, logits[kept], query.views[kept], texts, scale)
+            gradient = _class_gradient(pull, logits[kept], query.views[kept], texts, scale)
         else:
-            gradient = shared_gradient(pull, logits[kept], texts)
+            gradient = _shared_gradient(pull, logits[kept], texts)
         shifted = texts + adamw_step(gradient, self.rate, _EPSILON)
         cosines = np.einsum("cd,d->c", shifted, query.clip_key) / lengths(shifted)
         scores = np.asarray(scale * cosines, dtype=np.float64)
@@ -79,7 +79,7 @@ class TPS(Resumable):
         )
 
 
-def class_gradient(
+def _class_gradient(
     pull: Float, logits: Float, views: Float, texts: Float, scale: float
 ) -> NDArray[np.float32]:
     """The gradient (C, D) by a shift of each class, at a shift of zero.
@@ -100,8 +100,8 @@ def class_gradient(
     return np.asarray(gradient, dtype=np.float32)
 
 
-def shared_gradient(pull: Float, logits: Float, texts: Float) -> NDArray[np.float32]:
-    """The gradient (D,) by one shift for all classes: the sum of those of `class_gradient`.
+def _shared_gradient(pull: Float, logits: Float, texts: Float) -> NDArray[np.float32]:
+    """The gradient (D,) by one shift for all classes: the sum of those of `_class_gradient`.
 
     Each view's pull is 0 in sum over the classes, so that what is left are the parts along t_c.
     """
