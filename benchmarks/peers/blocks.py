@@ -70,17 +70,21 @@ def blocks(packs: Sequence[Path], folder: Path) -> Iterator[Block]:
 
 
 def _of_pack(path: Path, folder: Path) -> Iterator[Block]:
-    name, space = path.stem, "resnet50"
+    """One view in shuffled orders; of a pack with views also all the rest."""
+    name, pack = path.stem, read_pack(path)
+    space = "resnet50" if "resnet50" in pack.spaces else pack.spaces[1]
 
     def stream(n_views: int = 1) -> Stream:
-        return with_prompts(read_pack(path)).with_views(n_views)
+        return with_prompts(pack).with_views(n_views)
 
     yield Block(f"{name} one view", stream, [0, 1, 2], space, {})
+    if pack.n_views < VIEWS:
+        return
     yield Block(f"{name} eight views", lambda: stream(VIEWS), [0], space, {"fraction": FRACTION})
     for kind in HARD:
         yield Block(f"{name} {kind}", lambda k=kind: stream().ordered(k), [0], space, {})
     files = {need: str(folder / f"{name}-{need}.npz") for need in FROM_FILES}
-    first, second = _halves(read_pack(path))
+    first, second = _halves(pack)
     folder.mkdir(parents=True, exist_ok=True)
     write_pack(replace(first, row_labels=None), Path(files["unlabelled"]))
     write_pack(first.subset(few_of_each(first.row_labels, SHOTS)), Path(files["shots"]))
