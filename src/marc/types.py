@@ -89,8 +89,9 @@ class Query:
     keys: Mapping[str, NDArray[np.float32]]
     """Unit retrieval features by space, each (D_s,)."""
     predictor: Predictor
-    pixels: Callable[[], NDArray[np.uint8]] | None = None
-    """Reads the crops behind the views, (M, H, W, 3), where the pictures are at hand."""
+    pixels: Callable[..., NDArray[np.uint8]] | None = None
+    """Reads the crops behind the views, (M, H, W, 3), where the pictures are at hand; `pixels(n)`
+    those behind the first n."""
 
     @classmethod
     def from_features(

@@ -67,7 +67,7 @@ def _lab_stream(name: str, on_progress: OnProgress | None = None, n_views: int =
         ids=plan.ids,
         name=f"lab/{name}",
         towers=predictor.towers,
-        pixels=functools.partial(_crops, plan, pictures, n_views),
+        pixels=functools.partial(_crops, plan, pictures),
     )
 
 
@@ -82,9 +82,9 @@ def _predictor_of(name: str) -> str:
 
 
 def _crops(
-    plan: StreamPlan, pictures: Callable[[], NDArray[np.uint8]], n_views: int, row: int
+    plan: StreamPlan, pictures: Callable[[], NDArray[np.uint8]], row: int, n_views: int
 ) -> NDArray[np.uint8]:
-    """The plain picture of a row and its views, (M, 64, 64, 3)."""
+    """The plain picture of a row and its views, (n_views, 64, 64, 3)."""
     # one crop for both predictors: whole pictures of 64 pixels
     crop, picture = encoder_card(PREFIX + PREDICTOR).crop, Image.fromarray(pictures()[row])
     return make_views(picture, crop, RECIPE, n_views, key=plan.ids[row], seed=VIEW_SEED)
@@ -174,7 +174,7 @@ def _augmented(
     doing = f"embedding views {views[0]} to {views[-1]} with {card.name}"
 
     def crops(row: int) -> NDArray[np.uint8]:
-        return _crops(plan, pictures, views.stop, row)[views.start :]
+        return _crops(plan, pictures, row, views.stop)[views.start :]
 
     def embed() -> NDArray[np.float32]:
         model = create_encoder(card.name)

@@ -33,6 +33,7 @@ def test_crops_of_a_store_give_its_features_again(store):
     for query in stream:
         crops = query.pixels()
         assert crops.shape == (stream.n_views, 64, 64, 3)
+        assert np.array_equal(query.pixels(1), crops[:1])
         assert np.abs(encoder.encode(crops) - query.views).max() < ROUNDED
 
 
@@ -65,12 +66,11 @@ def test_another_picture_of_the_same_name_is_refused(store):
 
 def test_a_picture_that_is_gone_is_named(store):
     stream = stream_of(store)
-    crops = stream.features.pixels
-    crops(0)  # the list is read once
+    stream.query(0).pixels()  # the list is read once
     gone = sorted((store.parent / "pictures").rglob("*.png"))[3]
     gone.unlink()
     with pytest.raises(MarcError, match="can no longer be read"):
-        crops(3)
+        stream.query(3).pixels()
     with pytest.raises(MarcError, match="some came or went"):
         stream_of(store).query(0).pixels()
 

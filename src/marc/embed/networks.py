@@ -98,11 +98,11 @@ class StoredPictures:
     rows: NDArray[np.int64]
     """The row of the store at each row of its stream."""
 
-    def crops(self, row: int) -> NDArray[Any]:
-        """What the predictor saw of a row of the stream, (M, H, W, 3), less generated views."""
+    def crops(self, row: int, n_views: int) -> NDArray[Any]:
+        """What the predictor saw of a row of the stream first, (n, H, W, 3); none generated."""
         number = int(self.rows[row])
         name, location = self._images.ids[number], self._images.locations[number]
-        made = self._spec.prepare(((name,), (location,)))
+        made = self._spec(n_views).prepare(((name,), (location,)))
         if status := int(made.status[0]):
             raise MarcError(
                 "a picture of this store can no longer be read",
@@ -132,10 +132,9 @@ class StoredPictures:
     def _crop(self) -> Crop:
         return Crop(**self.seen["card"]["crop"])
 
-    @cached_property
-    def _spec(self) -> PixelSpec:
+    def _spec(self, n_views: int) -> PixelSpec:
         drawn, upright = self.seen["made"]["views"], self.store.about["upright"]
-        n_drawn = drawn["n_views"] - drawn.get("n_generated", 0)
+        n_drawn = min(n_views, drawn["n_views"] - drawn.get("n_generated", 0))
         if n_drawn == 1:
             return PixelSpec((self._crop,), None, upright)
         plan = ViewPlan(drawn["id"], n_drawn, drawn["seed"])

@@ -48,16 +48,16 @@ def few_views(method: str, found: int, needed: int) -> MarcError:
     )
 
 
-def crops(query: Query, method: str) -> NDArray[np.uint8]:
-    """The plain picture of a query and its views, (M, H, W, 3)."""
+def crops(query: Query, method: str, n_views: int | None = None) -> NDArray[np.uint8]:
+    """The plain picture of a query and its views, (M, H, W, 3), or the first of them."""
     if query.pixels is None:
         raise _no_pictures(method)
-    return query.pixels()
+    return query.pixels(n_views)
 
 
 def plain_crops(queries: Sequence[Query], method: str) -> NDArray[np.uint8]:
     """The plain pictures of some queries, (n, H, W, 3)."""
-    return np.stack([crops(query, method)[0] for query in queries])
+    return np.concatenate([crops(query, method, 1) for query in queries])
 
 
 def answers(queries: Sequence[Query], adapted: Float) -> list[Step]:

@@ -263,7 +263,7 @@ def _rearranged(stream: Stream, labels: ArrayLike | None) -> Stream:
         prompt_class=predictor.prompts.class_of,
         labels=labels,
         towers=predictor.towers,
-        pixels=features.pixels and (lambda row, of=features.pixels: of(int(order[row]))),  # type: ignore[misc]
+        pixels=lambda row, n: stream.query(int(order[row])).pixels(n),  # type: ignore[misc]
     )
 
 
@@ -286,8 +286,8 @@ def _stream(seed: int, n_images: int, n_views: int, n_classes: int = 5) -> Strea
         prompts=prototypes[:, np.newaxis] + around,
         labels=labels,
         towers=_small_towers(n_classes, dim),
-        pixels=lambda row: np.random.default_rng([seed, row]).integers(
-            256, size=(n_views, 8, 8, 3), dtype=np.uint8
+        pixels=lambda row, n: np.random.default_rng([seed, row]).integers(
+            256, size=(n, 8, 8, 3), dtype=np.uint8
         ),
     )
 

@@ -84,8 +84,8 @@ class Features:
     """Digests that are known without reading: of `views`, and of `spaces/NAME`."""
     part_of: frozenset[str] = frozenset()
     """`images` of the features that these were cut from."""
-    pixels: Callable[[int], NDArray[np.uint8]] | None = None
-    """Reads the crops (M, H, W, 3) of a stored row, where the pictures are at hand."""
+    pixels: Callable[[int, int], NDArray[np.uint8]] | None = None
+    """Reads the first n crops (n, H, W, 3) of a stored row, where the pictures are at hand."""
     n_generated: int = 0
     """How many of the views, the last ones, are of pictures that were generated elsewhere."""
     _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
@@ -151,10 +151,8 @@ class Features:
         views = self.views
         fewer = views.first(n_views) if isinstance(views, LazyViews) else views[:, :n_views]
         known = {name: digest for name, digest in self.known.items() if name != "views"}
-        pixels = self.pixels and (lambda row, of=self.pixels: of(row)[:n_views])  # type: ignore[misc]
         generated = max(0, self.n_generated - (views.shape[1] - n_views))
-        changed: dict[str, Any] = {"pixels": pixels, "n_generated": generated}
-        return replace(self, views=fewer, known=known, _transformed={}, **changed)
+        return replace(self, views=fewer, known=known, n_generated=generated, _transformed={})
 
     @cached_property
     def images(self) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,18 @@ from marc.stream.features import Features, digest
 from marc.stream.orders import Ordering
 from marc.stream.predictor import Predictor, PromptEmbeddings, Towers
 from marc.types import Query, Shown, order_name, visible
+
+
+@dataclass(frozen=True)
+class _Crops:
+    """What reads the crops of one image."""
+
+    read: Callable[[int, int], NDArray[np.uint8]]
+    item: int
+    n_views: int
+
+    def __call__(self, n_views: int | None = None) -> NDArray[np.uint8]:
+        return self.read(self.item, self.n_views if n_views is None else n_views)
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +73,7 @@ class Stream(Shown):
         ids: Sequence[str] | None = None,
         name: str = "arrays",
         towers: Towers | None = None,
-        pixels: Callable[[int], NDArray[np.uint8]] | None = None,
+        pixels: Callable[[int, int], NDArray[np.uint8]] | None = None,
     ) -> Stream:
         """Features in, stream out; all of them are checked and normalised here.
 
@@ -80,7 +91,8 @@ class Stream(Shown):
             ids: T names of the images.
             name: what to call the stream in records.
             towers: the networks behind the predictor, for methods that learn in them.
-            pixels: reads the crops (M, H, W, 3) behind the views of a row, for the same methods.
+            pixels: reads the crops (n, H, W, 3) behind the first n views of a row, for the same
+                methods.
         """
         views = np.asarray(views)
         if views.ndim == 2:
@@ -123,7 +135,7 @@ class Stream(Shown):
             base=features.base.at(item),
             keys=features.row(item),
             predictor=features.predictor,
-            pixels=None if features.pixels is None else partial(features.pixels, item),
+            pixels=features.pixels and _Crops(features.pixels, item, self.n_views),
         )
 
     def shuffled(self, seed: int) -> Stream:
@@ -187,7 +199,7 @@ class Stream(Shown):
             class_names=old.class_names,
             ids=tuple(old.ids[row] for row in rows),
             n_generated=old.n_generated,
-            pixels=old.pixels and (lambda row, of=old.pixels: of(int(rows[row]))),  # type: ignore[misc]
+            pixels=old.pixels and (lambda row, n, of=old.pixels: of(int(rows[row]), n)),  # type: ignore[misc]
         )
         labels = None if self.row_labels is None else self.row_labels[rows]
         domains = None if self.row_domains is None else self.row_domains[rows]
