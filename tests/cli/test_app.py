@@ -22,7 +22,7 @@ RUN = {
     "too many views": (["--space", "classes", "--views", "3"], "3", "1 to 2"),
     "negative views": (["--space", "classes", "--views", "-1"], "-1", ">="),
     "an unknown policy": (["--space", "classes", "--policy", "lru"], "lru", "entropy, fifo"),
-    "an unknown method": (["--method", "tdaa"], "tdaa", "class-means, cosmic"),
+    "an unknown method": (["--method", "tdaa"], "tdaa", "class-means, cocoop"),
     "several spaces for one": (
         ["--method", "marc", "--space", "classes", "styles"],
         "classes, styles",

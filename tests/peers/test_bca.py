@@ -153,7 +153,7 @@ def test_bad_settings_are_refused(settings, problem):
         ("texts", lambda a: a + 99, "texts"),
         ("texts", lambda a: 0 * a, "texts"),
         ("counts", lambda a: 0 * a, "texts"),
-        ("counts", lambda a: -a, "below 0"),
+        ("counts", lambda a: -a, "counts what cannot be"),
         ("counts", lambda a: a.astype(np.float32), "fit"),
     ],
 )
@@ -164,6 +164,16 @@ def test_a_damaged_state_is_refused(name, damage, problem):
     state["arrays"][name] = damage(state["arrays"][name])
     with pytest.raises(MarcError, match=problem):
         BCA.from_state(state)
+
+
+def test_other_texts_need_a_reset_also_after_a_restart():
+    method, other = BCA(), make_stream(1)
+    method.step(make_stream(0).query(0))
+    for one in (method, type(method).from_state(method.state())):
+        with pytest.raises(MarcError, match="other text prototypes"):
+            one.step(other.query(0))
+        one.reset()
+        one.step(other.query(0))
 
 
 def test_another_stream_needs_a_reset():

@@ -65,6 +65,30 @@ def distinct_rows(rows: Float) -> tuple[Int, Int]:
     return np.unique(which, return_index=True)[1], which
 
 
+@dataclass(frozen=True)
+class Texts:
+    """The distinct texts of a predictor: classes with one text share what is learned of it."""
+
+    source: NDArray[np.float32]
+    """The prototypes (C, D)."""
+    rows: NDArray[np.float32]
+    """(U, D)."""
+    first: Int
+    """The first class with each, (U,)."""
+    which: Int
+    """Which of them each class has, (C,)."""
+    n_classes: Int
+    """How many classes have each, (U,)."""
+
+    @classmethod
+    def of(cls, prototypes: NDArray[np.float32], known: Texts | None = None) -> Texts:
+        """Those of prototypes (C, D): the known ones, if they are of the very same."""
+        if known is not None and known.source is prototypes:
+            return known
+        first, which = distinct_rows(prototypes)
+        return cls(prototypes, prototypes[first], first, which, np.bincount(which))
+
+
 def first_equal(rows: Float) -> Int:
     """For each row (N, ...) the first row that is the same: its own number where there is none.
 

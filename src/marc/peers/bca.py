@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import check_same_shape, number
+from marc.errors import check_same_text, number
 from marc.memory import Resumable, check_keys, check_stored
-from marc.peers._arrays import MOST_SEEN, check_arrays, distinct_rows
+from marc.peers._arrays import MOST_SEEN, Texts, check_arrays
 from marc.peers.view_selection import check_fraction, select_views
 from marc.scores import Float, Int
 from marc.types import Query, Step
@@ -52,7 +52,7 @@ class BCA(Resumable):
     fraction: float = 0.1
     """The fraction of the views that is kept, where there is more than one view."""
 
-    _texts: _Texts | None = field(default=None, init=False, repr=False)
+    _texts: Texts | None = field(default=None, init=False, repr=False)
     _memory: _Adapted | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -65,11 +65,11 @@ class BCA(Resumable):
     def step(self, query: Query) -> Step:
         """Answer the image; then the embedding of the best class learns from it."""
         predictor, scale = query.predictor, np.float32(query.predictor.logit_scale)
-        texts = self._texts_of(predictor.prototypes)
+        self._texts = texts = Texts.of(predictor.prototypes, self._texts)
         if self._memory is None:
-            self._memory = _Adapted.fresh(texts.rows)
+            self._memory = _Adapted.fresh(predictor.prototypes, texts.rows)
         memory = self._memory
-        check_same_shape(texts.rows.shape, memory.means.shape)
+        memory.prototypes = check_same_text(predictor.prototypes, memory.prototypes)
         logits = scale * (query.views @ memory.means.T)
         kept = self._kept(logits, texts)
         nearness = _shares(logits[kept].mean(axis=0, dtype=np.float64), texts.n_classes)
@@ -87,7 +87,7 @@ class BCA(Resumable):
             base_weight=0.0,
         )
 
-    def _kept(self, logits: Float, texts: _Texts) -> Int:
+    def _kept(self, logits: Float, texts: Texts) -> Int:
         """The surest views by logits of texts (M, U); several classes may have one text."""
         return _ONE if len(logits) == 1 else self._surest(logits[:, texts.which])
 
@@ -116,39 +116,16 @@ class BCA(Resumable):
             memory.priors[slot] = _running_mean(memory.priors[slot], by_text, count)
             memory.counts[text, 1] += 1
 
-    def _texts_of(self, prototypes: NDArray[np.float32]) -> _Texts:
-        if self._texts is None or self._texts.source is not prototypes:
-            self._texts = _Texts.of(prototypes)
-        return self._texts
-
     def _restored(self, state: dict[str, Any]) -> _Adapted:
         return _Adapted.from_state(state["arrays"])
-
-
-@dataclass(frozen=True)
-class _Texts:
-    """The distinct texts of a predictor: classes with one text share an embedding."""
-
-    source: NDArray[np.float32]
-    rows: NDArray[np.float32]
-    """(U, D)."""
-    first: Int
-    """The first class with each, (U,)."""
-    which: Int
-    """Which of them each class has, (C,)."""
-    n_classes: Int
-    """How many classes have each, (U,)."""
-
-    @classmethod
-    def of(cls, prototypes: NDArray[np.float32]) -> _Texts:
-        first, which = distinct_rows(prototypes)
-        return cls(prototypes, prototypes[first], first, which, np.bincount(which))
 
 
 @dataclass(eq=False)
 class _Adapted:
     """All embeddings, and the priors that have changed, one slot each; some slots are not used."""
 
+    prototypes: NDArray[np.float32]
+    """The text that it began with, (C, D)."""
     means: NDArray[np.float32]
     """Unit embeddings, (U, D)."""
     counts: NDArray[np.int64]
@@ -162,8 +139,14 @@ class _Adapted:
     n_used: int = 0
 
     @classmethod
-    def fresh(cls, rows: NDArray[np.float32], n_slots: int = _FIRST_SLOTS) -> _Adapted:
+    def fresh(
+        cls,
+        prototypes: NDArray[np.float32],
+        rows: NDArray[np.float32],
+        n_slots: int = _FIRST_SLOTS,
+    ) -> _Adapted:
         return cls(
+            prototypes,
             rows.copy(),
             np.zeros((len(rows), 2), dtype=np.int64),
             np.full(len(rows), -1),
@@ -191,7 +174,8 @@ class _Adapted:
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         used = {"texts": self.texts[: self.n_used], "priors": self.priors[: self.n_used]}
-        arrays: dict[str, NDArray[Any]] = {"means": self.means, "counts": self.counts, **used}
+        text = {"prototypes": self.prototypes, "means": self.means}
+        arrays: dict[str, NDArray[Any]] = {**text, "counts": self.counts, **used}
         return {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
@@ -200,6 +184,7 @@ class _Adapted:
         check_arrays(
             arrays,
             {
+                "prototypes": ("f4", len(arrays["prototypes"]), dim),
                 "means": ("f4", n_texts, dim),
                 "counts": ("i8", n_texts, 2),
                 "texts": ("i8", n_used),
@@ -215,7 +200,9 @@ class _Adapted:
         sums = np.abs(priors.sum(axis=1) - 1) < 1e-6
         check_stored((priors >= 0).all() and sums.all(), "its priors do not add up to 1")
         check_keys(arrays["means"])
-        memory = cls.fresh(arrays["means"], max(n_used, _FIRST_SLOTS))
+        text = Texts.of(arrays["prototypes"].copy())
+        check_stored(len(text.rows) == n_texts, "its embeddings are not those of its texts")
+        memory = cls.fresh(text.source, arrays["means"], max(n_used, _FIRST_SLOTS))
         memory.counts, memory.n_used = arrays["counts"].copy(), n_used
         memory.slot_of[texts] = np.arange(n_used)
         memory.texts[:n_used], memory.priors[:n_used] = texts, priors

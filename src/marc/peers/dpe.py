@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import check_same_shape, integer, number, one_of
+from marc.errors import check_same_text, integer, number, one_of
 from marc.memory import Resumable, check_keys, check_stored
 from marc.peers._arrays import MOST_SEEN, MOST_SLOTS, check_arrays
 from marc.peers._residuals import Rows, SameTexts, lengths, marginal_entropy
@@ -81,7 +81,7 @@ class DPE(Resumable):
         if self._memory is None:
             self._memory = _Prototypes.empty(predictor.prototypes, self.capacity)
         memory, scale = self._memory, predictor.logit_scale
-        check_same_shape(predictor.prototypes.shape, memory.text.raw.shape)
+        memory.source = check_same_text(predictor.prototypes, memory.source)
         kept, logits = self._kept(query.views, memory.text.unit, scale)
         feature = query.views[kept].mean(axis=0)
         mean = logits.mean(axis=0, dtype=np.float64)
@@ -157,13 +157,15 @@ class _Prototypes:
 
     def __init__(
         self,
+        source: NDArray[np.float32],
         text: NDArray[np.float32],
         n_evolved: int,
         keys: NDArray[np.float32],
         entropies: NDArray[np.float64],
         counts: NDArray[np.int64],
     ) -> None:
-        self.text = Rows.of(text)
+        self.source, self.text = source, Rows.of(text)
+        """The text prototypes that it began with, and their running mean, (C, D) each."""
         self.n_evolved = n_evolved
         """How many answers joined the mean (C, D) of `text`; its start counts as one more."""
         self.keys, self.entropies, self.counts = keys, entropies, counts
@@ -175,7 +177,8 @@ class _Prototypes:
     def empty(cls, text: NDArray[np.float32], capacity: int) -> _Prototypes:
         C, D = text.shape
         keys = np.zeros((C, capacity, D), dtype=np.float32)
-        return cls(text.copy(), 0, keys, np.zeros((C, capacity)), np.zeros(C, dtype=np.int64))
+        counts = np.zeros(C, dtype=np.int64)
+        return cls(text, text.copy(), 0, keys, np.zeros((C, capacity)), counts)
 
     @property
     def filled(self) -> Int:
@@ -221,6 +224,7 @@ class _Prototypes:
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {
+            "prototypes": self.source.copy(),
             "text": self.text.raw.copy(),
             "n_evolved": np.array([self.n_evolved]),
             "keys": self.keys.copy(),
@@ -232,6 +236,7 @@ class _Prototypes:
     def from_state(cls, arrays: dict[str, NDArray[Any]], capacity: int) -> _Prototypes:
         C, D = arrays["text"].shape
         wanted: dict[str, tuple[Any, ...]] = {
+            "prototypes": ("f4", C, D),
             "text": ("f4", C, D),
             "n_evolved": ("i8", 1),
             "keys": ("f4", C, capacity, D),
@@ -252,7 +257,8 @@ class _Prototypes:
         check_stored(not (falls & held[:, 1:]).any(), "its entropies do not rise")
         check_stored(not (keys[~held].any() or entropies[~held].any()), "an empty slot is filled")
         n_evolved = int(arrays["n_evolved"][0])
-        return cls(arrays["text"].copy(), n_evolved, keys.copy(), entropies.copy(), counts.copy())
+        texts = arrays["prototypes"].copy(), arrays["text"].copy()
+        return cls(*texts, n_evolved, keys.copy(), entropies.copy(), counts.copy())
 
 
 def info_nce(

@@ -152,7 +152,7 @@ class _Graph:
         kept = {name: self._rows[name][: self._size].copy() for name in _STORED}
         width = _n_listed(self._size + 1, self._k)
         for name in ("neighbors", "similarity"):
-            kept[name] = kept[name][:, :width]
+            kept[name] = np.ascontiguousarray(kept[name][:, :width])
         return {"prototypes": self.prototypes.copy(), **kept}
 
     @classmethod

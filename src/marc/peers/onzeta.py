@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import check_same_shape, integer, number
+from marc.errors import check_same_text, integer, number
 from marc.memory import Resumable, check_stored
-from marc.peers._arrays import check_arrays, distinct_rows
-from marc.scores import Float, Int, softmax
+from marc.peers._arrays import Texts, check_arrays
+from marc.scores import Float, softmax
 from marc.types import Query, Step
 
 _LEAST = float(np.finfo(np.float64).tiny)
@@ -50,7 +50,7 @@ class OnZeta(Resumable):
     horizon: int | None = None
     """T: the part of the proxies is beta sqrt(i / T) up to image T. None: beta from the first."""
 
-    _texts: _Texts | None = field(default=None, init=False, repr=False)
+    _texts: Texts | None = field(default=None, init=False, repr=False)
     _memory: _Learners | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -65,13 +65,11 @@ class OnZeta(Resumable):
     def step(self, query: Query) -> Step:
         """Answer the image, in which rho is that of the images before; then both learn from it."""
         predictor, feature = query.predictor, query.clip_key.astype(np.float64)
-        texts = self._texts_of(predictor.prototypes)
+        self._texts = texts = Texts.of(predictor.prototypes, self._texts)
         if self._memory is None:
             self._memory = _Learners.of(texts)
         memory, scale = self._memory, self.vision_scale * predictor.logit_scale
-        found = len(memory.duals), memory.proxies.shape[1]
-        check_same_shape(predictor.prototypes.shape, found)
-        check_same_shape((len(texts.rows), found[1]), memory.proxies.shape)
+        memory.prototypes = check_same_text(predictor.prototypes, memory.prototypes)
         logits = predictor.logits(query.views[:1])[0]
         labels = softmax(logits + memory.duals)
         cosines = memory.proxies @ feature
@@ -98,27 +96,28 @@ class OnZeta(Resumable):
             return self.beta
         return self.beta * math.sqrt(min(position / self.horizon, 1))
 
-    def _texts_of(self, prototypes: NDArray[np.float32]) -> _Texts:
-        if self._texts is None or self._texts.source is not prototypes:
-            self._texts = _Texts.of(prototypes)
-        return self._texts
-
     def _restored(self, state: dict[str, Any]) -> _Learners:
         arrays = state["arrays"]
         n_classes, (n_proxies, dim) = len(arrays["duals"]), arrays["proxies"].shape
         shapes = {"duals": ("f8", n_classes), "proxies": ("f8", n_proxies, dim)}
+        shapes |= {"prototypes": ("f4", n_classes, dim)}
         check_arrays(arrays, {**shapes, "n_seen": ("i8", 1)})
+        text = Texts.of(arrays["prototypes"].copy())
+        check_stored(len(text.rows) == n_proxies, "its proxies are not those of its texts")
         duals, proxies = arrays["duals"].copy(), arrays["proxies"].copy()
         lengths = np.einsum("ud,ud->u", proxies, proxies)
         check_stored((duals >= 0).all(), "duals are below 0")
         check_stored((np.abs(lengths - 1) < 1e-6).all(), "its proxies are not of unit length")
-        return _Learners(duals, proxies, integer("n_seen", arrays["n_seen"][0], 1))
+        n_seen = integer("n_seen", arrays["n_seen"][0], 1)
+        return _Learners(text.source, duals, proxies, n_seen)
 
 
 @dataclass(eq=False)
 class _Learners:
     """What both learners know."""
 
+    prototypes: NDArray[np.float32]
+    """The text that they began with, (C, D)."""
     duals: NDArray[np.float64]
     """rho, (C,): never below 0."""
     proxies: NDArray[np.float64]
@@ -126,32 +125,15 @@ class _Learners:
     n_seen: int
 
     @classmethod
-    def of(cls, texts: _Texts) -> _Learners:
+    def of(cls, texts: Texts) -> _Learners:
         rows = texts.rows.astype(np.float64)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return cls(np.zeros(len(texts.which)), rows / lengths, 0)
+        return cls(texts.source, np.zeros(len(texts.which)), rows / lengths, 0)
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         counted = np.array([self.n_seen])
-        return {"duals": self.duals.copy(), "proxies": self.proxies.copy(), "n_seen": counted}
-
-
-@dataclass(frozen=True)
-class _Texts:
-    """The distinct texts of a predictor."""
-
-    source: NDArray[np.float32]
-    rows: NDArray[np.float32]
-    """(U, D)."""
-    first: Int
-    """The first class with each, (U,)."""
-    which: Int
-    """Which of them each class has, (C,)."""
-
-    @classmethod
-    def of(cls, prototypes: NDArray[np.float32]) -> _Texts:
-        first, which = distinct_rows(prototypes)
-        return cls(prototypes, prototypes[first], first, which)
+        learned = {"duals": self.duals.copy(), "proxies": self.proxies.copy()}
+        return {"prototypes": self.prototypes.copy(), **learned, "n_seen": counted}
 
 
 def _next_duals(duals: Float, labels: Float, rate: float, alpha: float) -> NDArray[np.float64]:

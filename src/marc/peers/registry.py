@@ -86,7 +86,7 @@ def create_method(name: str, /, *, published: str | None = None, **settings: Any
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]
     8
     """
-    if name not in METHODS and name in (absent := absent_methods()):
+    if isinstance(name, str) and name not in METHODS and name in (absent := absent_methods()):
         problem = f"{name} does not run here: {absent[name].reason}"
         raise MarcError(problem, got=name, hint=f"marc list methods --card {name}")
     card = METHODS.known(name)

@@ -12,7 +12,6 @@ from typing import Any
 
 from marc.errors import MarcError
 from marc.files import parse_json, read_text
-from marc.pictures.decoding import Unreadable, read_bytes
 from marc.pictures.image_set import FileBytes, ImageSet, WithGenerated
 from marc.pictures.listing import as_label, made_distinct, printable, read_labels
 
@@ -84,6 +83,8 @@ def with_generated(images: ImageSet, file: Path) -> tuple[ImageSet, int, str]:
 
 
 def _content(location: FileBytes) -> bytes:
+    from marc.pictures.decoding import Unreadable, read_bytes  # PIL; a list needs none
+
     try:
         return hashlib.sha256(read_bytes(location)).digest()
     except Unreadable as error:

@@ -47,13 +47,13 @@ def joined(parts: Sequence[Arrays]) -> tuple[dict[str, NDArray[Any]], dict[str, 
     for name in names:
         if name.startswith("base_") or name == "spaces":
             arrays[name] = arrays[name][0]  # of the image, or of the method, in every order
-    seconds, most = arrays.pop("seconds"), int(arrays.pop("memory_bytes").max())
+    seconds, remembered = arrays.pop("seconds"), arrays.pop("memory_bytes", None)
     # a search over many weights is no method's time, and a replay takes none
     if "chosen" in arrays or np.isnan(seconds).any():
         return arrays, {}
     speed = float(arrays["order"].size / seconds.sum())
-    cost = {"images_per_second": speed, "memory_bytes": most}
-    return arrays, {"seconds": seconds.tolist(), **cost}
+    kept = {} if remembered is None else {"memory_bytes": int(remembered.max())}
+    return arrays, {"seconds": seconds.tolist(), "images_per_second": speed, **kept}
 
 
 def seed_array(orders: Sequence[int | None]) -> NDArray[np.int64]:

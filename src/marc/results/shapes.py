@@ -103,7 +103,7 @@ class Timing(TypedDict):
     """How long a run took, and what it remembered at its end; nothing of a search or a replay."""
 
     seconds: NotRequired[list[float]]
-    images_per_second: NotRequired[float]
+    images_per_second: NotRequired[Annotated[float, msgspec.Meta(gt=0, le=1e300)]]
     memory_bytes: NotRequired[Annotated[int, msgspec.Meta(ge=0, le=2**53)]]
 
 

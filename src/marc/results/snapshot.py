@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
@@ -37,8 +38,9 @@ def _sealed(state: Mapping[str, Any], form: str) -> bytes:
     from safetensors.numpy import save
 
     told = {name: value for name, value in state.items() if name != "arrays"}
-    header, arrays = {"format": form, "version": _VERSION, "state": told}, state["arrays"]
+    header = {"format": form, "version": _VERSION, "state": told}
     try:
+        arrays = {name: _in_a_row(array) for name, array in state["arrays"].items()}
         text = json.dumps({**header, "digest": _digest(header, arrays)})
         _header(text)  # or MarcError: some text can be written, but not read
         return bytes(save(arrays, metadata={"marc": text}))
@@ -49,6 +51,12 @@ def _sealed(state: Mapping[str, Any], form: str) -> bytes:
             allowed="settings of plain data, as JSON has them, and arrays of numbers",
             hint="marc check --method NAME",
         ) from error
+
+
+def _in_a_row(array: Any) -> Any:
+    """A copy of a view into a larger array: the library writes memory as it lies."""
+    is_view = isinstance(array, np.ndarray) and not array.flags.c_contiguous
+    return np.ascontiguousarray(array) if is_view else array
 
 
 def _digest(header: Mapping[str, Any], arrays: _Arrays) -> str:
