@@ -9,9 +9,10 @@ from helpers.mcp_twin import MCPTwin, entropy_of, mcp_stream, softmax_of, unit_o
 
 from marc.errors import MarcError
 from marc.loop import iter_steps, run
+from marc.peers._residuals import Rows
 from marc.peers.contract import check_method
 from marc.peers.mcp import MCP
-from marc.peers.mcp_plus import MCPPlus, _contrast_gradient, _entropy_slope, _gradients, _Prototypes
+from marc.peers.mcp_plus import MCPPlus, _contrast_gradient, _gradients, _Prototypes
 from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.stream import Stream
@@ -133,26 +134,23 @@ def test_the_gradients_are_those_of_the_loss(seed):
     text, image = np.zeros(twin.text.shape), np.zeros((len(twin.held), 6))
     expected = slopes_by_differences(twin.loss_at, [text, image])
     votes = twin.votes(twin.moved(image))
+    image_rows = Rows.of(np.array([twin.prototypes[c] for c in twin.held]))
+    now = _Prototypes(np.array(twin.held), Rows.of(twin.text), image_rows)
     found = _gradients(
-        _Prototypes(twin.text, np.array([twin.prototypes[c] for c in twin.held])),
+        now,
         np.array([np.zeros(6) + mean for mean in twin.means]),
-        np.array(twin.held),
         twin.feature,
         logits=twin.fused(text, image),
         pull=method.beta * votes[twin.held],
         scale=twin.scale,
     )
-    for mine, differences in zip(found, expected, strict=True):
+    for rows, mine, differences in zip((now.text, now.image), found, expected, strict=True):
         assert np.abs(differences).max() > 0.1
-        np.testing.assert_allclose(mine, differences, atol=2e-4)
+        np.testing.assert_allclose(rows.by_raw(mine), differences, atol=2e-4)
 
 
-def test_parts_of_the_gradient_are_those_of_their_losses():
-    draw = np.random.default_rng(5)
-    z = 3 * draw.standard_normal(6)
-    (slope,) = slopes_by_differences(lambda x: entropy_of(softmax_of(x)), [z])
-    np.testing.assert_allclose(_entropy_slope(z), slope, atol=1e-8)
-    images, texts = draw.standard_normal((2, 3, 7))
+def test_the_gradient_of_the_contrast_is_that_of_its_loss():
+    images, texts = np.random.default_rng(5).standard_normal((2, 3, 7))
     expected = slopes_by_differences(contrast_of, [images, texts])
     by_text, by_image = _contrast_gradient(images, texts)
     np.testing.assert_allclose(by_image, expected[0], atol=2e-4)

@@ -8,7 +8,7 @@ those of g alone, and there is nothing yet that could decay.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,41 +39,46 @@ def marginal_entropy(logits: Float) -> tuple[float, NDArray[np.float64]]:
 class Rows:
     """Prototypes (n, D) as they are kept, and their directions, which are what is read."""
 
-    raw: NDArray[np.float32]
-    norms: NDArray[np.float32]
+    raw: NDArray[Any]
+    norms: NDArray[Any]
     """(n,)."""
-    unit: NDArray[np.float32]
+    unit: NDArray[Any]
 
     @classmethod
-    def of(cls, raw: NDArray[np.float32]) -> Self:
+    def of(cls, raw: Float) -> Self:
         norms = lengths(raw)
         return cls(raw, norms, raw / norms[:, np.newaxis])
 
-    def after_step(
-        self, gradient: NDArray[np.float32], rate: float, epsilon: float
-    ) -> NDArray[np.float32]:
+    def after_step(self, gradient: NDArray[Any], rate: float, epsilon: float) -> NDArray[Any]:
         """Raw rows and the residual that one step gives them, for a gradient by unit rows.
 
-        With w = u / |u| the gradient by u is (I - w w^T) g / |u|. `gradient` is overwritten.
+        `gradient` is overwritten.
+        """
+        return self.raw + adamw_step(self.by_raw(gradient), rate, epsilon)
+
+    def by_raw(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """The gradient by raw rows for one by unit rows, in its place.
+
+        With w = u / |u| the gradient by u is (I - w w^T) g / |u|.
         """
         along = np.einsum("nd,nd->n", gradient, self.unit)
         gradient -= self.unit * along[:, np.newaxis]
         gradient /= self.norms[:, np.newaxis]
-        return self.raw + adamw_step(gradient, rate, epsilon)
+        return gradient
 
 
-def adamw_step(gradient: NDArray[np.float32], rate: float, epsilon: float) -> NDArray[np.float32]:
+def adamw_step(gradient: NDArray[Any], rate: float, epsilon: float) -> NDArray[Any]:
     """The first step of AdamW from zero: almost -rate sign(g) where epsilon is small."""
     step = np.abs(gradient)
-    step += np.float32(epsilon)
+    step += epsilon
     np.divide(gradient, step, out=step)
-    step *= np.float32(-rate)
+    step *= -rate
     return step
 
 
-def lengths(rows: Float) -> NDArray[np.float32]:
+def lengths(rows: Float) -> NDArray[Any]:
     """The norms (n,) of rows (n, D), but no less than what torch divides by."""
-    return np.sqrt(np.maximum(np.einsum("nd,nd->n", rows, rows), np.float32(_SHORTEST**2)))
+    return np.sqrt(np.maximum(np.einsum("nd,nd->n", rows, rows), _SHORTEST**2))
 
 
 @dataclass(frozen=True)

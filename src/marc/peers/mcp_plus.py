@@ -18,22 +18,23 @@ softmax, in float32 as it is most of the work; all else is float64.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import number
 from marc.memory import NegativeMemory, Resumable
+from marc.peers._residuals import Rows, marginal_entropy
 from marc.peers.mcp import MCP, Caches, Seen, check_settings, surest
-from marc.scores import Float, share, softmax
+from marc.scores import Float, Int, share, softmax
+from marc.stream.predictor import Predictor
 from marc.types import Query, Step
 
 _CONTRAST_WEIGHT, _APART_WEIGHT = 0.5, 0.2  # constants of the released loss
 _TEMPERATURE = 0.01  # of the contrast
 _EPSILON = 1e-3  # of AdamW
 _RIDGE = 1e-7  # keeps the logarithm of 1 - cosine finite
-_SHORTEST = 1e-12  # a vector is divided by at least this
 
 
 @dataclass(eq=False)
@@ -92,36 +93,17 @@ class MCPPlus(Resumable):
         self._memory = caches = Caches.ready(self, query, self._memory)
         seen = Seen.of(query, self)
         caches.store(seen, query)
-        held = np.flatnonzero(caches.held)
-        text = query.predictor.prototypes.astype(np.float64)
-        now = _Prototypes(text, caches.prototypes[held])
-        negatives = _negative_means(caches.negative)[held]
-        votes, against = self._votes(caches, held, now, seen), self._against(caches, seen)
-        slopes = _gradients(
-            now,
-            negatives,
-            held,
-            seen.plain.key,
-            logits=seen.plain.logits + votes - against,
-            pull=self.beta * votes[held],
-            scale=query.predictor.logit_scale,
-        )
-        moved = _Prototypes(
-            _normalized(now.text + _first_step(slopes.text, self.text_learning_rate)),
-            now.image + _first_step(slopes.image, self.image_learning_rate),
-        )
-        votes += self._votes(caches, held, moved, seen)
-        view_logits = query.predictor.logit_scale * (query.views @ moved.text.T.astype(np.float32))
+        against = self.negative_weight * caches.negative.read(seen.plain.key)
+        now, scale = _Prototypes.of(query.predictor, caches), query.predictor.logit_scale
+        votes = now.votes(caches, seen)
+        moved = self._moved(now, caches, seen, votes, against, scale)
+        votes += moved.votes(caches, seen)
         evidence = {
-            "text": surest(view_logits, self),
+            "text": surest(scale * (query.views @ moved.text.unit.T.astype(np.float32)), self),
             "cache": caches.attended(query, seen),
             "prototype": softmax(seen.plain.logits + votes - 2 * against),
         }
-        weights = {
-            "text": 1.0,
-            "cache": self.cache_weight,
-            "prototype": self.prototype_weight,
-        }
+        weights = {"text": 1.0, "cache": self.cache_weight, "prototype": self.prototype_weight}
         base, (label, entropy) = seen.posterior.astype(np.float32), seen.offered
         return Step(
             query.item,
@@ -134,72 +116,87 @@ class MCPPlus(Resumable):
             to_probabilities=share,
         )
 
-    def _votes(
-        self, caches: Caches, held: NDArray[np.int64], prototypes: _Prototypes, seen: Seen
-    ) -> NDArray[np.float64]:
-        cosines = np.zeros(len(caches.prototypes))
-        cosines[held] = _normalized(prototypes.image) @ seen.plain.key
-        return caches.votes(cosines)
-
-    def _against(self, caches: Caches, seen: Seen) -> NDArray[np.float64]:
-        return self.negative_weight * caches.negative.read(seen.plain.key)
+    def _moved(
+        self,
+        now: _Prototypes,
+        caches: Caches,
+        seen: Seen,
+        votes: Float,
+        against: Float,
+        scale: float,
+    ) -> _Prototypes:
+        """The prototypes after the step that residuals of zero take."""
+        by_text, by_image = _gradients(
+            now,
+            _negative_means(caches.negative)[now.held],
+            seen.plain.key,
+            logits=seen.plain.logits + votes - against,
+            pull=self.beta * votes[now.held],
+            scale=scale,
+        )
+        text = now.text.after_step(by_text, self.text_learning_rate, _EPSILON)
+        image = now.image.after_step(by_image, self.image_learning_rate, _EPSILON)
+        return _Prototypes(now.held, Rows.of(text), Rows.of(image))
 
     def _restored(self, state: dict[str, Any]) -> Caches:
         return Caches.restored(self, state["arrays"])
 
 
-class _Prototypes(NamedTuple):
-    """Both kinds of prototypes, or a gradient for each."""
+@dataclass(frozen=True)
+class _Prototypes:
+    """Both kinds of prototypes, in float64."""
 
-    text: NDArray[np.float64]
+    held: Int
+    """The A classes that have an image prototype."""
+    text: Rows
     """(C, D)."""
-    image: NDArray[np.float64]
-    """Of the A classes that have one, (A, D)."""
+    image: Rows
+    """(A, D)."""
+
+    @classmethod
+    def of(cls, predictor: Predictor, caches: Caches) -> Self:
+        held = np.flatnonzero(caches.held)
+        text = predictor.prototypes.astype(np.float64)
+        return cls(held, Rows.of(text), Rows.of(caches.prototypes[held]))
+
+    def votes(self, caches: Caches, seen: Seen) -> NDArray[np.float64]:
+        """What the image prototypes add to the scores (C,) of an image."""
+        cosines = np.zeros(len(self.text.raw))
+        cosines[self.held] = self.image.unit @ seen.plain.key
+        return caches.votes(cosines)
 
 
 def _gradients(
     now: _Prototypes,
     negatives: Float,
-    held: NDArray[np.int64],
     feature: Float,
     *,
     logits: Float,
     pull: Float,
     scale: float,
-) -> _Prototypes:
-    """Gradient of the loss in residuals that are zero.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gradients of the loss by the directions of the text (C, D) and image prototypes (A, D).
 
     Args:
-        now: text prototypes of unit length (C, D), and image prototypes (A, D).
+        now: the prototypes, without residuals.
         negatives: means of the uncertain images of the A classes, zero where there are none.
-        held: the A classes that have an image prototype.
         feature: of the image, (D,).
         logits: the fused scores z (C,) before the step.
         pull: dz/dcos of each image prototype, alpha beta phi, (A,).
         scale: dz/dcos of each text prototype, tau.
     """
-    image = _normalized(now.image)
-    slope = _entropy_slope(logits)
-    text_side, image_side = _contrast_gradient(image, now.text[held])
-    text = scale * slope[:, np.newaxis] * feature
-    text[held] += _CONTRAST_WEIGHT * text_side
-    side = (slope[held] * pull)[:, np.newaxis] * feature
-    side += _CONTRAST_WEIGHT * image_side + _APART_WEIGHT * _apart_slope(image, negatives)
-    lengths = np.maximum(np.linalg.norm(now.image, axis=1, keepdims=True), _SHORTEST)
-    return _Prototypes(_tangent(text, now.text), _tangent(side, image) / lengths)
-
-
-def _entropy_slope(logits: Float) -> NDArray[np.float64]:
-    """dH/dz = -p (ln p + H) of softmax(z), (C,)."""
-    p = softmax(logits)
-    logs = logits - logits.max()
-    logs -= np.log(np.exp(logs).sum())
-    return -p * (logs - (p * logs).sum())
+    slope, held, image = marginal_entropy(logits[np.newaxis])[1][0], now.held, now.image.unit
+    contrast_text, contrast_image = _contrast_gradient(image, now.text.unit[held])
+    by_text = scale * slope[:, np.newaxis] * feature
+    by_text[held] += _CONTRAST_WEIGHT * contrast_text
+    by_image = (slope[held] * pull)[:, np.newaxis] * feature
+    by_image += _CONTRAST_WEIGHT * contrast_image + _APART_WEIGHT * _apart_slope(image, negatives)
+    return by_text, by_image
 
 
 def _apart_slope(image: Float, negatives: Float) -> NDArray[np.float64]:
-    """Gradient (A, D) of mean(-ln(1 - cosine)) over the A classes, less its part along the rows."""
-    directions = _normalized(negatives)
+    """Gradient (A, D) of mean(-ln(1 - cosine)) over the A classes by the directions of images."""
+    directions = Rows.of(negatives).unit
     cosines = np.einsum("ad,ad->a", image, directions)
     return directions / (len(image) * (1 - cosines + _RIDGE))[:, np.newaxis]
 
@@ -213,34 +210,15 @@ def _contrast_gradient(
     nearer to dimension i of the texts than to the others: the mean over i of the cross-entropy of
     cosines / temperature. Returns the gradients in the texts and in the images.
     """
-    sides = [np.ascontiguousarray(each.T, dtype=np.float32) for each in (image, text)]  # (D, A)
-    lengths = [np.maximum(np.linalg.norm(each, axis=1, keepdims=True), _SHORTEST) for each in sides]
-    q, k = (each / length for each, length in zip(sides, lengths, strict=True))
-    p = (q / np.float32(_TEMPERATURE)) @ k.T  # (D, D)
+    q, k = (Rows.of(np.ascontiguousarray(each.T, dtype=np.float32)) for each in (image, text))
+    p = (q.unit / np.float32(_TEMPERATURE)) @ k.unit.T  # (D, D)
     p -= p.max(axis=1, keepdims=True)
     np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
     p[np.diag_indices(len(p))] -= 1
-    slopes = [(p @ k, q, lengths[0]), (p.T @ q, k, lengths[1])]
-    factor = 1 / (_TEMPERATURE * len(p))
-    by_image, by_text = (factor * _tangent(g, row) / length for g, row, length in slopes)
+    p /= _TEMPERATURE * len(p)
+    by_image, by_text = q.by_raw(p @ k.unit), k.by_raw(p.T @ q.unit)
     return by_text.T.astype(np.float64), by_image.T.astype(np.float64)
-
-
-def _tangent(slopes: Float, rows: Float) -> NDArray[Any]:
-    """What of each slope is at right angles to its row of unit length."""
-    return slopes - rows * np.einsum("nd,nd->n", slopes, rows)[:, np.newaxis]
-
-
-def _first_step(slope: Float, rate: float) -> Float:
-    """The first step of AdamW from zero, where weight decay has nothing to decay."""
-    return -rate * slope / (np.abs(slope) + _EPSILON)
-
-
-def _normalized(rows: Float) -> NDArray[np.float64]:
-    """Rows brought to unit length; a zero row stays."""
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    return np.asarray(rows / np.maximum(lengths, _SHORTEST), dtype=np.float64)
 
 
 def _negative_means(negative: NegativeMemory) -> NDArray[np.float64]:
