@@ -79,7 +79,22 @@ class MCP(Resumable):
     _memory: Caches | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        for name in ("entropy_capacity", "align_capacity"):
+            setattr(self, name, integer(name, getattr(self, name), 1, MOST_SLOTS))
+        self.negative_capacity = integer("negative_capacity", self.negative_capacity, 0, MOST_SLOTS)
+        for name in ("alpha", "negative_weight", "cache_weight", "prototype_weight"):
+            setattr(self, name, number(name, getattr(self, name)))
+        self.center = number("center", self.center, at_most=1)
+        for name in ("beta", "attention_beta", "negative_beta"):
+            setattr(self, name, number(name, getattr(self, name), at_most=SHARPEST))
+        for low, high in (("band_low", "band_high"), ("mask_low", "mask_high")):
+            for name in (low, high):
+                setattr(self, name, number(name, getattr(self, name)))
+            bounds = getattr(self, low), getattr(self, high)
+            if bounds[0] > bounds[1]:
+                raise MarcError(f"{low} is above {high}", got=bounds, allowed=f"{low} <= {high}")
+        self.query = one_of("query", self.query, ("view0", "aggregated"))
+        self.fraction = check_fraction(self.fraction)
 
     def step(self, query: Query) -> Step:
         """Store one image, then answer it with what is remembered, itself included."""
@@ -100,26 +115,6 @@ class MCP(Resumable):
         return Caches.restored(self, state["arrays"])
 
 
-def check_settings(method: Any) -> None:
-    """Check the settings of MCP, and of what is built on it."""
-    for name in ("entropy_capacity", "align_capacity"):
-        setattr(method, name, integer(name, getattr(method, name), 1, MOST_SLOTS))
-    method.negative_capacity = integer("negative_capacity", method.negative_capacity, 0, MOST_SLOTS)
-    for name in ("alpha", "negative_weight", "cache_weight", "prototype_weight"):
-        setattr(method, name, number(name, getattr(method, name)))
-    method.center = number("center", method.center, at_most=1)
-    for name in ("beta", "attention_beta", "negative_beta"):
-        setattr(method, name, number(name, getattr(method, name), at_most=SHARPEST))
-    for low, high in (("band_low", "band_high"), ("mask_low", "mask_high")):
-        for name in (low, high):
-            setattr(method, name, number(name, getattr(method, name)))
-        bounds = getattr(method, low), getattr(method, high)
-        if bounds[0] > bounds[1]:
-            raise MarcError(f"{low} is above {high}", got=bounds, allowed=f"{low} <= {high}")
-    method.query = one_of("query", method.query, ("view0", "aggregated"))
-    method.fraction = check_fraction(method.fraction)
-
-
 @dataclass(frozen=True)
 class Seen:
     """What the predictor says of one image before any memory."""
@@ -132,10 +127,10 @@ class Seen:
     """Of the plain image with the text prototypes, (C,)."""
 
     @classmethod
-    def of(cls, query: Query, method: Any) -> Seen:
-        """As a method with the settings of MCP looks at an image."""
-        logits, keep = query.view_logits, {"fraction": method.fraction, "method": method.name}
-        chosen = [0] if method.query == "view0" else select_views(logits, **keep)
+    def of(cls, query: Query, method: MCP) -> Seen:
+        """As MCP looks at an image."""
+        logits, plain = query.view_logits, method.query == "view0"
+        chosen = [0] if plain else select_views(logits, method.fraction, method=method.name)
         return cls(
             plain=tda.Seen.together(query.views[chosen], logits[chosen]),
             posterior=surest(logits, method),
@@ -148,7 +143,7 @@ class Seen:
         return int(self.plain.label), float(self.plain.entropy)
 
 
-def surest(view_logits: Float, method: Any) -> NDArray[np.float64]:
+def surest(view_logits: Float, method: MCP) -> NDArray[np.float64]:
     """Mean posterior (C,) of the views of lowest entropy."""
     kept = select_views(view_logits, method.fraction, method=method.name, ridge=_VIEW_RIDGE)
     return softmax(view_logits[kept]).mean(axis=0)
@@ -157,7 +152,7 @@ def surest(view_logits: Float, method: Any) -> NDArray[np.float64]:
 class Caches:
     """Everything MCP remembers."""
 
-    def __init__(self, method: Any, text: NDArray[np.float32]) -> None:
+    def __init__(self, method: MCP, text: NDArray[np.float32]) -> None:
         (n_classes, dim), sizes = text.shape, (method.entropy_capacity, method.align_capacity)
         self.method = method
         self.by_entropy, self.near = (Slots(n_classes, size, dim) for size in sizes)
@@ -170,7 +165,7 @@ class Caches:
         """Classes whose images changed since their prototype was made."""
 
     @classmethod
-    def ready(cls, method: Any, query: Query, known: Caches | None) -> Caches:
+    def ready(cls, method: MCP, query: Query, known: Caches | None) -> Caches:
         """The caches so far, or empty ones; other texts than before are refused."""
         text = query.predictor.prototypes
         caches = cls(method, text) if known is None else known
@@ -264,7 +259,7 @@ class Caches:
         }
 
     @classmethod
-    def restored(cls, method: Any, parts: dict[str, Any]) -> Caches:
+    def restored(cls, method: MCP, parts: dict[str, Any]) -> Caches:
         """The caches that gave a state."""
         sizes, beta = (method.entropy_capacity, method.align_capacity), method.attention_beta
         joint = DynamicMemory.from_state(parts["joint"], sum(sizes), beta=beta)

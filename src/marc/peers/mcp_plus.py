@@ -17,16 +17,16 @@ softmax, in float32 as it is most of the work; all else is float64.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import number
-from marc.memory import NegativeMemory, Resumable
+from marc.memory import NegativeMemory
 from marc.peers._residuals import Rows, marginal_entropy
-from marc.peers.mcp import MCP, Caches, Seen, check_settings, surest
+from marc.peers.mcp import MCP, Caches, Seen, surest
 from marc.scores import Float, Int, share, softmax
 from marc.stream.predictor import Predictor
 from marc.types import Query, Step
@@ -38,7 +38,7 @@ _RIDGE = 1e-7  # keeps the logarithm of 1 - cosine finite
 
 
 @dataclass(eq=False)
-class MCPPlus(Resumable):
+class MCPPlus(MCP):
     """MCP with residuals on its prototypes. The defaults are those released for ImageNet.
 
     >>> MCPPlus(alpha=5.0, beta=5.0, image_learning_rate=8e-5).config()["text_learning_rate"]
@@ -47,46 +47,15 @@ class MCPPlus(Resumable):
 
     name: ClassVar[str] = "mcp++"
 
-    entropy_capacity: int = MCP.entropy_capacity
-    """Images per pseudo-class in the memory of low entropy."""
-    align_capacity: int = MCP.align_capacity
-    """Images per pseudo-class in the memory of images near their class."""
-    alpha: float = MCP.alpha
-    beta: float = MCP.beta
     text_learning_rate: float = 6e-5
     """Of the residuals on the text prototypes."""
     image_learning_rate: float = 6e-5
     """Of those on the prototypes of the memories."""
-    center: float = MCP.center
-    """What the prototype counts in the centre to which images are near; the text has the rest."""
-    attention_beta: float = MCP.attention_beta
-    """Sharpness of the attention that builds the class vectors."""
-    negative_weight: float = MCP.negative_weight
-    """What the votes against count."""
-    negative_capacity: int = MCP.negative_capacity
-    negative_beta: float = MCP.negative_beta
-    band_low: float = MCP.band_low
-    """The band, both ends open, is of entropy in nats over log2(C): 0.69 is its largest value."""
-    band_high: float = MCP.band_high
-    mask_low: float = MCP.mask_low
-    """An item votes against the classes whose probability lies between these bounds."""
-    mask_high: float = MCP.mask_high
-    query: str = MCP.query
-    """What is stored by entropy and asks the prototypes: `view0`, or `aggregated`, the mean of the
-    kept views, as released for ImageNet-A."""
-    fraction: float = MCP.fraction
-    """The fraction of the views that is kept: those of lowest entropy."""
-    cache_weight: float = MCP.cache_weight
-    """What the posterior over the class vectors counts."""
-    prototype_weight: float = MCP.prototype_weight
-    """What the posterior with the votes of the prototypes counts."""
-
-    _memory: Caches | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_settings(self)
-        for name in ("text_learning_rate", "image_learning_rate"):
-            setattr(self, name, number(name, getattr(self, name)))
+        super().__post_init__()
+        self.text_learning_rate = number("text_learning_rate", self.text_learning_rate)
+        self.image_learning_rate = number("image_learning_rate", self.image_learning_rate)
 
     def step(self, query: Query) -> Step:
         """Store one image, move the prototypes for it, then answer it with them."""
@@ -137,9 +106,6 @@ class MCPPlus(Resumable):
         text = now.text.after_step(by_text, self.text_learning_rate, _EPSILON)
         image = now.image.after_step(by_image, self.image_learning_rate, _EPSILON)
         return _Prototypes(now.held, Rows.of(text), Rows.of(image))
-
-    def _restored(self, state: dict[str, Any]) -> Caches:
-        return Caches.restored(self, state["arrays"])
 
 
 @dataclass(frozen=True)
