@@ -22,7 +22,7 @@ MOST_SEEN = 2**53
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """The plain images of a batch, in their order."""
 
     items: list[int]
@@ -33,7 +33,7 @@ class _Batch:
     predictor: Predictor
 
 
-def gather(queries: Sequence[Query], space: str = "predictor") -> _Batch:
+def gather(queries: Sequence[Query], space: str = "predictor") -> Batch:
     """One pass over at least one query.
 
     The logits are made image by image, so they hold the same bits in every batch. Rows are copied:
@@ -47,7 +47,7 @@ def gather(queries: Sequence[Query], space: str = "predictor") -> _Batch:
             keys = np.empty((len(queries), len(key)), dtype=np.float32)
         items.append(query.item)
         logits[row], keys[row] = plain, key
-    return _Batch(items, logits, keys, query.predictor)
+    return Batch(items, logits, keys, query.predictor)
 
 
 def distinct_rows(rows: Float) -> tuple[Int, Int]:

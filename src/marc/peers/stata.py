@@ -16,13 +16,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import integer, number, one_of, switch
-from marc.memory import Resumable
+from marc.errors import number, switch
 from marc.peers._arrays import distinct_rows
 from marc.peers._transduction import (
     GAUSSIAN_WEIGHT,
     LEAST_VARIANCE,
-    SELF_RULES,
+    Transduction,
     answer_together,
     products,
     unit_or,
@@ -30,11 +29,9 @@ from marc.peers._transduction import (
 from marc.scores import Float, Int
 from marc.types import Query, Step
 
-_MOST_ROUNDS = 10_000
-
 
 @dataclass(eq=False)
-class StatA(Resumable):
+class StatA(Transduction):
     """Statistical anchors: transduction within a batch that few classes do not break.
 
     >>> StatA().batch_size, StatA(batch_size=None).batch_size  # the second is the whole stream
@@ -47,43 +44,19 @@ class StatA(Resumable):
     """alpha: as many images as the text counts for in every class."""
     soft_counts: bool = False
     """Whether n_k is the sum of the labels z_k instead of the number of images whose best is k."""
-    n_neighbors: int = 3
-    text_weight: float = 1.0
-    """lambda_y: how much the zero-shot logits count."""
     neighbor_weight: float = 1.0
     """lambda of the Laplacian term: how much the labels of near images count."""
     batch_size: int | None = 64
     """Images that are answered together; None is the whole stream."""
-    rounds: int = 10
-    inner_rounds: int = 5
-    """How often labels spread in each round."""
-    self_rule: str = "itself"
-    """Whose hit is no neighbour: the image `itself`, or as released the `first_hit`."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.anchor = number("anchor", self.anchor, 1e-9)
         self.soft_counts = switch("soft_counts", self.soft_counts)
-        self.n_neighbors = integer("n_neighbors", self.n_neighbors, 1)
-        self.text_weight = number("text_weight", self.text_weight)
-        self.neighbor_weight = number("neighbor_weight", self.neighbor_weight)
-        if self.batch_size is not None:
-            self.batch_size = integer("batch_size", self.batch_size, 1)
-        self.rounds = integer("rounds", self.rounds, 0, _MOST_ROUNDS)
-        self.inner_rounds = integer("inner_rounds", self.inner_rounds, 1, _MOST_ROUNDS)
-        one_of("self rule", self.self_rule, SELF_RULES)
 
     def step_batch(self, queries: Sequence[Query]) -> list[Step]:
         """Answer the queries of a batch together."""
-        return answer_together(
-            queries,
-            self._start,
-            n_neighbors=self.n_neighbors,
-            self_rule=self.self_rule,
-            text_weight=self.text_weight,
-            neighbor_weight=self.neighbor_weight,
-            rounds=self.rounds,
-            inner_rounds=self.inner_rounds,
-        )
+        return answer_together(queries, self, self._start)
 
     def _start(
         self, features: Float, labels: Float, prototypes: Float

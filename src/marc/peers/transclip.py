@@ -16,12 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import integer, number, one_of
-from marc.memory import Resumable
+from marc.errors import integer
 from marc.peers._transduction import (
     GAUSSIAN_WEIGHT,
     LEAST_VARIANCE,
-    SELF_RULES,
+    Transduction,
     answer_together,
     products,
     unit_or,
@@ -29,11 +28,9 @@ from marc.peers._transduction import (
 from marc.scores import Float
 from marc.types import Query, Step
 
-_MOST_ROUNDS = 10_000
-
 
 @dataclass(eq=False)
-class TransCLIP(Resumable):
+class TransCLIP(Transduction):
     """Transduction over the whole stream, or over batches, from the text alone.
 
     >>> TransCLIP().batch_size is None  # the whole stream
@@ -44,39 +41,14 @@ class TransCLIP(Resumable):
 
     n_confident: int = 8
     """Images from which the mean of a class starts: those surest of it."""
-    n_neighbors: int = 3
-    text_weight: float = 1.0
-    """lambda: how much the zero-shot logits count."""
-    batch_size: int | None = None
-    """Images that are answered together; None is the whole stream."""
-    rounds: int = 10
-    inner_rounds: int = 5
-    """How often labels spread in each round."""
-    self_rule: str = "itself"
-    """Whose hit is no neighbour: the image `itself`, or as released the `first_hit`."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.n_confident = integer("n_confident", self.n_confident, 1)
-        self.n_neighbors = integer("n_neighbors", self.n_neighbors, 1)
-        self.text_weight = number("text_weight", self.text_weight)
-        if self.batch_size is not None:
-            self.batch_size = integer("batch_size", self.batch_size, 1)
-        self.rounds = integer("rounds", self.rounds, 0, _MOST_ROUNDS)
-        self.inner_rounds = integer("inner_rounds", self.inner_rounds, 1, _MOST_ROUNDS)
-        one_of("self rule", self.self_rule, SELF_RULES)
 
     def step_batch(self, queries: Sequence[Query]) -> list[Step]:
         """Answer the queries of a batch, or of the whole stream, together."""
-        return answer_together(
-            queries,
-            self._start,
-            n_neighbors=self.n_neighbors,
-            self_rule=self.self_rule,
-            text_weight=self.text_weight,
-            neighbor_weight=1.0,
-            rounds=self.rounds,
-            inner_rounds=self.inner_rounds,
-        )
+        return answer_together(queries, self, self._start)
 
     def _start(
         self, features: Float, labels: Float, prototypes: Float
