@@ -115,6 +115,12 @@ class _Certainties:
     def _measure(self) -> None:
         rows = self._measured + np.arange(len(self._block))
         probabilities = np.stack(self._block, axis=1)
+        if not np.isfinite(probabilities).all():
+            raise MarcError(
+                "the method answers with what are no numbers",
+                got="probabilities that are not finite",
+                hint="a lower rate, if it learns by gradients: --set rate=...",
+            )
         for certainty, each in zip(self._both, probabilities, strict=True):
             certainty.put(rows, each, self._labels)
         self._measured, self._block = self._measured + len(rows), []

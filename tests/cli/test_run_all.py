@@ -222,7 +222,9 @@ def test_the_table_says_what_was_used_and_tuned(run_all, packs):
     assert "good" in rows["cosmic"]
     assert "predictor" in rows["lame"]
     assert "reconstruction" in rows["bafta"]
-    assert "tuned by its authors, cosmic: the two weights" in out
+    assert "what their authors tuned, and on what: marc list methods --card NAME" in out
+    few = call("compare", "runs/marc", "runs/cosmic").out
+    assert "tuned by its authors, cosmic: the two weights" in few
 
 
 def test_shots_among_the_evaluated_images_are_refused(run_all, packs):
@@ -284,3 +286,25 @@ def test_few_images_of_a_warm_up_refuse_nothing(packs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = f"arrays/{packs / 'whole.npz'}"
     assert call("run", source, "--method", "shot-pl", "--set", "threshold=5").status == 0
+
+
+def test_json_stays_one_object_where_a_method_fails(run_all):
+    outcome = run_all("whole", "--set", "shot-pl.threshold=500", "-o", "runs", "--json")
+    assert outcome.status == 2
+    assert set(json.loads(outcome.out)["failed"]) == {"shot-pl"}
+
+
+def test_an_absent_method_is_refused_with_its_reason(packs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = call("run", f"arrays/{packs / 'whole.npz'}", "--method", "tata")
+    assert outcome.status == 2
+    assert "tata does not run here: its abstract is public" in outcome.err
+
+
+def test_shots_may_be_a_source(packs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "lab/sketch-12", "--method", "tip-adapter", "--seed", "0", "--set"]
+    outcome = call(*words, "shots=lab/clean-12", "-o", "run")
+    assert outcome.status == 0, outcome.err
+    settings = json_in(tmp_path / "run/config.json")["method"]
+    assert settings["shots"] == "lab/clean-12"

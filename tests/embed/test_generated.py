@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from helpers.commands import call
+from helpers.commands import call, json_in
 from helpers.embedding_trees import draw_lab_folder
 from PIL import Image
 
@@ -126,3 +126,17 @@ def test_difftpt_is_told_how_many_were_generated(pictures, listed, tmp_path):
     settings = {"n_generated": PER_PICTURE, "fraction": 0.5, "prompt": "a {}"}
     run = marc.run(marc.create_method("difftpt", **settings), stream)
     assert len(run.predictions) == 9
+
+
+def test_a_run_gives_generated_views_to_the_method_that_asks_for_them(pictures, listed, tmp_path):
+    embed(pictures, tmp_path / "store", listed, views=3)
+    words = ["run", f"store/{tmp_path / 'store'}", "--seed", "0", "--set"]
+    assert call(*words, "fraction=0.4", "--method", "tps", "-o", tmp_path / "tps").status == 0
+    assert json_in(tmp_path / "tps/config.json")["n_views"] == 3
+    pytest.importorskip("torch")
+    more = ["fraction=0.4", "prompt=a {}", "--method", "difftpt", "-o", tmp_path / "difftpt"]
+    outcome = call(*words, *more)
+    assert outcome.status == 0, outcome.err
+    config = json_in(tmp_path / "difftpt/config.json")
+    assert config["n_views"] == 3 + PER_PICTURE
+    assert config["method"]["n_generated"] == PER_PICTURE

@@ -55,17 +55,15 @@ def _show_groups(cards: Mapping[str, MethodCard]) -> None:
             continue
         words = "the features of the predictor alone" if need is None else _NEEDS[need]
         console.say(f"\nfrom {words}", bold=True)
+        if console.is_narrow():  # the rest is on the cards
+            rows = [[each.name, each.summary] for each in group]
+            console.table(["method", "what it is"], rows, numbers=False, always=True)
+            continue
         rows = [
-            [
-                each.name,
-                _order(each),
-                "yes" if each.gradients else "-",
-                _also(each),
-                each.summary,
-            ]
+            [each.name, _order(each), "yes" if each.gradients else "-", _needs(each), each.summary]
             for each in group
         ]
-        columns = ["method", "order", "gradients", "needs too", "what it is"]
+        columns = ["method", "order", "gradients", "needs", "what it is"]
         console.table(columns, rows, numbers=False, always=True)
 
 
@@ -74,8 +72,8 @@ def _most(card: MethodCard) -> Need | None:
     return max(card.needs, key=get_args(Need).index, default=None)
 
 
-def _also(card: MethodCard) -> str:
-    return ", ".join(need for need in card.needs if need != _most(card)) or "-"
+def _needs(card: MethodCard) -> str:
+    return ", ".join(need.replace("-tower", " encoder") for need in card.needs) or "-"
 
 
 def _show_reasons(title: str, reasons: Mapping[str, str]) -> None:

@@ -19,6 +19,7 @@ from marc.types import order_name
 
 _FEW = 3  # so many comparisons are also shown order by order without being asked
 _SHOWN = 10  # ids of each kind on the terminal
+_MANY = 10  # of more methods nobody reads a line each
 _FORGETS = {None: "-", "image": "each image", "batch": "each batch", "never": "never"}
 _MEASURES = {"ece": "ECE", "brier": "Brier", "log_loss": "log-loss"}
 
@@ -115,7 +116,11 @@ def show_runs(comparison: Comparison) -> None:
         if len(row["orders"]) < n_orders:
             orders = ", ".join(map(order_name, row["orders"]))
             console.say(f"paired with {names[0]} over fewer orders: {name} ({orders})")
-    for row in {row["method"]: row for row in rows}.values():
+    by_method = {row["method"]: row for row in rows}
+    if len(by_method) > _MANY:
+        console.say("what their authors tuned, and on what: marc list methods --card NAME")
+        return
+    for row in by_method.values():
         if row["tuned"] and not row["tuned"].startswith("nothing"):
             console.say(f"tuned by its authors, {row['method']}: {row['tuned']}")
 

@@ -53,7 +53,7 @@ _SEVERAL = {
     "judge": ("--labels",),
     "select": ("--space",),
     "report": ("--held-out",),
-    "run": ("--seed", "--set", "--space"),
+    "run": ("--seed", "--set", "--space", "--weights"),
     "serve": ("--encoder", "--memories", "--prompts", "--quota", "--weights"),
     "study": ("--only",),
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
@@ -140,6 +140,11 @@ def table(
 def _terminal_width() -> int | None:
     """How many columns a line may have; none where the output goes into a pipe or a file."""
     return _out.width if sys.stdout.isatty() else None
+
+
+def is_narrow() -> bool:
+    """Whether a table of several columns of text would not fit."""
+    return (_terminal_width() or sys.maxsize) < 120
 
 
 def _is_silent(always: bool) -> bool:

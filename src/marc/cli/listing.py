@@ -113,6 +113,8 @@ def _list_datasets(pattern: str, card: str, json: bool) -> None:
     _print("datasets", sets, ["data set", "images", "classes", "where"], rows, json)
     if json:
         return
+    if any(name.startswith("lab/") for name in names):
+        console.say("lab/NAME@captions-vit: the same pictures, seen by the lab's second predictor")
     if any(name in NAMED_SETS for name in names):
         console.say("nothing is downloaded: marc embed NAME --root ROOT reads what is there")
     if pattern == "*":

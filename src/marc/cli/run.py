@@ -17,11 +17,11 @@ from marc.cli._options import DEVICE, OFFLINE, WEIGHTS, choose_orders, open_stre
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
-from marc.peers.registry import METHODS
+from marc.peers.registry import METHODS, refuse_absent
 from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
-from marc.results.run import RunPlan, named_spaces
+from marc.results.run import RunPlan, as_seen_by, named_spaces
 from marc.results.tracking import Tracker
 from marc.stream import Stream
 from marc.stream.transforms import resolve
@@ -109,13 +109,16 @@ def run(
         return
     settings |= _parse_settings(option)
     # class means have no settings: who gives one means the paper's system
-    method = METHODS.resolve(method or ("marc" if settings else "class-means"))
+    method = method or ("marc" if settings else "class-means")
+    refuse_absent(method)
+    method = METHODS.resolve(method)
     card = METHODS[method]
     if "space" in card.needs or (spaces and "spaces" not in card.settings):
         settings["space"] = RunPlan.only_space(stream, method, spaces)
     elif spaces:
         settings["spaces"] = spaces
-    plan = RunPlan(stream, orders, method, settings, published, oracle)
+    stream, known = as_seen_by(stream, method)
+    plan = RunPlan(stream, orders, method, {**known, **settings}, published, oracle)
     config = plan.config()
     path = Path(output or plan.default_folder(config))
     if dry_run:
@@ -379,8 +382,14 @@ def _run_all(
         _tell(notes)
         log_to(tracker, *done, json=False)
     if failed:
-        reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise MarcError(f"{len(failed)} of {len(names)} methods did not finish", got=reasons)
+        _refuse_failed(failed, len(names), json)
+
+
+def _refuse_failed(failed: dict[str, str], n_methods: int, json: bool) -> None:
+    if json:
+        raise typer.Exit(2)  # the one object has the reasons
+    reasons = "\n        ".join(f"{name}: {reason}" for name, reason in failed.items())
+    raise MarcError(f"{len(failed)} of {n_methods} methods did not finish", got=reasons)
 
 
 def _show_shared(every: AllMethods, names: list[str]) -> None:

@@ -115,7 +115,14 @@ class StoredPictures:
 
     @cached_property
     def _images(self) -> ImageSet:
-        images = reopen_images(self.store.about)
+        try:
+            images = reopen_images(self.store.about)
+        except MarcError as error:
+            raise MarcError(
+                f"the pictures of this store are not to be had: {error.problem}",
+                got=f"{self.store.path}: {self.store.about['source']}",
+                hint="bring them back; methods that need features alone run without",
+            ) from error
         if images.digest != self.store.about["list"]:
             raise MarcError(
                 "the pictures of this store are not those that were embedded: some came or went",

@@ -25,7 +25,7 @@ from PIL.Image import Image
 from marc.errors import MarcError, integer
 from marc.pictures.crops import Crop
 from marc.pictures.decoding import Unreadable, decode, read_bytes
-from marc.pictures.image_set import Location, WithGenerated
+from marc.pictures.image_set import FileBytes, Location, WithGenerated
 from marc.pictures.views import MOST_VIEWS, make_views, read_recipe
 
 
@@ -153,12 +153,16 @@ def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list
     return 0, content, squares, views
 
 
-def _generated(location: Location, crop: Crop, *, upright: bool) -> NDArray[np.uint8]:
+def _generated(location: FileBytes, crop: Crop, *, upright: bool) -> NDArray[np.uint8]:
     """The plain crop of a picture that was generated; it was read once when it was listed."""
     try:
         return crop.cut(decode(read_bytes(location), upright=upright))
     except Unreadable as error:
-        raise MarcError("a generated picture cannot be read", got=f"{location}: {error}") from None
+        raise MarcError(
+            "a generated picture cannot be read",
+            got=f"{location.path}: {error.reason}",
+            hint="generate it again, or leave it out for every picture",
+        ) from None
 
 
 def _digest(data: bytes) -> NDArray[np.uint8]:

@@ -7,14 +7,15 @@ changed file is refused.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError
 from marc.files import user_path
+from marc.pictures import IMAGE_KINDS
 from marc.scores import Float
+from marc.sources import SOURCES, is_pictures, load_stream
 from marc.sources.pack import read_pack
 from marc.stream import Stream
 
@@ -28,12 +29,14 @@ def check_path(setting: str, value: object) -> str:
 
 
 def read_images(path: str) -> Stream:
-    """The images of a feature pack, or of a feature store; `path` may be written as a source."""
-    kind, _, rest = path.partition("/")
-    found = user_path(
-        Path(rest if kind in ("arrays", "store") and not Path(path).exists() else path)
-    )
-    return FeatureStore(found).stream() if FeatureStore.exists(found) else read_pack(found)
+    """The images of a feature pack or store, or of any source that is written type/name."""
+    found = user_path(path)
+    if FeatureStore.exists(found):
+        return FeatureStore(found).stream()
+    kind, slash, _ = path.partition("/")
+    if slash and not found.exists() and (kind in SOURCES or kind in IMAGE_KINDS):
+        return load_stream(path)
+    return load_stream(path) if is_pictures(path) and found.is_dir() else read_pack(found)
 
 
 def check_digest(what: str, path: str, named: str, found: str) -> str:
@@ -49,6 +52,6 @@ def check_digest(what: str, path: str, named: str, found: str) -> str:
 
 
 def n_shared(plain: Float, stream: Stream) -> int:
-    """How many unit features of plain images (N, D) are those of images of a stream."""
+    """How many unit features of plain images (N, D) are those of images of a stream, bit by bit."""
     known = {row.tobytes() for row in np.ascontiguousarray(stream.features.clip_keys)}
     return sum(row.tobytes() in known for row in plain)

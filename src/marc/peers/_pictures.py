@@ -26,6 +26,7 @@ def check_pictures(method: str, stream: Any, n_views: int = 1) -> ImageTower:
     tower = tower_of(features.predictor)
     if features.pixels is None:
         raise _no_pictures(method)
+    stream.query(int(stream.order[0])).pixels(1)  # pictures may be gone
     if features.views.shape[1] < n_views:
         raise few_views(method, features.views.shape[1], n_views)
     return tower

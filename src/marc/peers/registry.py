@@ -80,15 +80,21 @@ def list_methods(pattern: str = "*") -> list[str]:
     return [name for name in METHODS if fnmatch.fnmatch(name, pattern)]
 
 
+def refuse_absent(name: str) -> None:
+    """Refuse a method of the field that does not run here, with the fact that keeps it out."""
+    if isinstance(name, str) and name not in METHODS and name in (absent := absent_methods()):
+        reason = " ".join(absent[name].reason.split())
+        hint = f"marc list methods --card {name}"
+        raise MarcError(f"{name} does not run here: {reason}", got=name, hint=hint)
+
+
 def create_method(name: str, /, *, published: str | None = None, **settings: Any) -> AnyMethod:
     """A method by name, with its own defaults or those `published` for a data set.
 
     >>> create_method("marc", space="dinov2-b", capacity=8).config()["capacity"]
     8
     """
-    if isinstance(name, str) and name not in METHODS and name in (absent := absent_methods()):
-        problem = f"{name} does not run here: {absent[name].reason}"
-        raise MarcError(problem, got=name, hint=f"marc list methods --card {name}")
+    refuse_absent(name)
     card = METHODS.known(name)
     for setting in settings:
         one_of(f"setting of {name}", setting, card.settings)

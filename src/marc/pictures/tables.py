@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from marc.pictures.image_set import FileBytes, ImageSet, WithGenerated
 from marc.pictures.listing import as_label, made_distinct, printable, read_labels
 
 _EXAMPLE = "a first line `path,label`, then lines like `cats/1.jpg,cat`"
+_GENERATED = "a first line `id,path`, then lines like `cats/1.jpg,variants/1-a.png`"
 
 
 def open_csv(file: Path, name: str, root: Path | None = None) -> ImageSet:
@@ -47,13 +49,7 @@ def with_generated(images: ImageSet, file: Path) -> tuple[ImageSet, int, str]:
     Paths are relative to the file. Gives the pictures, how many belong to each, and a digest of
     what lies in their files: features of others must not be taken for features of these.
     """
-    rows, columns = _read(file)
-    if "id" not in columns:
-        raise MarcError(
-            "the table has no column `id`",
-            got=f"{file}: {', '.join(columns)}",
-            allowed="a first line `id,path`, then lines like `cats/1.jpg,variants/1-a.png`",
-        )
+    rows, _ = _read(file, ("id", "path"), _GENERATED)
     by_id: dict[str, list[str]] = {name: [] for name in images.ids}
     for place, row in rows:
         if row["id"] not in by_id:
@@ -89,18 +85,22 @@ def _content(location: FileBytes) -> bytes:
         return hashlib.sha256(read_bytes(location)).digest()
     except Unreadable as error:
         raise MarcError(
-            "a generated picture cannot be read", got=f"{location.path}: {error}"
+            "a generated picture cannot be read",
+            got=f"{location.path}: {error.reason}",
+            hint="generate it again, or leave it out for every picture",
         ) from None
 
 
-def _read(file: Path) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
+def _read(
+    file: Path, needed: Sequence[str] = ("path",), example: str = _EXAMPLE
+) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
     """Rows by place (`line 3`) and the names of the columns."""
     text = read_text(file)
     delimiter = "\t" if file.suffix.lower() == ".tsv" else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         columns = [column.strip() for column in next(reader, [])]
-        _check_columns(file, columns)
+        _check_columns(file, columns, needed, example)
         rows = []
         for row in reader:
             place = f"line {reader.line_num}"
@@ -119,16 +119,16 @@ def _read(file: Path) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
             "the table cannot be read", got=f"{file}: line {reader.line_num}: {problem}"
         ) from None
     if not rows:
-        raise MarcError("the table lists no pictures", got=file, allowed=_EXAMPLE)
+        raise MarcError("the table lists no pictures", got=file, allowed=example)
     return rows, columns
 
 
-def _check_columns(file: Path, columns: list[str]) -> None:
-    if "path" not in columns:
+def _check_columns(file: Path, columns: list[str], needed: Sequence[str], example: str) -> None:
+    if missing := [column for column in needed if column not in columns]:
         raise MarcError(
-            "the table has no column `path`",
+            f"the table has no column `{missing[0]}`",
             got=f"{file}: {', '.join(columns)[:200] or 'nothing'}",
-            allowed=_EXAMPLE,
+            allowed=example,
             hint="separate values by commas" if any(";" in column for column in columns) else None,
         )
     if len(set(columns)) < len(columns):

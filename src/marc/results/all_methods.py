@@ -12,7 +12,7 @@ from marc.errors import MarcError, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Folder
-from marc.results.run import RunPlan
+from marc.results.run import RunPlan, as_seen_by
 from marc.stream import Stream
 
 _FROM_FILES = {
@@ -86,7 +86,8 @@ class AllMethods:
             if setting in card.settings and (of == name or (not of and name != "marc")):
                 settings[setting] = value
         published = self.published if self.published in card.published else None
-        return RunPlan(self.stream, self.orders, name, settings, published)
+        stream, given = as_seen_by(self.stream, name)
+        return RunPlan(stream, self.orders, name, {**given, **settings}, published)
 
     def refusal(self, name: str) -> str | None:
         """Why a method cannot run on these features; None if it can. Bad settings are an error.

@@ -144,10 +144,9 @@ class RunPlan:
             parts += [f"k{capacity}", f"w{weight if weight == 'auto' else format(weight, 'g')}"]
         if "spaces" in settings:
             settings.pop("spaces")
-            spaces = ",".join(named_spaces(config["method"]))
-            which = hashlib.sha256(spaces.encode()).hexdigest()[:8]  # a file name has its limit
-            parts += [spaces if len(spaces) <= 60 else f"{spaces[:50]}-{which}"]
-        parts += [f"{key}-{value}" for key, value in settings.items() if value != usual[key]]
+            parts += [_short(",".join(named_spaces(config["method"])))]
+        changed = (f"{key}-{value}" for key, value in settings.items() if value != usual[key])
+        parts += map(_short, changed)
         if config["selection"] == "oracle":
             parts += ["oracle"]
         if "ordering" in config:
@@ -179,6 +178,25 @@ class RunPlan:
             hint="marc select SOURCE to choose without labels, then --space NAME; "
             "all of them: --method class-means",
         )
+
+
+def _short(text: str) -> str:
+    """A part of a file name, which has its limit."""
+    which = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return text if len(text) <= 60 else f"{text[:50]}-{which}"
+
+
+def as_seen_by(stream: Stream, method: str) -> tuple[Stream, dict[str, int]]:
+    """The stream as a method sees it, and what it must be told of it.
+
+    Generated views are for methods that ask how many there are; no other method sees them.
+    """
+    n_generated = stream.features.n_generated
+    if not n_generated:
+        return stream, {}
+    if "n_generated" in METHODS[method].settings:
+        return stream, {"n_generated": n_generated}
+    return stream.with_views(stream.n_views - n_generated), {}
 
 
 def named_spaces(method: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from marc.encoders import Encoder, TextEncoder
 from marc.errors import MarcError, integer
 from marc.files import differences, user_path
 from marc.loop import Method
-from marc.peers.registry import create_method
+from marc.peers.registry import METHODS, create_method
 from marc.pictures.decoding import Unreadable, decode, plain, read_bytes
 from marc.pictures.image_set import FileBytes
 from marc.results.snapshot import damaged, method_of, read_state, write_state
@@ -197,6 +197,13 @@ def _one_at_a_time(method: str | Method) -> Method:
             "a session answers one picture at a time, and this method does not",
             got=getattr(found, "name", type(found).__name__),
             hint='method="class-means"',
+        )
+    card = METHODS.get(found.name)
+    if card is not None and {"text-tower", "image-tower"} & {*card.needs}:
+        raise MarcError(
+            "a session has no networks to learn in, and this method needs the predictor's",
+            got=found.name,
+            hint='marc.run over a store; method="class-means" for a session',
         )
     return found
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, check_predictor, check_spaces, integer, number, one_of
 from marc.loop import Method
 from marc.memory import MOST_CLASSES, MOST_DIMS
+from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS, create_method
 from marc.results.snapshot import damaged, read_state, write_state
 from marc.scores import unit
@@ -352,9 +353,19 @@ def _check_method(name: Any) -> None:
     """
     if not isinstance(name, str):
         raise MarcError("a method has a name", hint='"method": {"name": "class-means"}')
-    beyond = {"shots", "unlabelled", "text-tower", "image-tower"}
-    known = {each: METHODS[each] for each in METHODS}
-    one_of("method", name, [n for n, c in known.items() if not (beyond & {*c.needs} or c.grows)])
+    beyond = {
+        **dict.fromkeys(("shots", "unlabelled"), "reads images from a file"),
+        **dict.fromkeys(("text-tower", "image-tower"), "learns in the predictor's networks"),
+    }
+
+    def reason(card: MethodCard) -> str | None:
+        grows = "keeps something of every image" if card.grows else None
+        return next((beyond[need] for need in card.needs if need in beyond), grows)
+
+    if name in METHODS and (why := reason(METHODS[name])):
+        raise MarcError(f"a server takes no method that {why}", got=name, hint='"class-means"')
+    cards = {each: METHODS[each] for each in METHODS}
+    one_of("method", name, [n for n, c in cards.items() if c.sees == "image" and not reason(c)])
 
 
 def _check_classes(classes: tuple[str, ...], n_classes: int) -> None:
