@@ -229,10 +229,9 @@ def files_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
 
 def cost_table(found: Mapping[str, Outcome], packs: Sequence[str]) -> str:
     """Time, memory, gradients, and what is forgotten."""
-    blocks_of = [f"{pack} one view" for pack in packs[-1:]] + [f"lab {LAB[1]}"]
-    heads = [
-        f"{what} {name}" for name in (*map(_short, packs[-1:]), LAB[1]) for what in ("ms,", "MiB,")
-    ]
+    largest = _with_views(found, packs)[-1]
+    blocks_of = [f"{largest} one view", f"lab {LAB[1]}"]
+    heads = [f"{what} {name}" for name in (_short(largest), LAB[1]) for what in ("ms,", "MiB,")]
     rows = []
     for name in _methods(found, blocks_of):
         card = METHODS[name]
@@ -273,6 +272,8 @@ def _most(name: str) -> Need | None:
 
 
 def _need(name: str) -> str:
+    if "spaces" in METHODS[name].settings:
+        return "any encoders"
     return ", ".join(_NEEDS[need] for need in METHODS[name].needs) or _NEEDS[None]
 
 
