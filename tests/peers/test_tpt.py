@@ -252,6 +252,39 @@ def test_words_that_are_no_tokens_of_their_own_are_refused():
         TPT(prompt="pre{}").step(awkward_stream(0, NAMES[2], 1).query(0))
 
 
+@pytest.mark.parametrize("n_words", [18, 30])
+def test_a_prompt_that_leaves_no_token_for_a_name_is_refused(n_words):
+    with pytest.raises(MarcError, match="leave no token for it") as refused:
+        TPT(prompt="very " * n_words + "{}.").step(awkward_stream(0, NAMES[2], 1).query(0))
+    assert "reads 20 in all" in refused.value.allowed
+
+
+def test_names_that_are_cut_are_refused_where_they_become_the_same():
+    prompt = "very " * 17 + "{}."
+    first_words = awkward_stream(0, ("cat", "dog", "a cat on a mat"), 1)
+    TPT(prompt=prompt).step(first_words.query(0))  # cut, and still apart
+    same = awkward_stream(0, ("owl", "a cat", "a dog"), 1)
+    with pytest.raises(MarcError, match="what is left of them is the same") as refused:
+        TPT(prompt=prompt).step(same.query(0))
+    assert "'a cat' and 'a dog'" in refused.value.got
+    long = ["a " * 30 + name for name in ("cat", "dog")]
+    with pytest.raises(MarcError, match="what is left of them is the same"):
+        TPT().step(awkward_stream(0, long, 1).query(0))
+
+
+class Lower(Exact):
+    """It reads no capitals, as the text encoder of CLIP."""
+
+    def tokenize(self, texts):
+        return super().tokenize([text.lower() for text in texts])
+
+
+def test_names_that_the_text_encoder_reads_alike_are_tied_and_not_refused():
+    stream = awkward_stream(0, ("Cat", "cat", "dog"), 1, tower=Lower)
+    for step in iter_steps(TPT(), stream):
+        assert step.logits[0] == step.logits[1]
+
+
 def test_both_run_on_the_lab():
     stream = marc.load_stream("lab/sketch-12").subset(np.arange(150))
     for name in ("tpt", "c-tpt"):

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from marc.errors import MarcError
+from marc.peers._arrays import first_equal
 from marc.scores import Float, Int
 from marc.stream.predictor import TextTower
 
@@ -27,6 +28,7 @@ Pull = Callable[[Float], NDArray[np.floating]]
 _AT_ONCE = 2**21  # numbers in the embeddings of prompts that are in memory on the way back
 _WORTH = 64  # prompts that are encoded apart from longer ones, which would have them padded
 _SMALL = 2**15  # numbers in them up to which more threads wait for each other and do little else
+_ENDING = 8  # words at the end of a name, which tell whether long names are the same
 _NOTHING = 1e-20  # far below any optimiser's epsilon; what it becomes on the way is slow to compute
 
 
@@ -46,7 +48,8 @@ class Prompts:
     def of(cls, tower: TextTower, prompt: str) -> Prompts:
         """Of a prompt with braces for the name; the words before them make the first context.
 
-        An underscore in a name is written as a space.
+        An underscore in a name is written as a space. Names that are too long for the text encoder
+        are cut by its tokenizer; if what is left does not tell them apart, they are refused.
         """
         written = [name.replace("_", " ") for name in tower.class_names]
         names = list(dict.fromkeys(written))
@@ -55,12 +58,15 @@ class Prompts:
         tokens, alone = tower.tokenize(texts), tower.tokenize([before])
         same = (tokens == alone).cumprod(1).sum(1)  # tokens that are those of the context alone
         n_context = int(same.min()) - tower.first_word
+        if same.min() == tokens.shape[1]:
+            raise _no_room(before, tokens.shape[1] - tower.first_word - 2, tokens.shape[1])
         if n_context < 1:
             raise MarcError(
                 "the words before the class name are not tokens of their own",
                 got=repr(prompt),
                 hint='prompt="a photo of a {}."',
             )
+        _check_apart(tower, names, prompt.partition("{}")[2], tokens)
         order = np.argsort(_lengths(tokens), kind="stable")
         rows = {names[old]: new for new, old in enumerate(order)}
         which = np.array([rows[name] for name in written])
@@ -170,6 +176,39 @@ class Prompts:
 
     def _tensor(self, array: Float) -> Tensor:
         return torch.as_tensor(np.asarray(array)).to(self._embedded)
+
+
+def _no_room(before: str, most: int, length: int) -> MarcError:
+    return MarcError(
+        "the words before the class name leave no token for it",
+        got=f"{len(before.split())} words: {length} tokens or more, with those around a text",
+        allowed=f"{most} tokens of words before the name: the text encoder reads {length} in all",
+        hint="a shorter prompt, or a smaller n_context",
+    )
+
+
+def _check_apart(tower: TextTower, names: list[str], behind: str, tokens: Tensor) -> None:
+    """Refuse names (U,) with the same tokens (U, L) because they were cut.
+
+    Names that the text encoder reads alike, as those that differ in capitals, are no such ones.
+    """
+    first = first_equal(tokens.cpu().numpy())
+    twins = np.flatnonzero(first != np.arange(len(first)))
+    if not len(twins):
+        return
+    apart = np.zeros(len(names), dtype=bool)
+    for texts in (names, [" ".join(name.split()[-_ENDING:]) for name in names]):
+        found = tower.tokenize([text + behind for text in texts])
+        apart |= (found != found[torch.from_numpy(first)]).any(1).cpu().numpy()
+    cut = twins[apart[twins]]
+    if len(cut):
+        row = cut[0]
+        raise MarcError(
+            "class names are cut, and what is left of them is the same",
+            got=f"{names[first[row]]!r:.80} and {names[row]!r:.80} in this prompt",
+            allowed=f"{tokens.shape[1]} tokens in all, with those that start and end a text",
+            hint="a shorter prompt, a smaller n_context, or shorter class names",
+        )
 
 
 def _lengths(tokens: Tensor) -> Int:
