@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -195,3 +196,21 @@ def test_logits_are_those_of_the_released_code(pack, tmp_path):
     # Rows within a millionth of unit length stay as they are here, so 32.3 cosines differ by 6e-5.
     np.testing.assert_allclose(logits, expected["logits"], rtol=0, atol=1e-4)
     assert np.array_equal(logits.argmax(axis=1), expected["pred"])
+
+
+def test_shots_of_classes_in_another_order_are_refused_where_names_are_known(tmp_path):
+    names = ["a_cat", "dog", "Owl", "bee", "eel"]
+
+    def named(stream, names):
+        return replace(stream, features=replace(stream.features, class_names=tuple(names)))
+
+    stream, train = named(make_stream(1), names), make_stream(5, n_images=20)
+    other = TipAdapter(written(named(train, names[::-1]), tmp_path / "other.npz"))
+    with pytest.raises(MarcError, match="or in another order") as refused:
+        run(other, stream)
+    assert "class 0 is 'eel'" in refused.value.got
+    assert "'a_cat'" in refused.value.allowed
+    run(other, make_stream(1))  # whose names are not known
+    run(TipAdapter(written(train, tmp_path / "unnamed.npz")), stream)
+    alike = ["A cat", *names[1:]]
+    run(TipAdapter(written(named(train, alike), tmp_path / "alike.npz")), stream)

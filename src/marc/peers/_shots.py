@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,8 @@ class Shots:
     """True classes (N,)."""
     plain: NDArray[np.float32]
     """Unit features of the plain images alone, (N, D): they identify an image."""
-    n_classes: int
+    class_names: tuple[str, ...]
+    """C names, those of `Stream.from_arrays` where none were given."""
     digest: str
     """Of the features as they are stored and of the labels."""
 
@@ -36,18 +38,24 @@ class Shots:
         """Those at a path, refused if they are not the ones that a digest names."""
         path = check_path("shots", given)
         stream = read_images(path)
-        views, n_classes = stream.features.views, stream.n_classes
-        labels = check_labels(stream.row_labels, views.shape[0], n_classes)
+        views, names = stream.features.views, tuple(stream.features.class_names)
+        labels = check_labels(stream.row_labels, views.shape[0], stream.n_classes)
         if labels is None:
             raise MarcError(
                 "these shots have no labels", got=path, hint="labels=... in Stream.from_arrays"
             )
         content = hashlib.sha256(f"{digest(views)}{digest(labels)}".encode())
         found = check_digest("shots", path, named, end_digest(content))
-        return cls(path, views, labels, stream.features.clip_keys, n_classes, found)
+        return cls(path, views, labels, stream.features.clip_keys, names, found)
 
-    def check_apart(self, stream: Stream) -> None:
-        """Refuse shots that are among the images of the stream."""
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.class_names)
+
+    def check_stream(self, stream: Stream) -> None:
+        """Refuse shots that are among the images of the stream, or whose classes are others."""
+        self.check_names(stream.features.class_names)
         shared = n_shared(self.plain, stream)
         if shared:
             raise MarcError(
@@ -56,6 +64,22 @@ class Shots:
                 allowed="labelled images from elsewhere",
                 hint="shots=FILE of a training split",
             )
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse other names of as many classes, or another order, where both are known.
+
+        Capitals and underscores do not matter.
+        """
+        if len(names) != self.n_classes or _made_up(names) or _made_up(self.class_names):
+            return  # another number of classes is refused with the dimensions
+        for label, (mine, theirs) in enumerate(zip(self.class_names, names, strict=True)):
+            if _plain(mine) != _plain(theirs):
+                raise MarcError(
+                    "the classes of the shots are not those of the stream, or in another order",
+                    got=f"{self.path}: class {label} is {mine!r:.80}",
+                    allowed=f"{theirs!r:.80}, as in the stream",
+                    hint="shots of the same classes in the same order, with the same class_names",
+                )
 
     def check_fit(self, predictor: Predictor) -> None:
         """Refuse shots of other classes or of another predictor than the stream's."""
@@ -67,3 +91,12 @@ class Shots:
                 allowed=f"{classes} classes, {dim} dimensions",
                 hint="shots of the same classes, embedded by the same predictor",
             )
+
+
+def _made_up(names: Sequence[str]) -> bool:
+    """Whether names are those that classes get where none are given."""
+    return list(names) == [f"class {label}" for label in range(len(names))]
+
+
+def _plain(name: str) -> list[str]:
+    return name.replace("_", " ").casefold().split()

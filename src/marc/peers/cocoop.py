@@ -67,8 +67,8 @@ class CoCoOp(Resumable):
         self.shots, self.digest = self._shots.path, self._shots.digest
 
     def check(self, stream: Any) -> None:
-        """Refuse shots that are images of the stream, and a stream without its text encoder."""
-        self._shots.check_apart(stream)
+        """Refuse shots of the stream or of other classes, and a stream without its text encoder."""
+        self._shots.check_stream(stream)
         tower_of(stream.features.predictor)
 
     def step(self, query: Query) -> Step:

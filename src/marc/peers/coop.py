@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _WORD = "a"  # any that every text encoder knows: vectors take the place of its copies
 _SPREAD = 0.02  # of the vectors at first
+_MOST_CONTEXT = 74  # vectors that leave a token of the 77 that CLIP reads to the name
 
 
 @dataclass(eq=False)
@@ -62,15 +63,15 @@ class CoOp(Resumable):
     _features: Float | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.n_context = integer("n_context", self.n_context, 1, 1000)
+        self.n_context = integer("n_context", self.n_context, 1, _MOST_CONTEXT)
         recipe = Recipe.of(self)
         self.rate, self.epochs, self.batch = recipe.rate, recipe.epochs, recipe.batch
         self._shots = Shots.read(self.shots, self.digest)
         self.shots, self.digest = self._shots.path, self._shots.digest
 
     def check(self, stream: Any) -> None:
-        """Refuse shots that are images of the stream, and a stream without its text encoder."""
-        self._shots.check_apart(stream)
+        """Refuse shots of the stream or of other classes, and a stream without its text encoder."""
+        self._shots.check_stream(stream)
         tower_of(stream.features.predictor)
 
     def step(self, query: Query) -> Step:

@@ -75,8 +75,8 @@ class TipAdapter(Resumable):
         return Step(query.item, base, evidence, weights, int(base.argmax()), 0.0)
 
     def check(self, stream: Stream) -> None:
-        """Refuse shots that are among the images of the stream."""
-        self._shots.check_apart(stream)
+        """Refuse shots that are among the images of the stream, or of other classes."""
+        self._shots.check_stream(stream)
 
     def _read(self, key: NDArray[np.float32]) -> NDArray[np.float64]:
         """Kernel weights summed by class, (C,); exactly 0 for a class without shots."""
