@@ -1,5 +1,6 @@
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -300,6 +301,7 @@ def test_a_state_of_another_text_encoder_is_refused(shots):
         (CoOp, lambda a: a.update(context=a["context"][0]), "of 2 axes"),
         (CoOp, lambda a: a.pop("tower"), "other names"),
         (CoOp, lambda a: a["tower"].fill(200), "digest of its text encoder"),
+        (CoOp, lambda a: a["tower"].fill(10), "digest of its text encoder"),
         (CoCoOp, lambda a: a.pop("inner_bias"), "other names"),
         (CoCoOp, lambda a: a.update(outer_weight=a["outer_weight"][:, :0]), "layers do not fit"),
         (CoCoOp, lambda a: a.update(inner_weight=a["inner_weight"][:, :3]), "layers do not fit"),
@@ -328,6 +330,7 @@ def test_a_context_that_does_not_fit_the_text_encoder_is_refused(shots):
     ("make", "settings", "message"),
     [
         (CoOp, {"n_context": 0}, "n_context must be"),
+        (CoOp, {"n_context": 75}, "n_context must be"),
         (CoOp, {"epochs": -1}, "epochs must be"),
         (CoOp, {"batch": 0}, "batch must be"),
         (CoOp, {"rate": -1}, "rate must be"),
@@ -340,3 +343,60 @@ def test_a_context_that_does_not_fit_the_text_encoder_is_refused(shots):
 def test_bad_settings_are_refused(make, settings, message, shots):
     with pytest.raises(MarcError, match=message):
         make(**{"shots": shots, **settings})
+
+
+@pytest.mark.parametrize("n_context", [18, 40])
+def test_a_context_that_leaves_no_token_for_a_name_is_refused(n_context, shots):
+    stream = stream_of(SmallTextTower(NAMES, 8))
+    with pytest.raises(MarcError, match="leave no token for it") as refused:
+        CoOp(shots, n_context=n_context, epochs=0).step(stream.query(0))
+    assert f"{n_context} words" in refused.value.got
+    assert "17 tokens" in refused.value.allowed
+    CoOp(shots, n_context=15, epochs=0).step(stream.query(0))  # all words of "hot air balloon"
+
+
+@pytest.mark.parametrize(("make", "settings"), [(CoOp, {"batch": 8}), (CoCoOp, {})])
+def test_a_training_that_diverges_is_refused(make, settings, shots):
+    stream = stream_of(SmallTextTower(NAMES, 8))
+    with pytest.raises(MarcError, match="diverged") as refused:
+        make(shots, rate=1e6, epochs=30, **settings).step(stream.query(0))
+    assert "a lower rate" in refused.value.hint
+
+
+def test_a_context_that_gives_no_numbers_is_refused(shots):
+    stream = stream_of(SmallTextTower(NAMES, 8))
+    method = CoOp(shots, epochs=0)
+    method.step(stream.query(0))
+    state = copy.deepcopy(method.state())
+    state["arrays"]["context"][:] = 3e38
+    with pytest.raises(MarcError, match="diverged"):
+        CoOp.from_state(state).step(stream.query(0))
+
+
+def test_what_a_method_does_to_its_context_is_its_own_affair(shots):
+    stream = stream_of(SmallTextTower(NAMES, 8))
+    first = CoOp(shots, epochs=1)
+    expected = first.step(stream.query(0)).logits
+    for array in first._memory.values():
+        array.fill(0)
+    assert np.array_equal(CoOp(shots, epochs=1).step(stream.query(0)).logits, expected)
+
+
+def test_shots_of_classes_in_another_order_are_refused(tmp_path):
+    names = ("cat", "hot_air balloon", "dog", "Lynx", "owl")
+
+    def named(stream, names):
+        features = replace(stream.features, class_names=tuple(names))
+        return replace(stream, features=features)
+
+    path = str(tmp_path / "shots.npz")
+    write_pack(named(make_stream(3, n_images=23), names[::-1]), path)
+    stream = named(stream_of(SmallTextTower(names, 8)), names)
+    for make in (CoOp, CoCoOp):
+        with pytest.raises(MarcError, match="in another order") as refused:
+            run(make(path, epochs=0), stream)
+        assert "class 0 is 'owl'" in refused.value.got
+        with pytest.raises(MarcError, match="in another order"):  # known from its text encoder
+            make(path, epochs=0).step(stream.query(0))
+    write_pack(named(make_stream(3, n_images=23), ["Cat", "hot air_balloon", *names[2:]]), path)
+    run(CoOp(path, epochs=0), stream)

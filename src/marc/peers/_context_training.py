@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import cos, pi
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -35,6 +36,7 @@ _TOWER = "tower"
 _WARM_UP, _MOMENTUM, _DECAY = 1e-5, 0.9, 5e-4
 _KEPT = 8  # trainings whose outcome is remembered, so that other orders of a stream start at once
 _outcomes: dict[str, Arrays] = {}
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,21 @@ def _train(
     for epoch in range(recipe.epochs):
         rate = recipe.rate_in(epoch)
         for views, labels in _batches(shots, recipe.batch, draw):
-            for name, slope in trainee.gradient(prompts, arrays, views, labels, scale).items():
-                moving[name] = _MOMENTUM * moving[name] + slope + _DECAY * arrays[name]
-                arrays[name] = (arrays[name] - rate * moving[name]).astype(arrays[name].dtype)
+            with np.errstate(over="ignore", invalid="ignore"):  # what diverges is refused below
+                for name, slope in trainee.gradient(prompts, arrays, views, labels, scale).items():
+                    moving[name] = _MOMENTUM * moving[name] + slope + _DECAY * arrays[name]
+                    arrays[name] = (arrays[name] - rate * moving[name]).astype(arrays[name].dtype)
+            if not all(np.isfinite(array).all() for array in arrays.values()):
+                raise _diverged(f"rate {recipe.rate:g}, in epoch {epoch + 1} of {recipe.epochs}")
     return arrays
+
+
+def _diverged(got: str) -> MarcError:
+    return MarcError(
+        "the training of the context diverged: its numbers are no longer finite",
+        got=got,
+        hint="a lower rate; published: rate=2e-3",
+    )
 
 
 def _batches(
@@ -137,6 +150,8 @@ class Trained:
         predictor = query.predictor
         base = predictor.logits(query.views[:1])[0]
         scores = self.prompts.logits(query.views[:1], features, predictor.logit_scale)[0]
+        if not np.isfinite(scores).all():
+            raise _diverged("text features that are no numbers")
         trained, weights = {"trained": scores.astype(np.float64)}, {"trained": 1.0}
         return Step(query.item, base, trained, weights, int(base.argmax()), 0.0, base_weight=0.0)
 
@@ -147,6 +162,7 @@ def trained(
     """What a method trained for a predictor: what it already holds, or else what training gives."""
     shots.check_fit(predictor)
     tower = tower_of(predictor)
+    shots.check_names(tower.class_names)
     from marc.peers._prompts import Prompts
 
     prompts = Prompts.of(tower, prompt)
@@ -164,12 +180,16 @@ def trained(
     scale = predictor.logit_scale
     known = {**trainee.config(), "shots": "", "names": tower.class_names, "scale": scale}
     key = json.dumps({**known, _TOWER: tower.digest}, sort_keys=True)
-    if key not in _outcomes:
+    with _lock:
+        outcome = _outcomes.get(key)
+    if outcome is None:
         arrays = _train(trainee, prompts, shots, Recipe.of(trainee), scale)
-        _outcomes[key] = {**arrays, _TOWER: coded(tower.digest)}
-        for oldest in list(_outcomes)[:-_KEPT]:
-            del _outcomes[oldest]
-    return Trained(predictor, prompts, _outcomes[key])
+        outcome = {**arrays, _TOWER: coded(tower.digest)}
+        with _lock:
+            _outcomes[key] = outcome
+            for oldest in list(_outcomes)[:-_KEPT]:
+                del _outcomes[oldest]
+    return Trained(predictor, prompts, {name: array.copy() for name, array in outcome.items()})
 
 
 def check_arrays_of(arrays: Mapping[str, NDArray[Any]], n_axes: Mapping[str, int]) -> None:
@@ -179,4 +199,6 @@ def check_arrays_of(arrays: Mapping[str, NDArray[Any]], n_axes: Mapping[str, int
         array = arrays[name]
         sound = array.dtype == np.float32 and array.ndim == axes and np.isfinite(array).all()
         check_stored(sound, f"{name} is no finite array of {axes} axes")
-    decoded(arrays[_TOWER])
+    digest = decoded(arrays[_TOWER])
+    sound = digest.isascii() and digest.isprintable()
+    check_stored(sound, "the digest of its text encoder is none")
