@@ -211,3 +211,53 @@ def test_a_learner_goes_back_to_where_it_was():
     after = list(network.parameters())
     assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
     assert not learner.optimiser.state
+
+
+class _Pooled(nn.Module):
+    """A 2-d batch norm behind the mean over a picture: one value of a picture per channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16)
+        self.last = nn.Linear(16, 8)
+
+    def forward(self, images):
+        return self.last(self.norm(self.conv(images).mean((2, 3), keepdim=True)).flatten(1))
+
+
+def pooled():
+    return _Pooled()
+
+
+def test_tent_answers_a_last_batch_of_one_value_per_channel():
+    """It is its own mean, without variance, so that the shift is all that the norm gives."""
+    stream = tower_stream(Tower(pooled), n_images=5)
+    predictor = stream.features.predictor
+    method = Tent(batch_size=4)
+    step = list(iter_steps(method, stream))[-1]
+    assert np.isfinite(step.logits).all()
+    Tent.from_state(method.state())  # it would refuse what is not finite
+    still = [step.logits for step in iter_steps(Tent(batch_size=4, rate=0), stream)][-1]
+    network = predictor.image_tower.copy()
+    with torch.no_grad():
+        features = network.last(network.norm.bias).numpy()
+    expected = predictor.logits(features / np.linalg.norm(features))
+    np.testing.assert_allclose(still, expected, atol=1e-4)
+
+
+def test_memo_answers_a_picture_of_one_value_per_channel():
+    stream = tower_stream(Tower(pooled), n_images=4, n_views=3)
+    predictor = stream.features.predictor
+    still = [step.logits for step in iter_steps(MEMO(rate=0, decay=0), stream)]
+    tower = predictor.image_tower
+    network = tower.copy()
+    for query, found in zip(stream, still, strict=True):
+        with torch.no_grad():
+            value = network.conv(tower.prepare(query.pixels()[:1])).mean((2, 3))
+            mean, var = value / 17, torch.full((16,), 16 / 17)  # it kept means 0, variances 1
+            features = network.last((value - mean) / (var + network.norm.eps).sqrt()).numpy()
+        expected = predictor.logits(features / np.linalg.norm(features))[0]
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    moved = [step.logits for step in iter_steps(MEMO(rate=0.01), stream)]
+    assert np.isfinite(moved).all()
+    assert not np.allclose(moved, still)

@@ -159,6 +159,24 @@ def use_batch_statistics(module: nn.Module) -> None:
         if isinstance(part, nn.BatchNorm2d):
             part.track_running_stats = False
             part.running_mean = part.running_var = None
+            part.forward = functools.partial(_over_batch, part.forward)
+
+
+def _over_batch(forward: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """With one value per channel, which torch refuses, that is the mean, and the variance is 0."""
+    if _is_alone(images):
+        return forward(_twice(images))[:1]
+    return forward(images)
+
+
+def _is_alone(images: Tensor) -> bool:
+    """Whether states (n, C, H, W) have one value in each channel."""
+    return images.numel() == images.shape[1]
+
+
+def _twice(images: Tensor) -> Tensor:
+    """A value and itself: of the same mean, and without variance."""
+    return images.expand(2, -1, -1, -1)
 
 
 def mix_statistics(module: nn.Module, strength: float) -> None:
@@ -170,9 +188,11 @@ def mix_statistics(module: nn.Module, strength: float) -> None:
 
 
 def _mixed_norm(norm: Any, kept: float, images: Tensor) -> Tensor:
-    """No gradient passes through the statistics; the variance is the unbiased one."""
+    """No gradient passes through the statistics; the variance is unbiased, that of one value 0."""
     mean, var = torch.zeros_like(norm.running_mean), torch.ones_like(norm.running_var)
-    functional.batch_norm(images.detach(), mean, var, None, None, True, 1.0, norm.eps)
+    seen = images.detach()
+    seen = _twice(seen) if _is_alone(seen) else seen
+    functional.batch_norm(seen, mean, var, None, None, True, 1.0, norm.eps)
     mean = kept * norm.running_mean + (1 - kept) * mean
     var = kept * norm.running_var + (1 - kept) * var
     return functional.batch_norm(images, mean, var, norm.weight, norm.bias, False, 0.0, norm.eps)
