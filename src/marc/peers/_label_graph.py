@@ -14,48 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.peers._arrays import distinct_rows, largest
+from marc.peers._arrays import largest
 from marc.scores import Float, Int
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_QUERIES = 256  # rows of similarities that are held at a time
 _CLASSES = 64  # classes that spread together
 _TOLERANCE = 1e-10  # of a residual, relative to where it started
 _MOST_ROUNDS = 2000  # rounding lets no residual fall for longer
-
-
-class Images:
-    """Unit features (N, D) to search; copies have the same similarity to the last bit."""
-
-    def __init__(self, features: NDArray[np.float32]) -> None:
-        first, which = distinct_rows(features)
-        self._distinct, self._which = features[first], which
-        self._copies = len(first) < len(which)
-
-    def __len__(self) -> int:
-        return len(self._which)
-
-    def nearest(self, feature: Float, n: int) -> tuple[Int, Float]:
-        """The n images nearest to a unit feature (D,), nearest first, and their cosines."""
-        return self._first(self._distinct @ feature, n)
-
-    def nearest_to_each(self, n: int) -> tuple[Int, Float]:
-        """The n images nearest to each, (N, n), and their cosines; of equals the lower image."""
-        near = np.empty((len(self._distinct), n), dtype=np.int64)
-        cosines = np.empty((len(self._distinct), n), dtype=np.float32)
-        for start in range(0, len(near), _QUERIES):
-            block = self._distinct[start : start + _QUERIES] @ self._distinct.T
-            for row, similar in enumerate(block, start):
-                near[row], cosines[row] = self._first(similar, n)
-        return near[self._which], cosines[self._which]
-
-    def _first(self, similar: Float, n: int) -> tuple[Int, Float]:
-        if self._copies:
-            similar = similar[self._which]
-        near = largest(similar, n)
-        return near, similar[near]
 
 
 def edge_weights(cosines: Float, gamma: float = 1.0) -> NDArray[np.float64]:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from marc.errors import integer, number, one_of
 from marc.memory import Resumable
 from marc.peers._arrays import Batch, distinct_rows, gather
-from marc.scores import Float, Int, softmax
+from marc.peers._image_search import Images
+from marc.scores import Float, softmax
 from marc.types import Query, Step
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _MOST_ROUNDS = 10_000
 _Scores = Callable[[Float], NDArray[np.float64]]
 """The weighted log-likelihoods (N, C) of the Gaussians that labels (N, C) make."""
 _Start = Callable[[Float, Float, Float], tuple[NDArray[np.float64], _Scores]]
-_ROWS = 1024  # images whose similarities are held at a time
 
 
 @dataclass(eq=False)
@@ -117,7 +117,7 @@ def _neighbor_graph(keys: Float, n_neighbors: int, self_rule: str) -> csr_array:
     from scipy.sparse import csr_array
 
     n_images = len(keys)
-    nearest, cosines = _nearest(keys, min(n_neighbors + 1, n_images))
+    nearest, cosines = Images(keys).nearest_to_each(min(n_neighbors + 1, n_images))
     drop = np.zeros(nearest.shape, dtype=bool)
     if self_rule == "itself":
         drop = nearest == np.arange(n_images)[:, np.newaxis]
@@ -143,29 +143,3 @@ def unit_or(rows: Float, otherwise: Float) -> NDArray[np.float64]:
     """Rows (C, D) of unit length in float64, and another row where there is none but zeros."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.where(lengths > 0, rows / np.where(lengths > 0, lengths, 1), otherwise)
-
-
-def _nearest(keys: Float, n: int) -> tuple[Int, Float]:
-    """The n nearest images (N, n) of each, itself among them, and their cosines.
-
-    Equal cosines keep the lower image. Copies are compared once, so they have the same cosines.
-    """
-    first, which = distinct_rows(keys)
-    distinct, n_each = keys[first], np.bincount(which)
-    members = np.argsort(which, kind="stable")
-    begins = np.cumsum(n_each) - n_each
-    found, cosines = np.empty((len(first), n), dtype=np.int64), np.empty((len(first), n))
-    for start in range(0, len(first), _ROWS):
-        block = distinct[start : start + _ROWS] @ distinct.T
-        for row, similar in enumerate(block, start):
-            groups = _largest(similar, min(n, len(first)))
-            images = np.concatenate([members[begins[g] : begins[g] + n_each[g]] for g in groups])
-            near = np.repeat(similar[groups], n_each[groups])
-            order = np.lexsort((images, -near))[:n]
-            found[row], cosines[row] = images[order], near[order]
-    return found[which], cosines[which]
-
-
-def _largest(values: Float, n: int) -> Int:
-    """Places of the n largest, and of those that equal the last of them."""
-    return np.flatnonzero(values >= np.partition(values, -n)[-n])

@@ -21,13 +21,8 @@ from marc.errors import MarcError, integer, number, switch
 from marc.memory import Resumable
 from marc.peers._arrays import distinct_rows, gather, largest
 from marc.peers._feature_files import check_digest, check_path, n_shared, read_images
-from marc.peers._label_graph import (
-    Images,
-    edge_weights,
-    nearest_texts,
-    normalised_graph,
-    spread_texts,
-)
+from marc.peers._image_search import Images
+from marc.peers._label_graph import edge_weights, nearest_texts, normalised_graph, spread_texts
 from marc.scores import Float, Int
 from marc.stream import Stream, digest
 from marc.stream.predictor import Predictor
