@@ -1,6 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from helpers.making import make_stream
 
+from marc.errors import MarcError
 from marc.loop import iter_steps, run
 from marc.method import MARC
 from marc.peers.contract import check_method
@@ -42,3 +46,14 @@ def test_progress_hears_every_step():
     stream = make_stream(0, n_images=12).shuffled(5)
     run(MARC("good"), stream, lambda step: items.append(step.item))
     assert items == stream.order.tolist()
+
+
+def test_answers_that_are_no_numbers_are_refused():
+    class Broken(NoMemory):
+        def step(self, query):
+            step = super().step(query)
+            evidence = {"learned": np.full(len(step.base), np.nan)}
+            return replace(step, evidence=evidence, weights={"learned": 1.0})
+
+    with pytest.raises(MarcError, match="what are no numbers"):
+        run(Broken(), make_stream(0))
