@@ -8,18 +8,17 @@ stream alone: a comparison must say so. How it is learned is in `_alignment.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, integer, number
+from marc.errors import integer, number
 from marc.memory import Resumable
 from marc.peers._alignment import mined_labels, orthogonal_map, refined
-from marc.peers._feature_files import check_digest, check_path, n_shared, read_images
+from marc.peers._unlabelled import Unlabelled, joined
 from marc.scores import unit
-from marc.stream import Stream, digest, end_digest
+from marc.stream import Stream
 from marc.stream.predictor import Predictor
 from marc.types import Query, Step
 
@@ -51,14 +50,12 @@ class GPUA(Resumable):
     digest: str = ""
     """Of what is read from `unlabelled`; filled in, and if given it must agree."""
 
-    _plain: NDArray[np.float32] = field(init=False, repr=False)
-    _joined: NDArray[np.float32] = field(init=False, repr=False)
+    _images: Unlabelled = field(init=False, repr=False)
     _learned: tuple[Predictor, NDArray[np.float32]] | None = field(
         default=None, init=False, repr=False
     )
 
     def __post_init__(self) -> None:
-        self.unlabelled = check_path("unlabelled", self.unlabelled)
         self.visual_weight = number("visual_weight", self.visual_weight, at_most=1)
         self.identity = number("identity", self.identity, at_most=1)
         self.rounds = integer("rounds", self.rounds, 1, 10_000)
@@ -66,18 +63,14 @@ class GPUA(Resumable):
         self.rate = number("rate", self.rate, at_most=1)
         self.decay = number("decay", self.decay, at_most=1)
         self.seed = integer("seed", self.seed, 0)
-        features = read_images(self.unlabelled).features
-        self._plain = np.ascontiguousarray(features.clip_keys)
-        self._joined = joined(features.keys(self.space), self._plain)
-        content = sha256(f"{digest(self._plain)}{digest(self._joined)}".encode())
-        found = end_digest(content)
-        self.digest = check_digest("unlabelled images", self.unlabelled, self.digest, found)
+        self._images = Unlabelled.read(self.unlabelled, self.digest, self.space)
+        self.unlabelled, self.digest = self._images.path, self._images.digest
 
     def step(self, query: Query) -> Step:
         """Answer one image through the map; nothing is learned from it."""
         predictor = query.predictor
         if self._learned is None or not _same(self._learned[0], predictor):
-            self._check_fit(query)
+            self._images.check_fit(query)
             self._learned = predictor, self._map_for(predictor)
         base = predictor.logits(query.views[:1])[0]
         feature = joined(query.key(self.space)[np.newaxis], query.clip_key[np.newaxis])
@@ -94,30 +87,26 @@ class GPUA(Resumable):
 
     def check(self, stream: Stream) -> None:
         """Refuse unlabelled images that are among the images of the stream."""
-        shared = n_shared(self._plain, stream)
-        if shared:
-            raise MarcError(
-                "unlabelled images must not be images of the stream that is evaluated: the map "
-                "would be learned from what it answers",
-                got=f"{shared} of {len(self._plain)} unlabelled images are in it",
-                allowed="images from elsewhere",
-                hint="unlabelled=FILE of a training split",
-            )
+        self._images.check_apart(
+            stream,
+            "the map would be learned from what it answers",
+            "unlabelled=FILE of a training split",
+        )
 
     def _map_for(self, predictor: Predictor) -> NDArray[np.float32]:
         """What is learned of the file for these texts, (D', D): always the same."""
-        texts = predictor.prototypes
+        texts, images = predictor.prototypes, self._images
         labels = mined_labels(
-            self._joined,
-            self._plain,
+            images.both,
+            images.plain,
             texts,
             scale=predictor.logit_scale,
             visual_weight=self.visual_weight,
             rounds=self.rounds,
         )
         return refined(
-            orthogonal_map(self._joined, texts[labels], self.identity),
-            self._joined,
+            orthogonal_map(images.both, texts[labels], self.identity),
+            images.both,
             labels,
             texts,
             rate=self.rate,
@@ -125,22 +114,6 @@ class GPUA(Resumable):
             steps=self.steps,
             seed=self.seed,
         )
-
-    def _check_fit(self, query: Query) -> None:
-        found = self._plain.shape[1], self._joined.shape[1] - self._plain.shape[1]
-        wanted = len(query.clip_key), len(query.key(self.space))
-        if found != wanted:
-            raise MarcError(
-                "the unlabelled images do not fit this stream",
-                got=f"{self.unlabelled}: {found[0]} dimensions, and {found[1]} in {self.space}",
-                allowed=f"{wanted[0]} dimensions, and {wanted[1]}",
-                hint="unlabelled images that the same encoders embedded",
-            )
-
-
-def joined(keys: NDArray[np.float32], plain: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Unit features of the second encoder (N, D_s) and of the predictor (N, D), side by side."""
-    return np.ascontiguousarray(np.concatenate([keys, plain], axis=1), dtype=np.float32)
 
 
 def _same(one: Predictor, other: Predictor) -> bool:

@@ -17,14 +17,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import MarcError, integer, number, switch
+from marc.errors import integer, number, switch
 from marc.memory import Resumable
 from marc.peers._arrays import distinct_rows, gather, largest
-from marc.peers._feature_files import check_digest, check_path, n_shared, read_images
 from marc.peers._image_search import Images
 from marc.peers._label_graph import edge_weights, nearest_texts, normalised_graph, spread_texts
+from marc.peers._unlabelled import Unlabelled
 from marc.scores import Float, Int
-from marc.stream import Stream, digest
+from marc.stream import Stream
 from marc.stream.predictor import Predictor
 from marc.types import Query, Step
 
@@ -98,47 +98,31 @@ class InductiveZLaP(Resumable):
     digest: str = ""
     """Of what is read from `unlabelled`; filled in, and if given it must agree."""
 
-    _features: NDArray[np.float32] = field(init=False, repr=False)
+    _images: Unlabelled = field(init=False, repr=False)
     _spread: _Spread | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.unlabelled = check_path("unlabelled", self.unlabelled)
         self.sparse = switch("sparse", self.sparse)
         _check(self)
-        self._features = np.ascontiguousarray(read_images(self.unlabelled).features.clip_keys)
-        found = digest(self._features)
-        self.digest = check_digest("unlabelled images", self.unlabelled, self.digest, found)
+        self._images = Unlabelled.read(self.unlabelled, self.digest)
+        self.unlabelled, self.digest = self._images.path, self._images.digest
 
     def step(self, query: Query) -> Step:
         """Answer one image with what its neighbours pass on; it leaves no trace."""
         if self._spread is None or not self._spread.is_of(query.predictor):
-            self._check_fit(query)
-            self._spread = _Spread(self._features, query.predictor, self)
+            self._images.check_fit(query)
+            self._spread = _Spread(self._images.plain, query.predictor, self)
         base = query.predictor.logits(query.views[:1])[0]
         cosines = base / np.float32(query.predictor.logit_scale)
         return _answer(query.item, base, self._spread.read(query.clip_key, cosines))
 
     def check(self, stream: Stream) -> None:
         """Refuse unlabelled images that are among the images of the stream."""
-        shared = n_shared(self._features, stream)
-        if shared:
-            raise MarcError(
-                "unlabelled images must not be images of the stream that is evaluated: each answer "
-                "would come from the others",
-                got=f"{shared} of {len(self._features)} unlabelled images are in it",
-                allowed="images from elsewhere",
-                hint="unlabelled=FILE of a training split, or the method zlap, which says so",
-            )
-
-    def _check_fit(self, query: Query) -> None:
-        dim, found = query.predictor.prototypes.shape[1], self._features.shape[1]
-        if dim != found:
-            raise MarcError(
-                "the unlabelled images do not fit this stream",
-                got=f"{self.unlabelled}: {found} dimensions",
-                allowed=f"{dim} dimensions",
-                hint="unlabelled images that the same predictor embedded",
-            )
+        self._images.check_apart(
+            stream,
+            "each answer would come from the others",
+            "unlabelled=FILE of a training split, or the method zlap, which says so",
+        )
 
 
 class _Spread:
