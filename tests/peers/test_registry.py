@@ -55,8 +55,10 @@ def shots(tmp_path_factory):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_keeps_the_contract(name, shots):
+    n_images = 70
     if _NETWORKS & {*METHODS[name].needs}:
         pytest.importorskip("torch")
+        n_images = 40  # each costs steps through a network
     required = {"space": "good", "shots": shots, "unlabelled": shots}
     settings = {
         setting: required[setting]
@@ -64,7 +66,7 @@ def test_every_method_keeps_the_contract(name, shots):
         if value == "required"
     }
     assert create_method(name, **settings).name == METHODS[name].name == name
-    check_method(lambda: create_method(name, **settings))
+    check_method(lambda: create_method(name, **settings), n_images=n_images)
 
 
 @pytest.mark.parametrize("card", METHODS.values(), ids=lambda card: card.name)
