@@ -208,10 +208,3 @@ def test_bafta_keeps_the_contract_of_methods(settings):
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(MarcError, match=message):
         BaFTA(**settings)
-
-
-def test_another_stream_needs_a_reset():
-    method = BaFTA()
-    method.step(make_stream(0).query(0))
-    with pytest.raises(MarcError, match="does not fit"):
-        method.step(make_stream(0, n_classes=4).query(0))

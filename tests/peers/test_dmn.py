@@ -143,13 +143,3 @@ def test_the_released_functions_give_the_same(pack, fraction):
         entropies = slots.of_class("entropies", label)
         assert np.abs(entropies - gold["mem_entropy"][label, :n_held]).max(initial=0) < 1e-5
     assert moved <= 2
-
-
-def test_other_texts_of_the_same_shape_are_refused():
-    method = DMN()
-    method.step(next(iter(make_stream(0))))
-    with pytest.raises(MarcError, match="other text prototypes") as refused:
-        method.step(next(iter(make_stream(1))))
-    assert refused.value.got == "5 other rows"
-    method.reset()
-    method.step(next(iter(make_stream(1))))

@@ -232,26 +232,6 @@ def test_dpe_keeps_the_contract_of_methods():
     check_method(lambda: DPE(answer="views", fraction=0.3, alpha=15.0))
 
 
-def test_other_texts_need_a_reset_also_after_a_restart():
-    method, other = DPE(), make_stream(1)
-    method.step(make_stream(0).query(0))
-    for one in (method, type(method).from_state(method.state())):
-        with pytest.raises(MarcError, match="other text prototypes"):
-            one.step(other.query(0))
-        one.reset()
-        one.step(other.query(0))
-
-
-def test_another_stream_needs_a_reset():
-    method = DPE()
-    method.step(make_stream(0).query(0))
-    other = make_stream(0, n_classes=4)
-    with pytest.raises(MarcError, match="does not fit"):
-        method.step(other.query(0))
-    method.reset()
-    method.step(other.query(0))
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

@@ -162,16 +162,6 @@ def test_it_goes_on_while_its_lists_still_grow(n_seen):
         assert np.array_equal(mine.logits, theirs.logits)
 
 
-def test_another_stream_needs_a_reset():
-    method = ECALP()
-    method.step(make_stream(0).query(0))
-    other = make_stream(1)
-    with pytest.raises(MarcError, match="other text prototypes"):
-        method.step(other.query(0))
-    method.reset()
-    method.step(other.query(0))
-
-
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [

@@ -165,16 +165,6 @@ def test_bad_settings_are_refused(settings, message):
         ETTA(**settings)
 
 
-def test_another_stream_needs_a_reset():
-    method = ETTA()
-    method.step(make_stream(0, n_prompts=5).query(0))
-    other = make_stream(0, n_classes=4, n_prompts=5)
-    with pytest.raises(MarcError, match="does not fit"):
-        method.step(other.query(0))
-    method.reset()
-    method.step(other.query(0))
-
-
 def prompted_stream(pack, variant):
     """The prompts of the released runs: copies of the prototype, or the seeded jitter."""
     stored = gold_stream(pack, None if variant.startswith("views") else 1)

@@ -164,26 +164,6 @@ def test_a_damaged_state_is_refused(name, damage, problem):
         OnZeta.from_state(state)
 
 
-def test_other_texts_need_a_reset_also_after_a_restart():
-    method, other = OnZeta(), make_stream(1)
-    method.step(make_stream(0).query(0))
-    for one in (method, type(method).from_state(method.state())):
-        with pytest.raises(MarcError, match="other text prototypes"):
-            one.step(other.query(0))
-        one.reset()
-        one.step(other.query(0))
-
-
-def test_another_stream_needs_a_reset():
-    method = OnZeta()
-    method.step(make_stream(0).query(0))
-    for other in (make_stream(0, n_classes=4), make_stream(0, dim=9)):
-        with pytest.raises(MarcError, match="does not fit"):
-            method.step(other.query(0))
-    method.reset()
-    method.step(make_stream(0, n_classes=4).query(0))
-
-
 @pytest.mark.parametrize("pack", PACKS)
 def test_on_real_features_the_released_loop_gives_the_same_predictions(pack):
     stream = gold_stream(pack, views=1)
