@@ -2,6 +2,7 @@
 
 The literal loop does for every image what the released one does: all 77 positions of the prompts of
 all classes, forward, back through an optimiser object, and forward again with the moved context.
+Both compute on one thread: for prompts this small several wait for each other.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def make_model(width: int, layers: int):
     import open_clip
     import torch
 
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     pictures = {"layers": 1, "width": 64, "patch_size": 16, "image_size": 64}
     texts = {"context_length": 77, "vocab_size": 49408, "width": width}

@@ -90,15 +90,16 @@ def plain_transclip(stream):
     features, graph = keys.astype(np.float64), neighbors(keys)
     logits = predictor.logits(keys).astype(np.float64)
     labels, n_classes = softmax(logits), predictor.n_classes
-    centers = np.empty((n_classes, DIM))
+    dim = features.shape[1]
+    centers = np.empty((n_classes, dim))
     for k in range(n_classes):
         surest = np.argsort(-labels[:, k], kind="stable")[:8]
         centers[k] = normalised((labels[surest, k, np.newaxis] * features[surest]).sum(axis=0))
-    variances = np.full(DIM, 1 / DIM)
+    variances = np.full(dim, 1 / dim)
     for _ in range(10):
         shared = np.broadcast_to(variances, centers.shape)
         labels = spread(features, logits, graph, labels, centers, shared)
-        centers, variances = centers.copy(), np.zeros(DIM)
+        centers, variances = centers.copy(), np.zeros(dim)
         for k in range(n_classes):
             weights = labels[:, k, np.newaxis]
             centers[k] = normalised((weights * features).sum(axis=0))

@@ -212,6 +212,11 @@ def test_any_setting_of_the_method_can_be_set(run, sources, tmp_path, pair, name
     np.testing.assert_array_equal(stored["prediction"], expected)
 
 
+def test_a_setting_can_be_none(run, tmp_path):
+    assert run("--method", "stata", "--set", "batch_size=none", "-o", "out").status == 0
+    assert json_in(tmp_path / "out/config.json")["method"]["batch_size"] is None
+
+
 @pytest.mark.parametrize(
     "pair", ["capacity=4", "weight=3.5", "space=both", "policy=fifo", "seed=4"]
 )

@@ -261,11 +261,12 @@ def test_what_does_not_fit_is_refused(file_and_stream):
         ({"rate": "fast"}, "rate"),
         ({"decay": -1}, "decay"),
         ({"seed": 0.5}, "seed"),
+        ({"space": None}, "space must be a name"),
     ],
 )
 def test_bad_settings_are_refused(file_and_stream, settings, problem):
     with pytest.raises(MarcError, match=problem):
-        GPUA("good", file_and_stream[0], **settings)
+        GPUA(**{"space": "good", "unlabelled": file_and_stream[0], **settings})
 
 
 def test_on_real_features_some_images_teach_the_map_for_the_others(tmp_path):

@@ -1,6 +1,8 @@
+import json
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import pytest
 from helpers.making import make_stream
 
@@ -53,20 +55,31 @@ def shots(tmp_path_factory):
     return str(path)
 
 
+def required(name, files):
+    """The settings that a method must be given; `files` is a pack of images."""
+    given = {"space": "good", "shots": files, "unlabelled": files}
+    settings = METHODS[name].settings.items()
+    return {setting: given[setting] for setting, value in settings if value == "required"}
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_keeps_the_contract(name, shots):
     n_images = 70
     if _NETWORKS & {*METHODS[name].needs}:
         pytest.importorskip("torch")
         n_images = 40  # each costs steps through a network
-    required = {"space": "good", "shots": shots, "unlabelled": shots}
-    settings = {
-        setting: required[setting]
-        for setting, value in METHODS[name].settings.items()
-        if value == "required"
-    }
+    settings = required(name, shots)
     assert create_method(name, **settings).name == METHODS[name].name == name
     check_method(lambda: create_method(name, **settings), n_images=n_images)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_numbers_of_numpy_become_plain_ones(name, shots):
+    plain = {s: value for s, value in METHODS[name].settings.items() if type(value) in (int, float)}
+    given = {s: (np.int64 if type(v) is int else np.float32)(v) for s, v in plain.items()}
+    config = create_method(name, **required(name, shots), **given).config()
+    assert json.loads(json.dumps(config)) == config
+    assert {setting: config[setting] for setting in plain} == pytest.approx(plain)
 
 
 @pytest.mark.parametrize("card", METHODS.values(), ids=lambda card: card.name)

@@ -293,8 +293,12 @@ def test_an_image_encoder_without_tokens_is_refused():
 def test_what_was_learned_with_other_names_is_refused():
     method = SCAP()
     list(iter_steps(method, tower_stream(n_images=8)))
-    with pytest.raises(MarcError, match="do not fit the networks"):
-        list(iter_steps(method, tower_stream(n_images=8, n_classes=3)))
+    fewer, renamed = tower_stream(n_images=8, n_classes=3), tower_stream(n_images=8)
+    text_tower = renamed.features.predictor.text_tower
+    text_tower.class_names = tuple(f"another {name}" for name in text_tower.class_names)
+    for other in (fewer, renamed):
+        with pytest.raises(MarcError, match="other class names"):
+            list(iter_steps(method, other))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from marc.stream import Stream
 from marc.stream.transforms import resolve
 from marc.types import Step, order_name
 
+_WORDS = {"true": True, "false": False, "none": None}
+
 
 def run(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
@@ -156,7 +158,7 @@ def _tell(notes: list[str]) -> None:
 
 
 def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
-    """Settings from `name=value`; true, false and numbers are read as such.
+    """Settings from `name=value`; true, false, none and numbers are read as such.
 
     `qualified` ones may name their method: `tda.alpha=1`.
     """
@@ -170,7 +172,7 @@ def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, A
             raise MarcError("this setting has an option of its own", got=pair, hint=hint)
         if name in settings:
             raise MarcError("a setting is given twice", got=name, hint=f"--set {pair}")
-        settings[name] = {"true": True, "false": False}.get(text.lower(), _number_or_text(text))
+        settings[name] = _WORDS.get(text.lower(), _number_or_text(text))
     return settings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,8 @@ class Prompted:
             self._embedded = self._text.embed(self._prompts.tokens)  # (U, L, W)
         self.which: Int = self._prompts.which
         """The row of words of each class, (C,)."""
-        self.digest = f"{self._text.digest} {self.tower.digest}"
+        names = sha256("\n".join(self._text.class_names).encode()).hexdigest()
+        self.digest = f"{self._text.digest} {self.tower.digest} {names}"
         texts = predictor.prototypes
         both = np.concatenate([texts, self.which[:, np.newaxis].astype(texts.dtype)], axis=1)
         device = self._embedded.device

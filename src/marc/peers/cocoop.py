@@ -8,7 +8,7 @@ every image has prompts of its own, which are encoded for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -60,8 +60,7 @@ class CoCoOp(Resumable):
     _trained: Trained | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        recipe = Recipe.of(self)
-        self.rate, self.epochs, self.batch = recipe.rate, recipe.epochs, recipe.batch
+        self.rate, self.epochs, self.batch, self.seed = astuple(Recipe.of(self))
         check_prompt(self.prompt)
         self._shots = Shots.read(self.shots, self.digest)
         self.shots, self.digest = self._shots.path, self._shots.digest

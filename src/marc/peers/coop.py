@@ -8,7 +8,7 @@ see the unlabelled stream alone: a comparison must say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -64,8 +64,7 @@ class CoOp(Resumable):
 
     def __post_init__(self) -> None:
         self.n_context = integer("n_context", self.n_context, 1, _MOST_CONTEXT)
-        recipe = Recipe.of(self)
-        self.rate, self.epochs, self.batch = recipe.rate, recipe.epochs, recipe.batch
+        self.rate, self.epochs, self.batch, self.seed = astuple(Recipe.of(self))
         self._shots = Shots.read(self.shots, self.digest)
         self.shots, self.digest = self._shots.path, self._shots.digest
 

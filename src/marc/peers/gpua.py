@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.errors import integer, number
+from marc.errors import check_space_name, integer, number
 from marc.memory import Resumable
 from marc.peers._alignment import mined_labels, orthogonal_map, refined
 from marc.peers._unlabelled import Unlabelled, joined
@@ -56,6 +56,7 @@ class GPUA(Resumable):
     )
 
     def __post_init__(self) -> None:
+        self.space = check_space_name(self.space)
         self.visual_weight = number("visual_weight", self.visual_weight, at_most=1)
         self.identity = number("identity", self.identity, at_most=1)
         self.rounds = integer("rounds", self.rounds, 1, 10_000)

@@ -90,7 +90,8 @@ class SCAP(Resumable):
             setattr(self, name, number(name, getattr(self, name), at_most=1.0))
         self.fraction = check_fraction(self.fraction)
         check_prompt(self.prompt)
-        if number("slowness", self.slowness) == 0:
+        self.slowness = number("slowness", self.slowness)
+        if self.slowness == 0:
             raise MarcError("slowness must be above 0", got=self.slowness, hint="slowness=5000")
         self.seed = integer("seed", self.seed, 0)
 
