@@ -13,6 +13,7 @@ from marc.errors import MarcError  # noqa: E402
 from marc.loop import iter_steps, run  # noqa: E402
 from marc.peers import _context_training  # noqa: E402
 from marc.peers._context_training import Recipe, _batches, context_gradient  # noqa: E402
+from marc.peers._learned import KEPT, Learned  # noqa: E402
 from marc.peers._prompts import Prompts  # noqa: E402
 from marc.peers._shots import Shots  # noqa: E402
 from marc.peers.cocoop import CoCoOp, _shift, _shift_gradient  # noqa: E402
@@ -38,7 +39,7 @@ class Exact(SmallTextTower):
 
 @pytest.fixture(autouse=True)
 def _no_outcome_of_another_test(monkeypatch):
-    monkeypatch.setattr(_context_training, "_outcomes", {})
+    monkeypatch.setattr(_context_training, "_outcomes", Learned())
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +253,7 @@ def test_training_is_done_once_and_can_be_repeated(shots, monkeypatch):
     assert np.array_equal(before, first.predictions)
     for seed in range(20):
         CoOp(shots, epochs=0, seed=seed).step(stream.query(0))
-    assert len(_context_training._outcomes) == 8
+    assert len(_context_training._outcomes) == KEPT
 
 
 def test_a_copy_answers_as_the_method_does(shots):

@@ -222,7 +222,10 @@ def test_the_map_is_learned_once_for_the_same_texts(file_and_stream, monkeypatch
     first = run(method, stream).predictions
     monkeypatch.setattr("marc.peers.gpua.refined", None)  # a second time would fail
     method.reset()
-    assert np.array_equal(run(method, stream).predictions, first)
+    for same in (method, GPUA("good", file, steps=3)):
+        assert np.array_equal(run(same, stream).predictions, first)
+    with pytest.raises(TypeError):
+        run(GPUA("good", file, steps=3, seed=1), stream)
 
 
 @pytest.mark.parametrize("settings", [{"steps": 5}, {"steps": 0, "identity": 0.0, "rounds": 1}])
@@ -249,6 +252,9 @@ def test_what_does_not_fit_is_refused(file_and_stream):
             run(GPUA("good", file), other)
     with pytest.raises(MarcError, match="file was changed"):
         GPUA("good", file, digest="0" * 16)
+    with pytest.raises(MarcError, match=r"unlabelled images: there is no space 'other'") as refused:
+        GPUA("other", file)
+    assert file in refused.value.got
 
 
 @pytest.mark.parametrize(

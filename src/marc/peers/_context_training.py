@@ -7,11 +7,9 @@ epoch shows every shot once, through one of its stored views, in an order that t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import cos, pi
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, integer, number
 from marc.memory import check_stored
 from marc.peers._arrays import coded, decoded
+from marc.peers._learned import Learned
 from marc.peers._prompt_tuning import tower_of
 from marc.peers._shots import Shots
 from marc.scores import Float, Int, softmax, unit
@@ -34,9 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 _TOWER = "tower"
 """The name under which a state says which weights its context was trained with, in bytes."""
 _WARM_UP, _MOMENTUM, _DECAY = 1e-5, 0.9, 5e-4
-_KEPT = 8  # trainings whose outcome is remembered, so that other orders of a stream start at once
-_outcomes: dict[str, Arrays] = {}
-_lock = Lock()
+_outcomes: Learned[Arrays] = Learned()
 
 
 @dataclass(frozen=True)
@@ -179,16 +176,12 @@ def trained(
         return Trained(predictor, prompts, held)
     scale = predictor.logit_scale
     known = {**trainee.config(), "shots": "", "names": tower.class_names, "scale": scale}
-    key = json.dumps({**known, _TOWER: tower.digest}, sort_keys=True)
-    with _lock:
-        outcome = _outcomes.get(key)
-    if outcome is None:
+
+    def learn() -> Arrays:
         arrays = _train(trainee, prompts, shots, Recipe.of(trainee), scale)
-        outcome = {**arrays, _TOWER: coded(tower.digest)}
-        with _lock:
-            _outcomes[key] = outcome
-            for oldest in list(_outcomes)[:-_KEPT]:
-                del _outcomes[oldest]
+        return {**arrays, _TOWER: coded(tower.digest)}
+
+    outcome = _outcomes.get({**known, _TOWER: tower.digest}, learn)
     return Trained(predictor, prompts, {name: array.copy() for name, array in outcome.items()})
 
 

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from marc.errors import check_space_name, integer, number
 from marc.memory import Resumable
 from marc.peers._alignment import mined_labels, orthogonal_map, refined
+from marc.peers._learned import Learned
 from marc.peers._unlabelled import Unlabelled, joined
 from marc.scores import unit
-from marc.stream import Stream
+from marc.stream import Stream, digest
 from marc.stream.predictor import Predictor
 from marc.types import Query, Step
+
+_maps: Learned[NDArray[np.float32]] = Learned()
 
 
 @dataclass(eq=False)
@@ -72,7 +75,7 @@ class GPUA(Resumable):
         predictor = query.predictor
         if self._learned is None or not _same(self._learned[0], predictor):
             self._images.check_fit(query)
-            self._learned = predictor, self._map_for(predictor)
+            self._learned = predictor, self._map_to(predictor)
         base = predictor.logits(query.views[:1])[0]
         feature = joined(query.key(self.space)[np.newaxis], query.clip_key[np.newaxis])
         scores = predictor.logits(unit(feature @ self._learned[1]))[0].astype(np.float64)
@@ -94,8 +97,13 @@ class GPUA(Resumable):
             "unlabelled=FILE of a training split",
         )
 
-    def _map_for(self, predictor: Predictor) -> NDArray[np.float32]:
-        """What is learned of the file for these texts, (D', D): always the same."""
+    def _map_to(self, predictor: Predictor) -> NDArray[np.float32]:
+        """What is learned of the file for these texts, (D', D): the settings decide it."""
+        texts = {"scale": predictor.logit_scale, "prototypes": digest(predictor.prototypes)}
+        known = {**self.config(), "unlabelled": ""}
+        return _maps.get({**known, **texts}, lambda: self._learn(predictor))
+
+    def _learn(self, predictor: Predictor) -> NDArray[np.float32]:
         texts, images = predictor.prototypes, self._images
         labels = mined_labels(
             images.both,

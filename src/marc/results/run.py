@@ -55,8 +55,13 @@ class RunPlan:
 
     def method(self, seed: int | None) -> AnyMethod:
         """The method for one order: a reservoir draws from the seed that draws the order."""
-        draws = self.name in METHODS and "seed" in METHODS[self.name].settings
-        drawn: dict[str, Any] = {"seed": seed or 0} if draws else {}
+        drawn = _seed_of_order(self.name, seed)
+        if drawn.keys() & self.settings.keys():
+            raise MarcError(
+                f"{self.name} takes the seed of its order",
+                got=f"seed={self.settings['seed']}",
+                hint=f"--seed {self.settings['seed']}",
+            )
         return create_method(self.name, published=self.published, **self.settings, **drawn)
 
     def run(self, seed: int | None, on_step: OnStep | None = None, *, at_once: bool = False) -> Run:
@@ -199,6 +204,17 @@ def as_seen_by(stream: Stream, method: str) -> tuple[Stream, dict[str, int]]:
     return stream.with_views(stream.n_views - n_generated), {}
 
 
+def _seed_of_order(method: str, seed: int | None) -> dict[str, int]:
+    """The setting that the seed of an order decides: only MARC's, for its policies that draw."""
+    return {"seed": seed or 0} if method == MARC.name else {}
+
+
+def _own_settings(method: Mapping[str, Any]) -> dict[str, Any]:
+    """A method's name and settings, less what the order decides."""
+    decided = _seed_of_order(method["method"], 0)
+    return {name: value for name, value in method.items() if name not in decided}
+
+
 def named_spaces(method: Mapping[str, Any]) -> list[str]:
     """The retrieval spaces that a method's settings name; `all` where it reads every one.
 
@@ -252,7 +268,7 @@ def _config(
     sees_stream = card is not None and card.sees == "stream"
     return {
         **Folder.describe("run", stream.source or stream.name, stream),
-        "method": {name: value for name, value in method.items() if name != "seed"},
+        "method": _own_settings(method),
         "seeds": list(orders),
         "selection": "oracle" if oracle else "fixed",
         "transductive": any("+" in name for name in named_spaces(method)) or sees_stream,
@@ -311,20 +327,19 @@ def _runs(stored: Stored) -> list[Run]:
     """The runs of a folder's numbers and arrays."""
     arrays, seeds = stored.arrays, stored.config["seeds"]
     settings = {name: v for name, v in stored.config["method"].items() if name != "method"}
-    card, varies_with = None, frozenset[str]()
+    name, varies_with = stored.config["method"]["method"], frozenset[str]()
     with suppress(MarcError):  # its package, policy or shots may not be had here
-        card = METHODS.get(stored.config["method"]["method"])
-        varies_with = create_method(card.name, **settings).varies_with if card else varies_with
+        if name in METHODS:
+            varies_with = create_method(name, **settings).varies_with
     seconds = stored.timing.get("seconds") or [math.nan] * len(seeds)
     chosen = stored.metrics.get("chosen") or [{}] * len(seeds)
-    drawn = card is not None and "seed" in card.settings
     by_space = space_weights_of(arrays)
     runs = []
     for index, (seed, order) in enumerate(zip(seeds, arrays["order"], strict=True)):
         label, priority = (arrays[name][index][order] for name in ("pseudo_label", "priority"))
         runs.append(
             Run(
-                method={**stored.config["method"], **({"seed": seed or 0} if drawn else {})},
+                method={**stored.config["method"], **_seed_of_order(name, seed)},
                 predictions=arrays["prediction"][index][order],
                 base_predictions=arrays["base_prediction"][order],
                 trajectory=Trajectory(order, label, priority, varies_with),
@@ -358,7 +373,7 @@ def stored_run(run: str | Path | Run | Sequence[Run]) -> Stored:
         "stream": "not stored",
         "n_images": len(rows),
         "n_classes": 1 + max(int(arrays[n].max()) for n in ("prediction", "base_prediction")),
-        "method": {name: value for name, value in runs[0].method.items() if name != "seed"},
+        "method": _own_settings(runs[0].method),
         "seeds": [each.seed for each in runs],
         "fingerprint": {},
         **({"ordering": runs[0].ordering} if runs[0].ordering != "shuffled" else {}),
