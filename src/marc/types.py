@@ -92,6 +92,9 @@ class Query:
     pixels: Callable[..., NDArray[np.uint8]] | None = None
     """Reads the crops behind the views, (M, H, W, 3), where the pictures are at hand; `pixels(n)`
     those behind the first n."""
+    generated: NDArray[np.float32] | None = None
+    """Unit predictor features (G, D) of pictures that were generated from it, where there are any:
+    for methods that ask for them, no views."""
 
     @classmethod
     def from_features(

@@ -1,10 +1,10 @@
-"""Pictures that a user's model generated become the predictor's last views."""
+"""Pictures that a user's model generated are beside the predictor's views, for DiffTPT alone."""
 
 import csv
 
 import numpy as np
 import pytest
-from helpers.commands import call, json_in
+from helpers.commands import call
 from helpers.embedding_trees import draw_lab_folder
 from PIL import Image
 
@@ -12,6 +12,7 @@ import marc
 from marc.errors import MarcError
 from marc.pictures import open_images
 from marc.pictures.tables import with_generated
+from marc.sources.pack import read_pack, write_pack
 
 PER_PICTURE = 2
 
@@ -53,17 +54,20 @@ def embed(pictures, output, listed="", **options):
 
 
 @pytest.mark.parametrize("views", [1, 3])
-def test_generated_pictures_are_the_last_views(pictures, listed, tmp_path, views):
+def test_generated_pictures_are_beside_the_views(pictures, listed, tmp_path, views):
     stream = embed(pictures, tmp_path / "store", listed, views=views)
     plain = embed(pictures, tmp_path / "plain", views=views)
-    assert stream.n_views == views + PER_PICTURE
-    assert stream.features.n_generated == PER_PICTURE
-    assert np.array_equal(stream.features.views[:, :views], plain.features.views[:])
+    assert stream.n_views == views
+    assert np.array_equal(stream.features.views[:], plain.features.views[:])
+    assert stream.features.fingerprint.keys() - plain.features.fingerprint == {"generated"}
     encoder = marc.create_encoder("mini:captions")
     crop = encoder.card.crop
     expected = [crop.cut(Image.open(tmp_path / path)) for _, path in rows_of(listed)]
-    found = np.asarray(stream.features.views)[:, views:].reshape(len(expected), -1)
-    assert np.abs(encoder.encode(np.stack(expected)) - found).max() < 1e-3
+    found = np.asarray(stream.features.generated)
+    assert found.shape[:2] == (9, PER_PICTURE)
+    assert (
+        np.abs(encoder.encode(np.stack(expected)) - found.reshape(len(expected), -1)).max() < 1e-3
+    )
 
 
 def test_the_processes_that_read_pictures_give_the_same(pictures, listed, tmp_path):
@@ -80,11 +84,14 @@ def test_crops_are_those_of_the_picture_alone(pictures, listed, tmp_path):
     assert len(stream.query(0).pixels()) == 3
 
 
-def test_fewer_views_have_fewer_generated_ones(pictures, listed, tmp_path):
+def test_generated_pictures_follow_their_images(pictures, listed, tmp_path):
     stream = embed(pictures, tmp_path / "store", listed, views=3)
-    counts = {n: stream.with_views(n).features.n_generated for n in (5, 4, 3, 1)}
-    assert counts == {5: 2, 4: 1, 3: 0, 1: 0}
-    assert stream.subset(np.arange(4)).features.n_generated == PER_PICTURE
+    whole, rows = np.asarray(stream.features.generated), np.array([5, 0])
+    write_pack(stream.with_views(2), tmp_path / "pack.npz")
+    for other in (stream.with_views(1), read_pack(tmp_path / "pack.npz")):
+        assert np.array_equal(np.asarray(other.features.generated), whole)
+    assert np.array_equal(stream.subset(rows).features.generated, whole[rows])
+    assert np.abs(stream.query(4).generated - whole[4]).max() < 1e-3
 
 
 def test_other_generated_pictures_make_other_features(pictures, listed, tmp_path):
@@ -118,25 +125,36 @@ def test_a_list_without_ids_is_refused(pictures, listed):
         with_generated(open_images(f"folder/{pictures}"), listed)
 
 
-def test_difftpt_is_told_how_many_were_generated(pictures, listed, tmp_path):
-    pytest.importorskip("torch")
+@pytest.mark.parametrize(
+    ("generated", "problem"),
+    [
+        (np.ones((4, 1, 5)), "does not fit"),
+        (np.ones((5, 5)), "non-empty array"),
+        (np.zeros((5, 1, 5)), "zero"),
+    ],
+)
+def test_generated_features_that_do_not_fit_are_refused(generated, problem):
+    with pytest.raises(MarcError, match=problem):
+        marc.Stream.from_arrays(np.ones((5, 5)), np.eye(5), generated=generated)
+
+
+def test_no_method_but_difftpt_sees_them(pictures, listed, tmp_path):
     stream = embed(pictures, tmp_path / "store", listed, views=3)
-    with pytest.raises(MarcError, match="the last 2"):
-        marc.run(marc.create_method("difftpt"), stream)
-    settings = {"n_generated": PER_PICTURE, "fraction": 0.5, "prompt": "a {}"}
-    run = marc.run(marc.create_method("difftpt", **settings), stream)
-    assert len(run.predictions) == 9
-
-
-def test_a_run_gives_generated_views_to_the_method_that_asks_for_them(pictures, listed, tmp_path):
-    embed(pictures, tmp_path / "store", listed, views=3)
-    words = ["run", f"store/{tmp_path / 'store'}", "--seed", "0", "--set"]
-    assert call(*words, "fraction=0.4", "--method", "tps", "-o", tmp_path / "tps").status == 0
-    assert json_in(tmp_path / "tps/config.json")["n_views"] == 3
-    pytest.importorskip("torch")
-    more = ["fraction=0.4", "prompt=a {}", "--method", "difftpt", "-o", tmp_path / "difftpt"]
-    outcome = call(*words, *more)
+    plain = embed(pictures, tmp_path / "plain", views=3)
+    tps = {"fraction": 0.4}
+    words = ["--seed", "0", "--set", "fraction=0.4"]
+    outcome = call(
+        "run", f"store/{tmp_path / 'store'}", *words, "--method", "tps", "-o", tmp_path / "o"
+    )
     assert outcome.status == 0, outcome.err
-    config = json_in(tmp_path / "difftpt/config.json")
-    assert config["n_views"] == 3 + PER_PICTURE
-    assert config["method"]["n_generated"] == PER_PICTURE
+    [written] = marc.load_run(tmp_path / "o")
+    for each in (stream, plain):
+        found = marc.run(marc.create_method("tps", **tps), each.shuffled(0))
+        assert np.array_equal(found.predictions, written.predictions)
+    pytest.importorskip("torch")
+    settings = {"fraction": 0.5, "prompt": "a {}"}
+    with_them, without = (
+        [step.logits for step in marc.iter_steps(marc.create_method("difftpt", **settings), each)]
+        for each in (stream, plain)
+    )
+    assert not np.allclose(with_them, without)

@@ -38,11 +38,10 @@ def open_store(store: FeatureStore, networks: Networks | None = None) -> Stream:
     n_images = int(readable.sum())
     if not n_images:
         raise MarcError("no picture of this store could be read", got=store.path)
+    seen, generated = _views(store, views, readable)
     features = Features(
-        views=LazyViews(
-            partial(_rows, store, views, readable),
-            (n_images, *views.shape[1:]),  # type: ignore[arg-type]
-        ),
+        views=seen,
+        generated=generated,
         predictor=_predictor(store, views, words, networks or Networks()),
         spaces=LazySpaces(
             {name: partial(_space, store, array, readable) for name, array in spaces.items()},
@@ -51,10 +50,9 @@ def open_store(store: FeatureStore, networks: Networks | None = None) -> Stream:
         class_names=tuple(words.attributes["made"]["class_names"]),
         ids=tuple(store.get(store.IDS)[readable].tolist()),
         known={
-            "views": views.attributes["features"],
+            **({} if generated else {"views": views.attributes["features"]}),
             **{array.name: array.attributes["features"] for array in spaces.values()},
         },
-        n_generated=views.attributes["made"]["views"].get("n_generated", 0),
         pixels=StoredPictures(store, views.attributes, np.flatnonzero(readable)).crops,
     )
     labels = store.get(store.LABELS)[readable] if store.about["labelled"] else None
@@ -66,6 +64,23 @@ def _name(store: FeatureStore) -> str:
     """That of its folder, or of the folder of answers that it is a part of."""
     path = store.path
     return path.name if path.name != IN_ANSWERS else path.parent.name or path.name
+
+
+def _views(
+    store: FeatureStore, array: SealedArray, readable: NDArray[np.bool_]
+) -> tuple[LazyViews, LazyViews | None]:
+    """The views of the pictures themselves, and behind them those that were generated, if any."""
+    n_images, (n_views, dim) = int(readable.sum()), array.shape[1:]
+    n_generated = array.attributes["made"]["views"].get("n_generated", 0)
+    n_drawn = n_views - n_generated
+    seen = LazyViews(partial(_rows, store, array, readable), (n_images, n_drawn, dim))
+    if not n_generated:
+        return seen, None
+
+    def read(count: int) -> NDArray[Any]:
+        return _rows(store, array, readable)[:, n_drawn : n_drawn + count]
+
+    return seen, LazyViews(read, (n_images, n_generated, dim))
 
 
 def _predictor_arrays(store: FeatureStore) -> tuple[SealedArray, SealedArray]:

@@ -1,19 +1,19 @@
 """DiffTPT: TPT over views of which some were generated, once both filters have had their say.
 
 A diffusion model paints variants of an image; that is done elsewhere, and the variants are embedded
-as the last views of the image. Those that look least like it are dropped, by cosine. Of what is
+beside the views of the image. Those that look least like it are dropped, by cosine. Of what is
 left, augmented and generated together, the surest are kept, and the prompt takes some steps down
 the entropy of their mean posterior, as in TPT.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from marc.errors import MarcError, integer, number
+from marc.errors import integer, number
 from marc.memory import Resumable
 from marc.peers._prompt_tuning import (
     MOST_STEPS,
@@ -33,14 +33,12 @@ from marc.types import Query, Step
 class DiffTPT(Resumable):
     """TPT with generated views; without any, TPT with its own steps and fraction.
 
-    >>> DiffTPT(n_generated=32).config()["similar"]
+    >>> DiffTPT(steps=2).config()["similar"]
     0.8
     """
 
     name: ClassVar[str] = "difftpt"
 
-    n_generated: int = 0
-    """How many of an image's views were generated: the last ones."""
     similar: float = 0.8
     """The fraction of the generated views that is kept: those most like the plain image."""
     fraction: float = 0.3
@@ -55,7 +53,6 @@ class DiffTPT(Resumable):
     _start: Start | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.n_generated = integer("n_generated", self.n_generated, 0)
         self.similar = check_fraction(self.similar, "similar")
         self.fraction = check_fraction(self.fraction)
         self.rate = number("rate", self.rate)
@@ -63,36 +60,21 @@ class DiffTPT(Resumable):
         check_prompt(self.prompt)
 
     def check(self, stream: Any) -> None:
-        """Refuse a stream without its predictor's text encoder, or with too few views."""
+        """Refuse a stream without its predictor's text encoder."""
         tower_of(stream.features.predictor)
-        known = stream.features.n_generated
-        if known and known != self.n_generated:
-            raise MarcError(
-                f"{self.name} must be told how many views were generated: the last {known}",
-                got=f"n_generated={self.n_generated}",
-                hint=f"--set n_generated={known}",
-            )
-        self._check_views(stream.n_views)
 
     def step(self, query: Query) -> Step:
         """Tune the prompt to this image, and answer its plain view."""
-        self._check_views(len(query.views))
         if self._start is None or self._start.source is not query.predictor:
             self._start = Start.of(query.predictor, self.prompt)
-        like = _similar_views(query.views, self.n_generated, self.similar)
+        generated = query.views[:0] if query.generated is None else query.generated
+        both = replace(query, views=np.concatenate([query.views, generated]))
+        like = _similar_views(both.views, len(generated), self.similar)
 
         def select(logits: Float) -> Int:
             return like[select_views(logits[like], self.fraction, method=self.name)]
 
-        return tuned_step(query, self._start, Tuning(self.rate, self.steps), select)
-
-    def _check_views(self, n_views: int) -> None:
-        if self.n_generated >= n_views:
-            raise MarcError(
-                "the first view is the image itself, so fewer than all views are generated",
-                got=f"n_generated={self.n_generated} of {n_views} views",
-                allowed=f"0 to {n_views - 1}",
-            )
+        return tuned_step(both, self._start, Tuning(self.rate, self.steps), select)
 
 
 def _similar_views(views: Float, n_generated: int, similar: float) -> Int:

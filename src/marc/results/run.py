@@ -191,19 +191,6 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:50]}-{which}"
 
 
-def as_seen_by(stream: Stream, method: str) -> tuple[Stream, dict[str, int]]:
-    """The stream as a method sees it, and what it must be told of it.
-
-    Generated views are for methods that ask how many there are; no other method sees them.
-    """
-    n_generated = stream.features.n_generated
-    if not n_generated:
-        return stream, {}
-    if "n_generated" in METHODS[method].settings:
-        return stream, {"n_generated": n_generated}
-    return stream.with_views(stream.n_views - n_generated), {}
-
-
 def _seed_of_order(method: str, seed: int | None) -> dict[str, int]:
     """The setting that the seed of an order decides: only MARC's, for its policies that draw."""
     return {"seed": seed or 0} if method == MARC.name else {}

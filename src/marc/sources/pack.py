@@ -17,7 +17,7 @@ _SPACE = "spaces/"
 _KEYS = (
     "predictor/views (T, M, D) or predictor/features (T, D), predictor/prototypes (C, D), "
     "predictor/tau, spaces/NAME (T, D_s), and optional labels, domain, class_names, paths, "
-    "predictor/prompts (P, D) with predictor/prompt_class (P,)"
+    "predictor/prompts (P, D) with predictor/prompt_class (P,), predictor/generated (T, G, D)"
 )
 
 
@@ -42,6 +42,7 @@ def read_pack(path: Path) -> Stream:
         class_names=_strings(arrays, "class_names"),
         ids=_strings(arrays, "paths"),
         name=path.stem,
+        generated=arrays.get("predictor/generated"),
     )
 
 
@@ -61,6 +62,8 @@ def write_pack(stream: Stream, path: str | Path) -> None:
     if features.predictor.prompts is not None:
         arrays["predictor/prompts"] = features.predictor.prompts.rows
         arrays["predictor/prompt_class"] = features.predictor.prompts.class_of
+    if features.generated is not None:
+        arrays["predictor/generated"] = features.generated
     if stream.row_labels is not None:
         arrays["labels"] = stream.row_labels
     if stream.row_domains is not None:

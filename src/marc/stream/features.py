@@ -86,8 +86,8 @@ class Features:
     """`images` of the features that these were cut from."""
     pixels: Callable[[int, int], NDArray[np.uint8]] | None = None
     """Reads the first n crops (n, H, W, 3) of a stored row, where the pictures are at hand."""
-    n_generated: int = 0
-    """How many of the views, the last ones, are of pictures that were generated elsewhere."""
+    generated: Views | None = None
+    """Predictor features (N, G, D) of pictures that were generated elsewhere from each: no views."""
     _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -151,8 +151,7 @@ class Features:
         views = self.views
         fewer = views.first(n_views) if isinstance(views, LazyViews) else views[:, :n_views]
         known = {name: digest for name, digest in self.known.items() if name != "views"}
-        generated = max(0, self.n_generated - (views.shape[1] - n_views))
-        return replace(self, views=fewer, known=known, n_generated=generated, _transformed={})
+        return replace(self, views=fewer, known=known, _transformed={})
 
     @cached_property
     def images(self) -> frozenset[str]:
@@ -172,6 +171,7 @@ class Features:
             "ids": digest(np.array(self.ids)),
             "class_names": digest(np.array(self.class_names)),
             "views": self.known.get("views") or digest(self.views),
+            **({} if self.generated is None else {"generated": digest(self.generated)}),
             "prototypes": digest(self.predictor.prototypes),
             "logit_scale": self.predictor.logit_scale,
             **(

@@ -74,6 +74,7 @@ class Stream(Shown):
         name: str = "arrays",
         towers: Towers | None = None,
         pixels: Callable[[int, int], NDArray[np.uint8]] | None = None,
+        generated: ArrayLike | None = None,
     ) -> Stream:
         """Features in, stream out; all of them are checked and normalised here.
 
@@ -93,11 +94,14 @@ class Stream(Shown):
             towers: the networks behind the predictor, for methods that learn in them.
             pixels: reads the crops (n, H, W, 3) behind the first n views of a row, for the same
                 methods.
+            generated: predictor features (T, G, D) of pictures that were generated from each
+                image, for DiffTPT alone.
         """
         views = np.asarray(views)
         if views.ndim == 2:
             views = views[:, np.newaxis]
         check_features("views", views, ndim=3)
+        generated = None if generated is None else _generated(generated, views.shape)
         texts, scale = check_predictor(prototypes, logit_scale, views.shape[2])
         n_images, n_classes = len(views), len(texts)
         features = Features(
@@ -112,6 +116,7 @@ class Stream(Shown):
             class_names=_names("class_names", class_names, n_classes, "class "),
             ids=_names("ids", ids, n_images, ""),
             pixels=pixels,
+            generated=generated,
         )
         if len(set(features.ids)) < n_images:
             raise MarcError("ids must be distinct", got=f"{len(set(features.ids))} of {n_images}")
@@ -136,6 +141,7 @@ class Stream(Shown):
             keys=features.row(item),
             predictor=features.predictor,
             pixels=features.pixels and _Crops(features.pixels, item, self.n_views),
+            generated=None if features.generated is None else unit(features.generated[item]),
         )
 
     def shuffled(self, seed: int) -> Stream:
@@ -198,7 +204,7 @@ class Stream(Shown):
             spaces={name: keys[rows] for name, keys in old.spaces.items()},
             class_names=old.class_names,
             ids=tuple(old.ids[row] for row in rows),
-            n_generated=old.n_generated,
+            generated=None if old.generated is None else old.generated[rows],
             pixels=old.pixels and (lambda row, n, of=old.pixels: of(int(rows[row]), n)),  # type: ignore[misc]
         )
         labels = None if self.row_labels is None else self.row_labels[rows]
@@ -268,6 +274,16 @@ def _names(what: str, given: Sequence[str] | None, count: int, prefix: str) -> t
     if len(given) != count:
         raise MarcError(f"{what} has the wrong length", got=len(given), allowed=count)
     return tuple(visible(str(name)) for name in given)
+
+
+def _generated(given: ArrayLike, views: tuple[int, ...]) -> NDArray[Any]:
+    """Generated features (N, G, D), refused unless they fit views of this shape."""
+    array = np.asarray(given)
+    check_features("generated", array, ndim=3)
+    if array.shape[::2] != views[::2]:
+        fits = f"({views[0]}, G, {views[2]})"
+        raise MarcError("generated does not fit the views", got=array.shape, allowed=fits)
+    return array
 
 
 def _domains(given: ArrayLike | None, n_images: int) -> NDArray[Any] | None:
