@@ -14,7 +14,7 @@ from torch import nn
 
 from helpers.repository import SHARED
 from marc.peers._image_learning import Classifier
-from marc.peers.contract import _stream
+from marc.peers.contract import _as_seen, _stream
 from marc.stream.predictor import Towers
 
 
@@ -99,7 +99,10 @@ class Tower:
 
 
 def tower_stream(tower=None, *, seed=0, n_images=70, n_views=4, n_classes=5, twins=False):
-    """The contract's stream; `tower` instead of its own, or two classes with the same text."""
+    """The contract's stream of pictures, as its tower sees them, or as another one does.
+
+    With `twins` two classes have the same text.
+    """
     stream = _stream(seed, n_images, n_views, n_classes)
     predictor = stream.features.predictor
     prototypes = predictor.prototypes.copy()
@@ -107,7 +110,7 @@ def tower_stream(tower=None, *, seed=0, n_images=70, n_views=4, n_classes=5, twi
         prototypes[-1] = prototypes[1]
     towers = predictor.towers if tower is None else Towers(image=lambda: tower)
     other = replace(predictor, prototypes=prototypes, towers=towers)
-    return replace(stream, features=replace(stream.features, predictor=other))
+    return _as_seen(replace(stream, features=replace(stream.features, predictor=other)))
 
 
 def without_pictures(stream):

@@ -1,5 +1,6 @@
 """Snapshots whose digest fits, but whose content no method wrote: refused, or without effect."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -11,12 +12,10 @@ from safetensors.numpy import load_file
 
 from marc.errors import MarcError
 from marc.loop import iter_steps
-from marc.peers.contract import _stream, maker
+from marc.peers.contract import _stream_for, maker
 from marc.peers.registry import METHODS
 from marc.results.snapshot import load_snapshot, save_snapshot
 
-STREAM = _stream(11, 40, 10).shuffled(3)
-SEEN, REST = (replace(STREAM, order=order) for order in (STREAM.order[:25], STREAM.order[25:33]))
 MORE = {
     "marc, all memories": ("marc", {"negative_weight": 0.117, "clip_weight": 1.0}),
     "marc, learned weight": ("marc", {"weight": "auto"}),
@@ -25,12 +24,19 @@ MORE = {
 CASES = {**{name: (name, {}) for name in METHODS}, **MORE}
 
 
+@functools.cache
+def parts(name):
+    """The images that a method sees, and those that follow."""
+    stream = _stream_for(METHODS[name], 11, 40, 10).shuffled(3)
+    return [replace(stream, order=order) for order in (stream.order[:25], stream.order[25:33])]
+
+
 def written(name, settings, folder):
     """A snapshot of a method that saw some images."""
     card = METHODS[name]
     config = {**maker(card, folder)().config(), **settings}
     method = card.factory(**{key: value for key, value in config.items() if key != "method"})
-    list(iter_steps(method, SEEN))
+    list(iter_steps(method, parts(name)[0]))
     save_snapshot(method, folder / "memory")
     return folder / "memory"
 
@@ -43,7 +49,7 @@ def case(request, tmp_path):
 
 
 def answers(method):
-    return [step.logits.tolist() for step in iter_steps(method, REST)]
+    return [step.logits.tolist() for step in iter_steps(method, parts(method.name)[1])]
 
 
 def outcome(path):

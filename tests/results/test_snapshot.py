@@ -13,7 +13,7 @@ from marc.admission import POLICIES
 from marc.errors import MarcError
 from marc.loop import iter_steps
 from marc.method import MARC
-from marc.peers.contract import _stream
+from marc.peers.contract import _stream_for
 from marc.peers.registry import METHODS, create_method
 from marc.results.snapshot import load_snapshot, save_snapshot
 from marc.stream import Stream
@@ -224,7 +224,7 @@ def test_every_method_goes_on_from_its_file(name, n_seen, tmp_path):
     stream, needs = make_stream(4, n_images=40, n_prompts=5), {*METHODS[name].needs}
     if needs & {"text-tower", "image-tower"}:
         pytest.importorskip("torch")
-        stream = _stream(4, 40, 10)
+        stream = _stream_for(METHODS[name], 4, 40, 10)
     settings = {"space": "good"} if "space" in needs else {}
     method = create_method(name, **settings)
     list(iter_steps(method, replace(stream, order=np.arange(n_seen))))

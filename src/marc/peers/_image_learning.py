@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from marc.encoders.cards import reason
+from marc.errors import MarcError
 from marc.memory import check_stored
 from marc.peers._arrays import distinct_rows
 from marc.stream.predictor import Predictor
@@ -53,6 +55,20 @@ class Classifier:
     def logits(self, images: Tensor) -> Tensor:
         """(n, 3, H, W) to (n, C)."""
         return self.head(self.features(images))
+
+    def embed(self, images: Tensor) -> NDArray[np.float32]:
+        """Features (n, D) as an array; a size of images that the module refuses is named."""
+        try:
+            with torch.no_grad():
+                return numbers(self.features(images))
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, AssertionError) as error:
+            raise MarcError(
+                "the image encoder does not take these pictures",
+                got=f"{tuple(images.shape)}: {reason(error)}",
+                hint="the crops that the features were made of",
+            ) from error
 
 
 class _Prototypes:

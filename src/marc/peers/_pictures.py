@@ -18,17 +18,23 @@ from marc.types import Query, Step
 
 _HINT = "a lab/ stream, or a store/ whose pictures are still there; pixels=... in from_arrays"
 _PARTS = ("weights", "moments")
+_COMPARED = 3
+"""The first images of a stream whose pictures are held against their features."""
+_LEAST_COSINE = 0.99
+"""Between a stored feature, which may be rounded, and that of its picture."""
 
 
 def check_pictures(method: str, stream: Any, n_views: int = 1) -> ImageTower:
-    """The image encoder of a stream; refuses one without it, or without pictures or views."""
+    """The image encoder of a stream; refuses one without it, or without its pictures or views."""
     features = stream.features
     tower = tower_of(features.predictor)
     if features.pixels is None:
         raise _no_pictures(method)
-    stream.query(int(stream.order[0])).pixels(1)  # pictures may be gone
     if features.views.shape[1] < n_views:
         raise few_views(method, features.views.shape[1], n_views)
+    queries = [stream.query(int(item)) for item in stream.order[:_COMPARED]]
+    pictures = _stacked([crops(query, method, n_views)[0] for query in queries])  # may be gone
+    _check_features(queries, pictures, [features.ids[query.item] for query in queries])
     return tower
 
 
@@ -53,12 +59,14 @@ def crops(query: Query, method: str, n_views: int | None = None) -> NDArray[np.u
     """The plain picture of a query and its views, (M, H, W, 3), or the first of them."""
     if query.pixels is None:
         raise _no_pictures(method)
-    return query.pixels(n_views)
+    found = query.pixels(n_views)
+    _check_crops(found, len(query.views) if n_views is None else n_views)
+    return found
 
 
 def plain_crops(queries: Sequence[Query], method: str) -> NDArray[np.uint8]:
     """The plain pictures of some queries, (n, H, W, 3)."""
-    return np.concatenate([crops(query, method, 1) for query in queries])
+    return _stacked([crops(query, method, 1)[0] for query in queries])
 
 
 def answers(queries: Sequence[Query], adapted: Float) -> list[Step]:
@@ -157,6 +165,61 @@ def _copied(parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
     return {
         part: {name: array.copy() for name, array in named.items()} for part, named in parts.items()
     }
+
+
+def _stacked(pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Pictures (H, W, 3) as one array (n, H, W, 3); refuses some of other sizes than the first."""
+    for picture in pictures:
+        if picture.shape != pictures[0].shape:
+            raise MarcError(
+                "the pictures of a stream must all have one size",
+                got=f"{picture.shape} beside {pictures[0].shape}",
+                hint="the crops that the image encoder takes",
+            )
+    return np.stack(pictures)
+
+
+def _check_crops(found: Any, n_views: int) -> None:
+    """Refuse what `pixels` gave unless it is as many pictures as were asked for, in bytes."""
+    is_array = isinstance(found, np.ndarray)
+    fits = is_array and found.dtype == np.uint8 and found.ndim == 4 and found.shape[3] == 3
+    if not (fits and len(found) == n_views and found.size):
+        raise MarcError(
+            "pixels(row, n) must give the crops of the first n views as bytes",
+            got=f"{found.dtype} {found.shape}" if is_array else type(found).__name__,
+            allowed=f"uint8 ({n_views}, H, W, 3)",
+            hint="crops[row, :n] of crops (T, M, H, W, 3) with values from 0 to 255",
+        )
+
+
+def _check_features(
+    queries: Sequence[Query], pictures: NDArray[np.uint8], names: Sequence[str]
+) -> None:
+    """Refuse plain pictures whose features are not those that the queries hold.
+
+    The baseline would come from the features, the answer from other pictures.
+    """
+    from marc.peers._image_learning import Classifier
+
+    predictor = queries[0].predictor
+    found = Classifier.of(predictor).embed(predictor.image_tower.prepare(pictures))
+    stored = np.stack([query.views[0] for query in queries])
+    if found.shape != stored.shape:
+        raise MarcError(
+            "the image encoder gives vectors of another length than the features have",
+            got=f"shape {found.shape}",
+            allowed=f"shape {stored.shape}",
+            hint="towers=... of the encoder that gave the features",
+        )
+    for name, cosine in zip(names, np.einsum("nd,nd->n", found, stored), strict=True):
+        if not cosine >= _LEAST_COSINE:  # NaN is refused too
+            raise MarcError(
+                "the pictures are not those of the features: the image encoder gives others",
+                got=f"cosine {cosine:.3f} at image {name}",
+                allowed=f"{_LEAST_COSINE} or more",
+                hint="pixels=... in the order of the features, cropped as they were; towers=... of"
+                " the encoder that gave the features",
+            )
 
 
 def _no_pictures(method: str) -> MarcError:
