@@ -68,7 +68,9 @@ def _load_mini(card: EncoderCard, loading: Loading | None = None) -> Encoder:
     if card is _PIXELS:
         return _Pixels(loading.batch)
     encoder = OnnxEncoder(card, _WEIGHTS / card.tag, loading.batch)
-    return _MiniPredictor(encoder, card.name.removeprefix(PREFIX)) if card.has_text else encoder
+    if not card.has_text:
+        return encoder
+    return _MiniPredictor(encoder, card.name.removeprefix(PREFIX), loading)
 
 
 def mini_predictor(classes: tuple[int, ...], name: str = PREDICTOR) -> Predictor:
@@ -109,15 +111,17 @@ def _image_tower(name: str) -> ImageTower:
 class _MiniPredictor:
     """Pictures through a captioned encoder of the lab, texts by looking them up.
 
-    What it says of the 48 classes in 10 prompts each needs no torch; its towers do.
+    What it says of the 48 classes in 10 prompts each needs no torch; its towers do. They run on the
+    CPU too: another device is refused when they are asked for, and not before, because one call may
+    name this predictor beside encoders that run there.
     """
 
     precision = "float32"
 
-    def __init__(self, pictures: OnnxEncoder, name: str) -> None:
+    def __init__(self, pictures: OnnxEncoder, name: str, loading: Loading) -> None:
         self.card = pictures.card
         self.batch = pictures.batch
-        self._name = name
+        self._name, self._loading = name, loading
         self._pictures = pictures
         self._texts = _known_texts(name)
 
@@ -128,10 +132,12 @@ class _MiniPredictor:
 
     def text_tower(self, class_names: Sequence[str]) -> TextTower:
         """Its text encoder in torch."""
+        self._loading.refuse_device(self.card)
         return _text_tower(self._name, tuple(class_names))
 
     def image_tower(self) -> ImageTower:
         """Its picture encoder in torch."""
+        self._loading.refuse_device(self.card)
         return _image_tower(self._name)
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:

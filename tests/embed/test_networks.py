@@ -128,6 +128,29 @@ def test_an_unknown_device_is_refused_at_once(store):
 
 @pytest.mark.parametrize(
     ("name", "library", "tag", "asked"),
+@pytest.mark.parametrize("device", ["cuda", "cuda:3", "mps"])
+def test_networks_of_the_lab_run_on_the_processor_alone(store, device):
+    predictor = stream_of(store, device=device).features.predictor
+    for tower in ("text_tower", "image_tower"):
+        with pytest.raises(MarcError, match="networks of mini:captions run on the CPU alone"):
+            getattr(predictor, tower)
+    with pytest.raises(MarcError, match="only the networks of a feature store") as refused:
+        marc.load_stream("lab/sketch-12", device=device)
+    assert f"lab/sketch-12: '{device}'" in str(refused.value)
+
+
+def test_a_source_without_networks_takes_any_device(tmp_path):
+    marc.write_pack(marc.synthetic_stream(20, 3), tmp_path / "pack.npz")
+    assert len(marc.load_stream(tmp_path / "pack.npz", device="cuda")) == 20
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_networks_of_the_lab_are_there_on_the_processor(store, device):
+    pytest.importorskip("torch")
+    predictor = stream_of(store, device=device).features.predictor
+    assert next(predictor.image_tower.copy().parameters()).device.type == "cpu"
+
+
     [
         ("clip-b16-text", "open_clip", "ViT-B-16-quickgelu/openai", "clip-b16-text"),
         ("mini:captions", "onnx", "captions.onnx", "mini:captions"),

@@ -53,6 +53,17 @@ class Networks:
 
         return Towers(text, image)
 
+    def check_elsewhere(self, source: str, towers: Towers) -> None:
+        """Refuse a device for networks that a source other than a store brings."""
+        brought = towers.text is not None or towers.image is not None
+        if brought and self.device not in ("auto", "cpu"):
+            raise MarcError(
+                "only the networks of a feature store can be put on a device",
+                got=f"{source}: {self.device!r}",
+                allowed="auto, cpu",
+                hint="--device auto: the networks of the lab run on the CPU",
+            )
+
     def _load(self, made: dict[str, Any], tower: str) -> Any:
         name = _name_of(made)
         path = EncoderSpec.weights_of(name, [*self.weights], [name])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, integer, one_of
 from marc.pictures.crops import Crop
 
+_PROCESSOR = ("auto", "cpu")
 _PRECISIONS = ("auto", "bfloat16", "float32")
 _LONGEST_REASON = 200  # characters
 LARGEST_BATCH = 2**16
@@ -154,6 +155,16 @@ class Loading:
                 f"{card.name} has its weights already",
                 got=f"weights {self.weights}",
                 hint="no weights, or onnx:FILE for a graph of your own",
+            )
+
+    def refuse_device(self, card: EncoderCard) -> None:
+        """For networks to learn in that run on the CPU alone: nothing else is loaded with them."""
+        if self.device not in _PROCESSOR:
+            raise MarcError(
+                f"the networks of {card.name} run on the CPU alone",
+                got=repr(self.device),
+                allowed=", ".join(_PROCESSOR),
+                hint="--device auto",
             )
 
 

@@ -129,7 +129,8 @@ def load_stream(
             networks: a file, a folder with NAME.safetensors, or NAME=PATH. Needed for weights of
             your own; others are looked for where they were when they were embedded with.
         offline: never touch the network for them.
-        device: what these networks run on: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+        device: what these networks run on: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. Those of the
+            lab run on the CPU, and another device is refused.
     """
     instance("source", source, str, os.PathLike, hint='marc.load_stream("arrays/FILE.npz")')
     text, networks = spelled(source), Networks(tuple(weights), offline, device)
@@ -161,7 +162,9 @@ def _open(
             allowed=", ".join([*known, *(spelling for spelling, _ in IMAGE_KINDS.values())]),
             hint=_spelling(text, kind),
         )
-    return SOURCES[kind].open(name, on_progress, n_views)
+    stream = SOURCES[kind].open(name, on_progress, n_views)
+    networks.check_elsewhere(text, stream.features.predictor.towers)
+    return stream
 
 
 def is_pictures(source: str) -> bool:
