@@ -339,9 +339,29 @@ def test_a_run_in_a_process_of_its_own_prints_plain_text(sources, tmp_path):
 def test_options_that_the_method_does_not_have_are_refused_not_ignored(run, tmp_path):
     outcome = run("--method", "no-memory", "--space", "classes")
     assert outcome.status == 2
-    assert "setting of no-memory" in outcome.err
-    assert "'space'" in outcome.err
+    assert "no-memory takes no --space" in outcome.err
+    assert "got:  --space classes" in outcome.err
+    outcome = run("--method", "tda", "--weight", "3")
+    assert "tda takes no --weight" in outcome.err
+    outcome = run("--method", "class-means", "--set", "space=x")
+    assert "try:  --space x" in outcome.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_setting_may_name_the_method_that_runs(run, tmp_path):
+    words = ["--views", "1", "--method", "tda", "--set"]
+    assert run(*words, "tda.alpha=1.5", "-o", "named").status == 0
+    assert json_in(tmp_path / "named/config.json")["method"]["alpha"] == 1.5
+    assert run("--set", "marc.beta=4.0", "--space", "classes", "-o", "marc").status == 0
+    assert json_in(tmp_path / "marc/config.json")["method"]["beta"] == 4.0
+    for settings, problem in (
+        (["tda.alpha=1", "alpha=2"], "a setting is given twice"),
+        (["dota.alpha=1"], "unknown setting of tda"),
+        (["tda.capacity=1"], "try:  --capacity 1"),
+    ):
+        outcome = run(*words, *settings)
+        assert outcome.status == 2
+        assert problem in outcome.err
 
 
 def test_the_stored_order_can_be_run(run, sources, tmp_path):

@@ -125,6 +125,7 @@ def test_shots_and_settings_reach_the_methods_that_have_them(run_all, packs, tmp
         (["--capacity", "-1"], "capacity must be an integer"),
         (["--set", "tda.alpha=-1"], "alpha must be"),
         (["--set", "fraction=2"], "fraction is a fraction of the views"),  # for each
+        (["--set", "alpha=x"], "alpha must be"),  # one that has it is without its file
         (["--oracle"], "--oracle is of one method"),
     ],
 )

@@ -14,6 +14,7 @@ from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._label_order import chance_notes
 from marc.cli._options import DEVICE, OFFLINE, WEIGHTS, choose_orders, open_stream
+from marc.cli._settings import number_or_text, refuse_options
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.compare import show_calibration, show_runs
 from marc.errors import MarcError
@@ -21,7 +22,7 @@ from marc.peers.registry import METHODS, refuse_absent
 from marc.results.all_methods import AllMethods
 from marc.results.compare import compare
 from marc.results.folder import Folder, Stored
-from marc.results.run import RunPlan, as_seen_by, named_spaces
+from marc.results.run import RunPlan, named_spaces
 from marc.results.tracking import Tracker
 from marc.stream import Stream
 from marc.stream.transforms import resolve
@@ -58,7 +59,7 @@ def run(
         False, "--in-order", help="The stored order alone, instead of --seed."
     ),
     option: list[str] = typer.Option(
-        [], "--set", help="Any other setting: --set gamma=1.0; of all methods also tda.alpha=1."
+        [], "--set", help="Any other setting: --set gamma=1.0, or of one method: tda.alpha=1."
     ),
     published: str | None = typer.Option(
         None, help="Settings that were published for a data set, for example imagenet-a."
@@ -92,13 +93,13 @@ def run(
     tracker = open_tracker(track, dry_run=dry_run)
     stream = open_stream(source, views, weights=weights, offline=offline, device=device)
     stream, orders = choose_orders(stream, order, seed, in_order=in_order)
-    w = None if weight is None else _number_or_text(weight)
+    w = None if weight is None else number_or_text(weight)
     spaces = [resolve(each) for each in space]
     policy = None if policy is None else POLICIES.resolve(policy)
     given = {"capacity": capacity, "weight": w, "policy": policy}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if method == "all":
-        more = _parse_settings(option, qualified=True)
+        more = _parse_settings(option)
         every = AllMethods(stream, orders, {**settings, "spaces": spaces}, more, published)
         if oracle:
             raise MarcError(
@@ -109,18 +110,18 @@ def run(
         path = Path(output or f"runs/{name}")
         _run_all(every, path, tracker, force=force, dry_run=dry_run, json=json)
         return
-    settings |= _parse_settings(option)
     # class means have no settings: who gives one means the paper's system
-    method = method or ("marc" if settings else "class-means")
+    method = method or ("marc" if settings or option else "class-means")
     refuse_absent(method)
     method = METHODS.resolve(method)
     card = METHODS[method]
+    refuse_options({"space": " ".join(space), **settings}, card)
+    settings |= _parse_settings(option, of=method)
     if "space" in card.needs or (spaces and "spaces" not in card.settings):
         settings["space"] = RunPlan.only_space(stream, method, spaces)
     elif spaces:
         settings["spaces"] = spaces
-    stream, known = as_seen_by(stream, method)
-    plan = RunPlan(stream, orders, method, {**known, **settings}, published, oracle)
+    plan = RunPlan(stream, orders, method, settings, published, oracle)
     config = plan.config()
     path = Path(output or plan.default_folder(config))
     if dry_run:
@@ -157,32 +158,23 @@ def _tell(notes: list[str]) -> None:
         console.note(note)
 
 
-def _parse_settings(pairs: list[str], *, qualified: bool = False) -> dict[str, Any]:
+def _parse_settings(pairs: list[str], of: str = "") -> dict[str, Any]:
     """Settings from `name=value`; true, false, none and numbers are read as such.
 
-    `qualified` ones may name their method: `tda.alpha=1`.
+    They may name their method: `tda.alpha=1`; those `of` one method lose its name.
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
-        name, equals, text = pair.partition("=")
+        name, equals, text = pair.removeprefix(f"{of}." if of else "").partition("=")
         if not equals or not name:
             raise MarcError("a setting is written name=value", got=pair, hint="--set gamma=1.0")
-        if name in ("space", "spaces", "capacity", "weight", "policy", "seed"):
-            hint = f"--set METHOD.{pair}" if qualified else f"--{name.removesuffix('s')} {text}"
+        if name in ("space", "spaces", "capacity", "weight", "policy"):
+            hint = f"--{name.removesuffix('s')} {text}" if of else f"--set METHOD.{pair}"
             raise MarcError("this setting has an option of its own", got=pair, hint=hint)
         if name in settings:
             raise MarcError("a setting is given twice", got=name, hint=f"--set {pair}")
-        settings[name] = _WORDS.get(text.lower(), _number_or_text(text))
+        settings[name] = _WORDS.get(text.lower(), number_or_text(text))
     return settings
-
-
-def _number_or_text(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 @contextmanager

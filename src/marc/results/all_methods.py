@@ -12,7 +12,7 @@ from marc.errors import MarcError, one_of
 from marc.peers.cards import MethodCard
 from marc.peers.registry import METHODS
 from marc.results.folder import Folder
-from marc.results.run import RunPlan, as_seen_by
+from marc.results.run import RunPlan
 from marc.stream import Stream
 
 _FROM_FILES = {
@@ -55,7 +55,8 @@ class AllMethods:
 
     def _refuse_what_no_method_takes(self, setting: str) -> None:
         takers = [name for name in METHODS.own if setting in METHODS[name].settings]
-        refusals = [self._refused_setting(name) for name in takers if name != "marc"]
+        made = [name for name in takers if name != "marc" and not self._missing_file(METHODS[name])]
+        refusals = [self._refused_setting(name) for name in made]
         if refusals and all(refusals):
             raise refusals[0]  # type: ignore[misc]
 
@@ -86,8 +87,7 @@ class AllMethods:
             if setting in card.settings and (of == name or (not of and name != "marc")):
                 settings[setting] = value
         published = self.published if self.published in card.published else None
-        stream, given = as_seen_by(self.stream, name)
-        return RunPlan(stream, self.orders, name, {**given, **settings}, published)
+        return RunPlan(self.stream, self.orders, name, settings, published)
 
     def refusal(self, name: str) -> str | None:
         """Why a method cannot run on these features; None if it can. Bad settings are an error.
@@ -105,9 +105,8 @@ class AllMethods:
         card = METHODS[name]
         if "prompts" in card.needs and self.stream.features.predictor.prompts is None:
             return "needs the embedding of every prompt; a store has them, a pack may have them"
-        for need, words in _FROM_FILES.items():
-            if need in card.needs and not {need, f"{name}.{need}"} & set(self.settings):
-                return f"needs {words}: --set {need}=FILE.npz"
+        if missing := self._missing_file(card):
+            return missing
         if refused := self._refused_setting(name):
             return f"{self.reason(refused)}, got {refused.got}; try --set {name}.SETTING=VALUE"
         if missing := self._missing_network(card):
@@ -123,6 +122,13 @@ class AllMethods:
             plan.warm_up()
         except MarcError as error:
             return self.reason(error).replace("--set ", f"--set {name}.")
+        return None
+
+    def _missing_file(self, card: MethodCard) -> str | None:
+        """What a method needs of a file that no setting leads to; None if nothing."""
+        for need, words in _FROM_FILES.items():
+            if need in card.needs and not {need, f"{card.name}.{need}"} & set(self.settings):
+                return f"needs {words}: --set {need}=FILE.npz"
         return None
 
     def _missing_network(self, card: MethodCard) -> str | None:
