@@ -31,7 +31,7 @@ from benchmarks.words import percent, points, table, wrapped
 from marc.peers.cards import Need
 from marc.peers.registry import METHODS, absent_methods
 
-_FORGETS = {None: "-", "image": "image", "batch": "batch", "never": "never"}
+_FORGETS = {None: "-", "image": "image", "batch": "batch", "stream": "stream", "never": "never"}
 _SEES = {"image": "one image", "batch": "a batch", "stream": "all images"}
 _NEEDS = {
     None: "features alone",

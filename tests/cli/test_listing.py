@@ -4,6 +4,7 @@ import pytest
 from helpers.commands import call, call_json
 
 import marc.encoders as encoders
+from marc.cli import console
 from marc.encoders import Library, encoder_card
 from marc.errors import MarcError
 from marc.peers.registry import METHODS
@@ -79,3 +80,24 @@ def test_a_card_says_what_a_method_learns_and_forgets():
     assert "learns by gradients: yes" in call("list", "methods", "--card", "tps").out
     assert "grows: with every image" in call("list", "methods", "--card", "ecalp").out
     assert "gradients" not in call("list", "methods", "--card", "no-memory").out
+
+
+def test_a_narrow_terminal_is_told_where_the_other_columns_are(monkeypatch):
+    columns = "order, gradients and needs: "
+    assert columns not in call("list", "methods").out
+    monkeypatch.setattr(console, "is_narrow", lambda: True)
+    out = call("list", "methods").out
+    assert "gradients  needs" not in out
+    assert "--card NAME" in out.partition(columns)[2]
+
+
+def test_a_card_says_that_nobody_need_give_a_digest():
+    rows = call("list", "methods", "--card", "coop").out.splitlines()
+    assert [" ".join(row.split()) for row in rows].count("digest that of the file") == 1
+
+
+def test_what_sees_the_whole_stream_forgets_after_it():
+    for card in METHODS.values():
+        assert card.sees != "stream" or card.resets == "stream", card.name
+    card = call("list", "methods", "--card", "transclip").out
+    assert "forgets what it learned: after the stream" in card

@@ -45,3 +45,12 @@ def test_a_replay_remembers_nothing_that_could_be_counted(stream, tmp_path):
     assert comparison.runs[0]["gradients"] is False
     assert comparison.runs[0]["resets"] == "never"
     assert np.isnan(run.seconds)
+
+
+def test_batches_of_a_method_that_may_see_the_whole_stream_are_told(stream):
+    transclip = [marc.create_method("transclip", batch_size=size) for size in (None, 20)]
+    whole, batches = marc.compare(
+        *(marc.run(method, stream) for method in (marc.create_method("tda"), *transclip))
+    ).runs
+    assert (whole["sees"], whole["resets"]) == ("the whole stream", "stream")
+    assert (batches["sees"], batches["resets"]) == ("batches of 20", "batch")

@@ -268,3 +268,9 @@ def test_one_space_may_be_given_by_its_name(stream):
     assert marc.sweep(stream, "classes", seeds=(0,)).spaces == ("classes",)
     assert marc.select(stream, "classes", n_replicates=5).space == "classes"
     assert list(marc.geometry_of(stream, "classes", n_replicates=0)) == ["classes"]
+
+
+def test_a_list_of_folders_is_refused_with_what_to_write(tmp_path):
+    with pytest.raises(MarcError, match="own argument") as refused:
+        marc.compare([str(tmp_path), tmp_path])
+    assert refused.value.hint.startswith("marc.compare(*folders)")

@@ -45,6 +45,9 @@ def list_methods(pattern: str, card: str, json: bool) -> None:
         reasons = {name: AllMethods.reason(broken[name]) for name in names if name in broken}
         _show_reasons("cannot be used", reasons)
         _show_reasons("do not run here", {name: each.reason for name, each in missing.items()})
+        if console.is_narrow() and cards:
+            where = "in a terminal of 120 columns, with --json, or of one with --card NAME"
+            console.say(f"\norder, gradients and needs: {where}")
 
 
 def _show_groups(cards: Mapping[str, MethodCard]) -> None:
@@ -94,7 +97,13 @@ def _show_absent(method: AbsentMethod, json: bool) -> None:
         console.say(f"would need: {'; '.join(method.would_need)}")
 
 
-_FORGETS = {None: "", "image": "after each image", "batch": "after each batch", "never": "never"}
+_FORGETS = {
+    None: "",
+    "image": "after each image",
+    "batch": "after each batch",
+    "stream": "after the stream",
+    "never": "never",
+}
 
 
 def _show_card(card: MethodCard) -> None:
@@ -118,10 +127,15 @@ def _show_card(card: MethodCard) -> None:
     for name, value in lines.items():
         if value:
             console.say(f"{name}: {value}")
-    rows = [[name, str(value)] for name, value in card.settings.items()]
+    rows = [[name, _default(name, value)] for name, value in card.settings.items()]
     if rows:
         console.table(["setting", "default"], rows, numbers=False, always=True)
     _show_tables(card)
+
+
+def _default(name: str, value: object) -> str:
+    """A default, or where a digest comes from, which nobody need give."""
+    return "that of the file" if (name, value) == ("digest", "") else str(value)
 
 
 def _show_tables(card: MethodCard) -> None:

@@ -20,7 +20,13 @@ from marc.types import order_name
 _FEW = 3  # so many comparisons are also shown order by order without being asked
 _SHOWN = 10  # ids of each kind on the terminal
 _MANY = 10  # of more methods nobody reads a line each
-_FORGETS = {None: "-", "image": "each image", "batch": "each batch", "never": "never"}
+_FORGETS = {
+    None: "-",
+    "image": "each image",
+    "batch": "each batch",
+    "stream": "the stream",
+    "never": "never",
+}
 _MEASURES = {"ece": "ECE", "brier": "Brier", "log_loss": "log-loss"}
 
 

@@ -43,7 +43,8 @@ def check_digest(what: str, path: str, named: str, found: str) -> str:
     """The digest of what was read, refused if the settings name another."""
     if named and named != found:
         raise MarcError(
-            f"the {what} are not those that the digest names: the file was changed",
+            f"the {what} are not those that the digest names: the file was changed, or the digest "
+            "is of another",
             got=f"{path}: {found}",
             allowed=named,
             hint="leave digest out to take what is there now",

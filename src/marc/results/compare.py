@@ -29,6 +29,7 @@ from marc.stats import (
 from marc.types import Run, order_name
 
 _HEADER = ("run", "order", "id", "label", "reference_answer", "answer", "change")
+_SPREAD = "marc.compare(*folders), with a star before the list"
 
 _Orders = Sequence[int | None]
 """Stream orders by seed; None is the order in which the images are stored."""
@@ -135,6 +136,10 @@ def compare(
     >>> marc.compare(bad, good).runs[0]["difference"] > 0
     True
     """
+    for given in runs:
+        if isinstance(given, list | tuple) and any(isinstance(each, str | Path) for each in given):
+            got = f"{type(given).__name__} of {len(given)}"
+            raise MarcError("each run folder is its own argument", got=got, hint=_SPREAD)
     stored = [stored_run(run) for run in runs]
     if len(runs) < 2:
         raise MarcError("a comparison needs two runs", got=len(runs), hint="marc compare A B")
@@ -253,7 +258,7 @@ def _row(run: Stored) -> dict[str, Any]:
         "images_per_second": run.timing.get("images_per_second"),
         "memory_bytes": run.timing.get("memory_bytes"),
         "gradients": card.gradients if card else None,
-        "resets": card.resets if card else None,
+        "resets": _resets(card, settings) if card else None,
         "reads_before_writes": card.reads_first(settings) if card else None,
         "sees": _sees(card, settings) if card else None,
         "uses": _uses(card, settings) if card else [],
@@ -274,8 +279,13 @@ def _published(card: MethodCard, config: Mapping[str, Any]) -> str | None:
     return f"{name}'s" + (f" but {' and '.join(changed)}" if changed else "")
 
 
+def _resets(card: MethodCard, settings: Mapping[str, Any]) -> str | None:
+    in_batches = card.resets == "stream" and settings.get("batch_size") is not None
+    return "batch" if in_batches else card.resets
+
+
 def _sees(card: MethodCard, settings: Mapping[str, Any]) -> str:
-    if card.sees == "batch":
+    if card.sees == "batch" or settings.get("batch_size") is not None:
         return f"batches of {settings.get('batch_size', 'several')}"
     return {"image": "one image", "stream": "the whole stream"}[card.sees]
 

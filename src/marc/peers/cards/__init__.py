@@ -39,7 +39,7 @@ class MethodCard:
     """What is done here, and why where it differs."""
     gradients: bool = False
     """Whether it follows gradients; from features they may be written out, without torch."""
-    resets: Literal["image", "batch", "never"] | None = None
+    resets: Literal["image", "batch", "stream", "never"] | None = None
     """After what it forgets all that it learned; None where it never learns anything."""
     grows: bool = False
     """Whether it keeps something of every image, so that its cost grows with the stream."""
