@@ -11,8 +11,11 @@ import pytest
 import yaml
 from helpers.repository import ROOT
 
+from marc.peers.registry import METHODS
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+ONES = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
@@ -91,3 +94,12 @@ def test_the_image_is_built_and_tells_what_it_can():
     subprocess.run(["docker", "build", "-q", "-t", "marc-test", ROOT], check=True)
     run = ["docker", "run", "--rm", "marc-test", "list", "methods"]
     assert "class-means" in subprocess.run(run, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])
+def test_the_pages_count_the_methods_of_the_field(page):
+    of_the_field = {*METHODS.own} - {"class-means", "marc", "no-memory"}
+    tens, ones = divmod(len(of_the_field), 10)
+    words = (["Twenty", "Thirty", "Forty", "Fifty"][tens - 2], ONES[ones])
+    found = re.search(r"(\w+(-\w+)?) methods of the field", (ROOT / page).read_text())
+    assert found[1] == "-".join(filter(None, words))
