@@ -212,6 +212,15 @@ def test_an_accuracy_that_chance_gives_is_noted_and_no_other():
     assert chance_notes(tiny, np.array([1, 2, 0]), (), "x") == []
 
 
+@pytest.mark.parametrize("n_classes", [2, 7, 1000])
+def test_a_few_wrong_answers_are_no_sign_of_wrong_names(n_classes):
+    labels = np.full(300, n_classes - 1)
+    wrong = np.zeros(300, dtype=np.int64)
+    for n in range(1, 7):  # a predictor that is right half of the time has 1.6 % of six wrong ones
+        assert chance_notes(wrong[:n], labels[:n], (), "x") == []
+    assert chance_notes(wrong[:7], labels[:7], (), "x") != []
+
+
 def test_without_labels_only_one_answer_for_all_is_noted():
     same = np.full(30, 2)
     [note] = chance_notes(same, None, ("a", "b", "cat"), "x")

@@ -161,7 +161,9 @@ def chance_notes(
         return [f"without memory every image is answered {said!r}: {_look(source)}"]
     n_classes = int(max(answers.max(), labels.max())) + 1
     chance, hits = _chance(answers, labels, n_classes), int((answers == labels).sum())
-    few = _at_least(len(labels), len(labels), chance) >= _CHANCE  # nobody could be told from chance
+    # too few images where even one that is right half-way from chance to always may have so few
+    halfway = (1 + chance) / 2
+    few = _at_least(len(labels) - hits, len(labels), 1 - halfway) >= _CHANCE
     if few or _at_least(hits, len(labels), chance) < _CHANCE:
         return []
     part = f"{_percent(hits / len(labels))} of the answers are right, chance is {_percent(chance)}"
