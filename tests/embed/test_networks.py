@@ -112,8 +112,10 @@ def test_networks_with_other_weights_are_refused(store, monkeypatch):
 
 def test_a_network_that_ships_takes_no_weights(store):
     predictor = stream_of(store, weights=["captions=here.onnx"]).features.predictor
-    with pytest.raises(MarcError, match="no encoder here takes weights"):
+    with pytest.raises(MarcError, match="no encoder here takes weights") as refused:
         _ = predictor.text_tower
+    assert refused.value.got == "captions=here.onnx (not there)"
+    assert refused.value.hint == "without --weights: mini:captions bring their own"
 
 
 def test_only_a_store_has_networks_that_take_weights():
@@ -126,8 +128,6 @@ def test_an_unknown_device_is_refused_at_once(store):
         stream_of(store, device="tpu")
 
 
-@pytest.mark.parametrize(
-    ("name", "library", "tag", "asked"),
 @pytest.mark.parametrize("device", ["cuda", "cuda:3", "mps"])
 def test_networks_of_the_lab_run_on_the_processor_alone(store, device):
     predictor = stream_of(store, device=device).features.predictor
@@ -151,6 +151,8 @@ def test_networks_of_the_lab_are_there_on_the_processor(store, device):
     assert next(predictor.image_tower.copy().parameters()).device.type == "cpu"
 
 
+@pytest.mark.parametrize(
+    ("name", "library", "tag", "asked"),
     [
         ("clip-b16-text", "open_clip", "ViT-B-16-quickgelu/openai", "clip-b16-text"),
         ("mini:captions", "onnx", "captions.onnx", "mini:captions"),

@@ -9,6 +9,7 @@ from helpers.making import make_stream
 
 import marc
 from marc.errors import MarcError
+from marc.results.all_methods import AllMethods
 from marc.results.folder import Folder, Stored
 
 CONFIG = {"kind": "run", "seeds": [0]}
@@ -59,6 +60,15 @@ def test_the_second_writer_is_refused_while_the_first_works(tmp_path):
         thread.join()
     assert "another marc run is writing here" in outcome[0]
     assert str(tmp_path / "a") in outcome[0]
+
+
+def test_the_refusal_of_a_second_writer_reads_well_in_a_line(tmp_path):
+    first, second = (Folder.open(tmp_path / "a", CONFIG) for _ in range(2))
+    with first.begin(), pytest.raises(MarcError) as refused, second.begin():
+        pass
+    assert AllMethods.reason(refused.value) == (
+        "another marc run is writing here; try again when it ends, or another folder: -o FOLDER"
+    )
 
 
 def test_what_another_finished_meanwhile_is_looked_at_again(tmp_path):

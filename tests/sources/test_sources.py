@@ -158,3 +158,13 @@ def test_the_command_line_takes_all_stored_views_for_zero(sources):
     assert open_stream(sources["labelled"], 1).n_views == 1
     assert open_stream("lab/sketch-12", 0).n_views == 1
     assert open_stream("lab/sketch-12", 3).n_views == 3
+
+
+def test_pictures_elsewhere_are_named_by_their_path(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(MarcError, match="not embedded yet") as refused:
+        marc.load_stream(tmp_path / "photos")
+    assert refused.value.hint.startswith(f"marc embed {tmp_path}/photos --encoder")
+    assert refused.value.got.startswith(f"{tmp_path}/photos: ")

@@ -18,6 +18,7 @@ from marc.encoders.golden import known_digests
 from marc.encoders.own_names import called, split_name
 from marc.encoders.prompts import PromptSet
 from marc.errors import MarcError
+from marc.files import user_path
 from marc.pictures.image_set import ImageSet
 from marc.pictures.views import read_recipe
 from marc.scores import unit
@@ -97,7 +98,12 @@ class EncoderSpec:
         plain = [each for each in given if each.partition("=")[0] not in names]
         loaded = [other for other in names if not other.startswith(("mini:", "onnx:"))]
         if plain and not loaded:
-            raise MarcError("no encoder here takes weights", got=", ".join(plain))
+            missing = [each for each in plain if not user_path(each.rpartition("=")[2]).exists()]
+            raise MarcError(
+                "no encoder here takes weights",
+                got=", ".join(each + " (not there)" * (each in missing) for each in plain),
+                hint=f"without --weights: {' and '.join(names)} bring their own",
+            )
         if not plain or name not in loaded:
             return None  # those not loaded bring their weights
         if len(plain) > 1 or (len(loaded) > 1 and not Path(plain[0]).is_dir()):

@@ -164,7 +164,7 @@ def locked(
     busy: str,
     beside: Path | None = None,
     *,
-    hint: str = "wait until it ends, or another folder: -o FOLDER",
+    hint: str = "again when it ends, or another folder: -o FOLDER",
 ) -> Iterator[None]:
     """Be the only writer of a folder; a second is refused at once with `busy`.
 

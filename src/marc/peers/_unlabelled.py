@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from marc.errors import MarcError
 from marc.peers._feature_files import check_digest, check_path, n_shared, read_images
-from marc.stream import Stream, digest, end_digest
+from marc.stream import Features, Stream, digest, end_digest
 from marc.types import Query
 
 
@@ -38,7 +38,7 @@ class Unlabelled:
         plain = both = np.ascontiguousarray(features.clip_keys)
         found = digest(plain)
         if space:
-            both = joined(features.keys(space), plain)
+            both = joined(_keys(features, space, path), plain)
             found = end_digest(sha256(f"{found}{digest(both)}".encode()))
         found = check_digest("unlabelled images", path, named, found)
         return cls(path, space, plain, both, found)
@@ -68,6 +68,19 @@ class Unlabelled:
 
     def _told(self, dim: int, other: int) -> str:
         return f"{dim} dimensions" + (f", and {other} in {self.space}" if self.space else "")
+
+
+def _keys(features: Features, space: str, path: str) -> NDArray[np.float32]:
+    """Features (N, D_s) of a space, refused as those of the file where it has none."""
+    try:
+        return features.keys(space)
+    except MarcError as error:
+        raise MarcError(
+            f"the unlabelled images: {error.problem}",
+            got=f"{path}: {error.got}",
+            allowed=error.allowed,
+            hint="unlabelled images with this space, or a space that they and the stream have",
+        ) from error
 
 
 def joined(keys: NDArray[np.float32], plain: NDArray[np.float32]) -> NDArray[np.float32]:

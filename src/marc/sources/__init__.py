@@ -185,7 +185,7 @@ def _open_embedded(source: str, networks: Networks) -> Stream:
         refuse_missing(source)
         raise MarcError(
             "these pictures are not embedded yet",
-            got=f"{source}: no store in {path}",
+            got=f"{_typed(source)}: no store in {path}",
             hint=f"{_embed_again(source)} --encoder dinov2-b, or store/DIR if it is elsewhere",
         )
     about = FeatureStore(path).about
@@ -207,7 +207,13 @@ def _open_embedded(source: str, networks: Networks) -> Stream:
 
 def _embed_again(source: str) -> str:
     """The beginning of the command that embeds a source, as it can be typed."""
-    return f"marc embed {quote(source)}" + (" --root DIR" if needs_root(source) else "")
+    return f"marc embed {quote(_typed(source))}" + (" --root DIR" if needs_root(source) else "")
+
+
+def _typed(source: str) -> str:
+    """A source as a person would type it: a whole path to a folder needs no type."""
+    path = source.removeprefix("folder/")
+    return path if path.startswith("/") and spelled(path) == source else source
 
 
 def _spelling(text: str, kind: str) -> str:
