@@ -93,8 +93,8 @@ def test_no_module_is_longer_than_a_reader_likes():
 
 
 def test_the_packages_stay_small():
-    assert sum(lines("marc").values()) <= 45_700
-    assert sum(lines().values()) <= 61_900
+    assert sum(lines("marc").values()) <= 46_100
+    assert sum(lines().values()) <= 62_200
 
 
 def test_the_top_level_is_what_a_reader_sees_first():

@@ -87,7 +87,7 @@ class Features:
     pixels: Callable[[int, int], NDArray[np.uint8]] | None = None
     """Reads the first n crops (n, H, W, 3) of a stored row, where the pictures are at hand."""
     generated: Views | None = None
-    """Predictor features (N, G, D) of pictures that were generated elsewhere from each: no views."""
+    """Predictor features (N, G, D) of pictures that were generated from each: they are no views."""
     _transformed: dict[str, NDArray[np.float32]] = field(default_factory=dict, repr=False)
 
     @cached_property
