@@ -129,8 +129,9 @@ def document(found: Mapping[str, Outcome], packs: Sequence[str]) -> Iterable[str
     yield cost_table(found, packs)
     yield (
         "Milliseconds an image and MiB remembered at the end, on the stream named, on the machine "
-        "that printed this page: compare within a column. From features, encoders not counted; "
-        "methods that learn in an image encoder run it themselves."
+        "that printed this page: compare within a column. From features, encoders not counted, nor "
+        "what is learned from files before the first image (CoOp, CoCoOp, GPUA); methods that "
+        "learn in an image encoder run it themselves."
     )
     yield "## Not here"
     yield table(

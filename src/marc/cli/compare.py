@@ -112,8 +112,9 @@ def show_runs(comparison: Comparison) -> None:
     console.paragraph(
         "ms/image: of the method from features, or from pictures where it uses an image encoder;\n"
         "the stream's own encoders are not counted, nor the base scores that all share, which\n"
-        "MARC, no-memory and TDA with one view need not compute again; MiB: what it remembers at\n"
-        "the end; forgets: after what it forgets all that it learned"
+        "MARC, no-memory and TDA with one view need not compute again, nor what is learned from\n"
+        "files before the first image; MiB: what it remembers at the end; forgets: after what it\n"
+        "forgets all that it learned"
     )
     if rows[0]["ordering"] != "shuffled":
         console.say(f"orders: {rows[0]['ordering']}")

@@ -115,6 +115,7 @@ class RunPlan:
 
     def write(self, folder: Folder, watch: Watch = lambda *_: None) -> None:
         """Run the orders that the folder does not have yet, then write the result."""
+        watch(self.name, self.stream.in_order(self.orders[0]))  # it may learn from files for long
         self.warm_up()  # a method that refuses these features does so before anything is written
 
         def run_of(seed: int | None) -> Run:
