@@ -51,7 +51,7 @@ lab-results: $(READY)
 peers-benchmark: $(READY)
 	$(BIN)/python -m benchmarks.peers.speed
 
-# about an hour; needs EXTRAS=dev,encoders; PACKS as above, those with views
+# about forty minutes; needs EXTRAS=dev,encoders; PACKS as above, those with views
 peers-results: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers.results $(PACKS) > docs/results/peers.md.new
 	mv docs/results/peers.md.new docs/results/peers.md
