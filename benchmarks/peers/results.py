@@ -3,8 +3,8 @@
     python -m benchmarks.peers.results [-o FOLDER] PACK.npz ... > docs/results/peers.md
 
 Feature packs of photographs with views come from the command line; the lab is drawn. Runs are kept
-in the folder (runs/peers) and not made twice: a call that was stopped goes on. About forty minutes on two
-cores, of which most is for the methods whose cost grows with the stream or that learn in networks.
+in the folder (runs/peers) and not made twice: a call that was stopped goes on. About forty minutes
+on two cores, most of it for the methods whose cost grows with the stream or that learn in networks.
 """
 
 from __future__ import annotations
