@@ -47,7 +47,11 @@ def test_importing_every_module_hides_no_public_name():
     code = """import importlib, pkgutil, marc
 before = {n: getattr(marc, n) for n in marc.__all__}
 for module in pkgutil.walk_packages(marc.__path__, 'marc.'):
-    importlib.import_module(module.name)
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        if error.name != 'torch':  # what is written in torch needs it
+            raise
 print([n for n in marc.__all__ if getattr(marc, n) is not before[n]])"""
     assert python(code).stdout.strip() == "[]"
 

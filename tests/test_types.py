@@ -62,7 +62,7 @@ def test_equal_prototypes_tie_and_the_lower_class_wins_in_any_batch(n_images, n_
 
 def test_a_query_has_no_field_for_the_true_label():
     fields = [field.name for field in dataclasses.fields(Query)]
-    assert fields == ["item", "views", "base", "keys", "predictor", "pixels"]
+    assert fields == ["item", "views", "base", "keys", "predictor", "pixels", "generated"]
 
 
 def test_no_array_of_a_query_equals_the_labels():

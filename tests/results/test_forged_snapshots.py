@@ -44,6 +44,8 @@ def written(name, settings, folder):
 @pytest.fixture(params=CASES)
 def case(request, tmp_path):
     """A snapshot, and the answers that follow."""
+    if {"text-tower", "image-tower"} & {*METHODS[CASES[request.param][0]].needs}:
+        pytest.importorskip("torch")
     path = written(*CASES[request.param], tmp_path)
     return path, answers(load_snapshot(path))
 
