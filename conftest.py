@@ -15,7 +15,7 @@ settings.load_profile("marc")
 # modules that are written in torch have no examples to run where it is not installed
 if importlib.util.find_spec("torch") is None:
     sources = (Path(__file__).parent / "src").rglob("*.py")
-    collect_ignore = [str(each) for each in sources if "\nimport torch\n" in each.read_text("utf-8")]
+    collect_ignore = [str(p) for p in sources if "\nimport torch\n" in p.read_text("utf-8")]
 
 
 @pytest.fixture(autouse=True)
