@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from helpers.commands import call, call_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import marc
 from marc.cli._label_order import (
     _at_least_distinct,
     _best_one_to_one,
@@ -227,3 +229,38 @@ def test_without_labels_only_one_answer_for_all_is_noted():
     assert note.startswith("without memory every image is answered 'cat'")
     assert chance_notes(same[:5], None, (), "x") == []
     assert chance_notes(np.arange(30) % 2, None, (), "x") == []
+
+
+@pytest.fixture
+def blind(tmp_path):
+    """A pack whose predictor knows nothing of its classes."""
+    draw = np.random.default_rng(0)
+    arrays = {
+        "views": draw.standard_normal((300, 16)),
+        "prototypes": draw.standard_normal((10, 16)),
+        "spaces": {"classes": draw.standard_normal((300, 8))},
+    }
+    labels = np.arange(300) % 10
+    marc.write_pack(marc.Stream.from_arrays(**arrays, labels=labels), tmp_path / "blind.npz")
+    return f"arrays/{tmp_path / 'blind.npz'}"
+
+
+@pytest.mark.parametrize("words", [["run", "--seed", "0"], ["select", "--replicates", "5"]])
+def test_a_predictor_at_chance_is_noted_with_what_to_do(
+    blind, sources, tmp_path, words, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    command, *options = words
+    outcome = call(command, blind, *options)
+    assert outcome.status == 0, outcome.err
+    assert "note: without memory " in outcome.err
+    assert f"try: marc check {blind}" in outcome.err
+    [note] = call_json(command, blind, *options)["notes"]
+    assert "chance is" in note
+    assert call_json(command, sources["labelled"], *options)["notes"] == []
+    assert "note: without" not in call(command, sources["labelled"], *options).err
+
+
+def test_a_predictor_at_chance_is_noted_beside_all_methods(blind, tmp_path):
+    outcome = call("run", blind, "--method", "all", "--seed", "0", "-o", tmp_path / "all")
+    assert "note: without memory " in outcome.err
