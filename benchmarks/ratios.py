@@ -27,7 +27,7 @@ from marc.class_means import ClassMeans
 from marc.embed.opening import check_lengths
 from marc.embed.sealed import SealedArray
 from marc.replay.replay import admit
-from marc.replay.sweep import SweepJob
+from marc.replay.sweep_job import SweepJob
 from marc.scores import unit
 from marc.spaces.geometry import antihub_fraction, measure, neighbors, purity
 

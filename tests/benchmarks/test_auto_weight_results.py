@@ -11,7 +11,7 @@ from benchmarks.auto_weight.results import GROUPS, Result, document
 from benchmarks.auto_weight.rules import RULES
 from marc.method import MARC
 from marc.replay.replay import replay
-from marc.replay.sweep import sweep
+from marc.replay.sweep_job import sweep
 
 STREAM = replace(make_stream(3, n_images=150, logit_scale=4.0), name="small")
 

@@ -1,7 +1,10 @@
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
-from marc.replay import evidence
+from marc.replay import evidence, halves
 from marc.replay.lifetimes import History
 from marc.types import Trajectory
 
@@ -32,17 +35,24 @@ def plain(keys, history, labels):
     return total
 
 
-@pytest.mark.parametrize("plan", ["_shared", "_apart", "either"])
-@pytest.mark.parametrize(("window", "strip"), [(64, 16), (1024, 128), (7, 3)])
-def test_blocks_add_up_to_the_whole_masked_matrix(monkeypatch, plan, window, strip):
-    keys, histories = two_orders()
+def choose(monkeypatch, way, window=1024, strip=128):
     monkeypatch.setattr(evidence, "_WINDOW", window)
     monkeypatch.setattr(evidence, "_STRIP", strip)
+    monkeypatch.setattr(halves, "_STRIP", strip)
+    monkeypatch.setattr(halves, "_PANEL", 3 * strip)
     monkeypatch.setattr(evidence, "_BLOCK", 40_000)
-    if plan == "_shared":
-        monkeypatch.setattr(evidence, "_cost_apart", lambda history: 10**18)
-    if plan == "_apart":
-        monkeypatch.setattr(evidence, "_cost_apart", lambda history: 0)
+    monkeypatch.setattr(evidence, "_PIECE", 1)
+    monkeypatch.setattr(evidence, "_cost_apart", lambda history: 1 if way == "apart" else 10**9)
+    if way == "shared":
+        monkeypatch.setattr(evidence, "_HELD", 0)
+
+
+@pytest.mark.parametrize("way", ["halved", "shared", "apart"])
+@pytest.mark.parametrize(("window", "strip"), [(64, 16), (1024, 128), (7, 3)])
+def test_blocks_add_up_to_the_whole_masked_matrix(monkeypatch, way, window, strip):
+    keys, histories = two_orders()
+    choose(monkeypatch, way, window, strip)
+    assert evidence.Plan.of(DIM, [history for history, _ in histories]).way == way
     found = np.full((2, len(CAPACITIES), N_CLASSES, N_ITEMS), np.nan)
 
     def keep(order, items, sums):
@@ -79,3 +89,60 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
     with pytest.raises(RuntimeError, match="not this block"):
         evidence.read_all(evidence.KernelValues(keys, 2.0, 5.0), [history], fail)
+
+
+@pytest.mark.parametrize("way", ["shared", "apart"])
+def test_pieces_in_any_order_are_the_whole_to_the_bit(monkeypatch, way):
+    keys, histories = two_orders()
+    histories = [history for history, _ in histories]
+    choose(monkeypatch, way, window=100, strip=32)
+    values = evidence.KernelValues(keys, 2.0, 5.0)
+    n_pieces = evidence.Plan.of(DIM, histories).n_pieces
+    assert n_pieces > 3
+    sums = np.full((2, 2, len(CAPACITIES), N_CLASSES, N_ITEMS), np.nan, dtype=np.float32)
+
+    def keep(into, order, items, evidence):
+        assert np.isnan(into[order][:, :, items]).all()
+        into[order][:, :, items] = evidence
+
+    for piece in range(n_pieces):
+        evidence.read_all(values, histories, partial(keep, sums[0]), piece)
+    for piece in reversed(range(n_pieces)):
+        evidence.read_all(values, histories, partial(keep, sums[1]), piece)
+    assert not np.isnan(sums[0]).any()
+    np.testing.assert_array_equal(sums[0], sums[1])
+
+
+@pytest.mark.parametrize("way", ["halved", "shared", "apart"])
+def test_orders_may_differ_in_the_classes_of_their_items(monkeypatch, way):
+    """As with refined labels; an order may also hold nothing at all."""
+    keys, [(history, labels), _] = two_orders()
+    nothing = Trajectory(np.arange(N_ITEMS), np.zeros(N_ITEMS, int), np.full(N_ITEMS, -np.inf))
+    empty = History.trace(nothing, CAPACITIES, N_CLASSES)
+    empty = replace(empty, items=empty.items[:0], last=empty.last[:, :0], starts=0 * empty.starts)
+    choose(monkeypatch, way, window=100, strip=32)
+    found = np.full((2, len(CAPACITIES), N_CLASSES, N_ITEMS), np.nan)
+
+    def keep(order, items, sums):
+        found[order][:, :, items] = sums
+
+    evidence.read_all(evidence.KernelValues(keys, 2.0, 5.0), [empty, history], keep)
+    assert (found[0] == 0).all()
+    np.testing.assert_allclose(found[1], plain(keys, history, labels), rtol=1e-5, atol=1e-6)
+
+
+def test_the_keys_of_items_that_stay_are_read_once(monkeypatch):
+    keys, [(history, _), _] = two_orders()
+    choose(monkeypatch, "apart", window=50)
+    read = []
+
+    class Rows:
+        shape = keys.shape
+
+        def __getitem__(self, rows):
+            read.append(len(rows))
+            return keys[rows]
+
+    drop = lambda order, items, sums: None  # noqa: E731
+    evidence.read_all(evidence.KernelValues(Rows(), 2.0, 5.0), [history], drop)
+    assert sum(read) == N_ITEMS + len(history.items)  # each once as a query, and once as an item

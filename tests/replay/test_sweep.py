@@ -8,7 +8,8 @@ from marc.errors import MarcError
 from marc.loop import run
 from marc.method import MARC
 from marc.replay.replay import replay
-from marc.replay.sweep import Sweep, sweep
+from marc.replay.sweep import Sweep
+from marc.replay.sweep_job import sweep
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 

@@ -13,7 +13,8 @@ from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import check_spaces, choose_orders, open_stream
 from marc.cli._tracking import TRACK, log_to, open_tracker
-from marc.replay.sweep import Score, Sweep, SweepJob
+from marc.replay.sweep import Score, Sweep
+from marc.replay.sweep_job import SweepJob
 from marc.results.folder import Folder, Stored
 from marc.results.sweep import SweepPlan, load_sweep
 from marc.stream import Stream

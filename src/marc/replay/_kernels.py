@@ -45,30 +45,45 @@ def trace_lifetimes(labels, priorities, capacities, n_classes, last):  # type: i
 
 
 @_compile
-def sum_readable(values, times, rows, arrivals, last, starts, sums):  # type: ignore[no-untyped-def]
-    """sums[k, c, q] = sum of values[i, q] over items i of class c that query q reads at capacity k.
+def add_readable(values, times, rows, labels, arrivals, last, buckets):  # type: ignore[no-untyped-def]
+    """Add to buckets[k, c, q] items of class c that query q reads at capacity k and no smaller one.
 
-    Query q at time t reads item i iff arrivals[i] < t <= last[k, i]. Items are grouped by class:
-    those of class c are starts[c] to starts[c + 1] - 1, and rows[i] is an item's row of `values`.
+    Query q at time t reads item i iff arrivals[i] < t <= last[k, i]. Capacities are nested, so a
+    running sum over k is then what each capacity reads, and an item whose life is the same at
+    several costs one addition. rows[i] is an item's row of `values`, labels[i] its class.
     """
-    n_capacities, n_classes, n_queries = sums.shape
+    n_capacities, _, n_queries = buckets.shape
     zero = np.float32(0)
     first, latest = times.min(), times.max()
-    for c in range(n_classes):
+    for i in range(len(rows)):
+        start = arrivals[i]  # what smaller capacities do not read begins after this time
+        if start >= latest or last[n_capacities - 1, i] < first:
+            continue
+        value, c = values[rows[i]], labels[i]
         for k in range(n_capacities):
-            for q in range(n_queries):
-                sums[k, c, q] = zero
-        for i in range(starts[c], starts[c + 1]):
-            value, arrival = values[rows[i]], arrivals[i]
-            if arrival >= latest:
+            end = last[k, i]
+            if end <= start:
                 continue
-            for k in range(n_capacities):
-                end = last[k, i]
-                if end > arrival and end >= first:
-                    total = sums[k, c]
+            if end >= first and start < latest:
+                total = buckets[k, c]
+                if start < first and latest <= end:
                     for q in range(n_queries):
-                        alive = (times[q] > arrival) & (times[q] <= end)
+                        total[q] += value[q]
+                else:
+                    for q in range(n_queries):
+                        alive = (times[q] > start) & (times[q] <= end)
                         total[q] += value[q] if alive else zero
+            start = end
+
+
+@_compile
+def sum_over_capacities(buckets):  # type: ignore[no-untyped-def]
+    """From the buckets (K, C, Q) of `add_readable` to what each capacity reads, in place."""
+    n_capacities, n_classes, n_queries = buckets.shape
+    for k in range(1, n_capacities):
+        for c in range(n_classes):
+            for q in range(n_queries):
+                buckets[k, c, q] += buckets[k - 1, c, q]
 
 
 @_compile

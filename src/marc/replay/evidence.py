@@ -1,9 +1,15 @@
-"""Evidence for whole streams: masked kernel matrices, computed in blocks of queries.
+"""Evidence for whole streams: masked kernel matrices, computed in blocks.
 
 After the lifetimes are known nothing depends on the order of computation. A block of queries
 against all items ever held is one matrix product; which of its entries count, for each stream
-order and each capacity, is a comparison of times. So one product per block serves every order and
-every capacity, and nothing of size T x T or T x C x K is ever held.
+order and each capacity, is a comparison of times. So one product serves every order and every
+capacity, and nothing of size T x T is ever held. `Plan` chooses among three ways:
+
+- halved: a product of two images serves both, each as the other's item. The sums of all queries
+  are held, so this is for streams of thousands.
+- shared: each block of queries against all items; its sums are done when it is.
+- apart: order by order, the queries of a window of time against the items alive in it, whose
+  number is bounded, so that time grows linearly with the stream.
 """
 
 from __future__ import annotations
@@ -13,138 +19,254 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.replay.halves import read_halved
 from marc.replay.lifetimes import History
 from marc.scores import Float, Int
 
 _BLOCK = 2**24  # numbers in one block of similarities: 64 MiB
 _STRIP = 128  # queries that one thread takes at a time, so that their sums stay in its cache
 _WINDOW = 1024  # queries of a block when every order has its own
+_HELD = 2**27  # numbers of sums that may be held at a time: 512 MiB
+_PIECE = 2**43  # multiplications in a piece of a plan: some minutes on two cores
 
-_Consumer = Callable[[int, Int, NDArray[np.float32]], None]
+_Sums = NDArray[np.float32]
+_Consumer = Callable[[int, Int, _Sums], None]
 """Takes (order, queries (Q,), evidence (capacities, C, Q)); called from several threads."""
 
 
-class _PairValues(Protocol):
-    """A value for each pair of item and query: matrix products, then something elementwise."""
+class Keys(Protocol):
+    """Unit features (N, D): an array, or what reads rows of one."""
 
-    def to(self, items: Int) -> Callable[[Int], Float]:
-        """The products (items, queries) as a function of the queries."""
-        ...
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, D)."""
 
-    def finish(self, products: Float, values: Float) -> None:
-        """From products to values, on a strip of queries."""
-        ...
+    def __getitem__(self, rows: Int, /) -> NDArray[np.float32]: ...
+
+
+class PairValues(Protocol):
+    """A value for each pair of item and query: a product of two rows, then something elementwise.
+
+    The value of two images is the same whichever of them is the item.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, D) of the rows that are multiplied."""
+
+    def of_items(self, rows: Int) -> _Sums:
+        """What of some images is multiplied where they are items, (n, D)."""
+
+    def of_queries(self, rows: Int) -> _Sums:
+        """The same where they are queries."""
+
+    def finish(self, products: Float) -> None:
+        """From products to values, in place."""
 
 
 @dataclass(frozen=True)
 class KernelValues:
     """alpha phi_beta(u) between items and queries: the summands of equation 3."""
 
-    keys: NDArray[np.float32]
-    """Unit features (N, D)."""
+    keys: Keys
     alpha: float
     beta: float
 
-    def to(self, items: Int) -> Callable[[Int], Float]:
-        """Cosines; the items are gathered once for all queries."""
-        gathered = self.keys[items]
-        return lambda queries: gathered @ self.keys[queries].T
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, D)."""
+        return self.keys.shape
 
-    def finish(self, products: Float, values: Float) -> None:
-        """The kernel of equation 3 in three passes, as exp(beta u + (ln alpha - beta))."""
+    def of_items(self, rows: Int) -> _Sums:
+        """The keys of some images."""
+        return self.keys[rows]
+
+    of_queries = of_items
+
+    def finish(self, products: Float) -> None:
+        """The kernel of equation 3, as exp(beta u + (ln alpha - beta))."""
         if self.alpha == 0:
-            values[:] = 0
+            products[:] = 0
             return
-        np.multiply(products, np.float32(self.beta), out=values)
-        values += np.float32(math.log(self.alpha) - self.beta)
-        np.exp(values, out=values)
+        products *= np.float32(self.beta)
+        products += np.float32(math.log(self.alpha) - self.beta)
+        np.exp(products, out=products)
 
 
-def read_all(values: _PairValues, histories: Sequence[History], consume: _Consumer) -> None:
-    """Give every query of every order the evidence of all its capacities, block by block."""
-    from marc.replay._kernels import sum_readable
+def read_all(
+    values: PairValues,
+    histories: Sequence[History],
+    consume: _Consumer,
+    piece: int | None = None,
+) -> None:
+    """Give queries of every order the evidence of all their capacities, block by block.
 
-    n_capacities, n_classes = len(histories[0].last), len(histories[0].starts) - 1
-
-    def strip(task: _Task, products: Float, start: int) -> None:
-        queries = task.queries[start : start + _STRIP]
-        value = np.empty((len(products), len(queries)), dtype=np.float32)
-        values.finish(products[:, start : start + _STRIP], value)
-        sums = np.empty((n_capacities, n_classes, len(queries)), dtype=np.float32)
-        for order, rows, history in task.orders:
-            times = history.time[queries]
-            sum_readable(value, times, rows, history.arrivals, history.last, history.starts, sums)
-            consume(order, queries, sums)
-
+    Of all queries, or of one `piece` of the plan: pieces can be computed anywhere, in any order.
+    """
+    plan = Plan.of(values.shape[1], histories)
     with ThreadPoolExecutor(n_threads()) as threads:
-        for task in _plan(values, histories):
-            products = task.products(task.queries)
+        if plan.way == "halved":
+            items = _by_class(histories)
+            read_halved(values, histories, items, consume, threads)
+            return
+        cut = _shared if plan.way == "shared" else _apart
+        for task in cut(values, histories, plan.tasks(piece)):
+            products = task.products()
             starts = range(0, len(task.queries), _STRIP)
-            list(threads.map(lambda start: strip(task, products, start), starts))  # noqa: B023
+            list(threads.map(partial(_read_strip, values, consume, task, products), starts))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the evidence of some histories is computed; decided by their sizes alone."""
+
+    way: str
+    """`halved`, `shared` or `apart`."""
+    n_tasks: int
+    n_pieces: int
+    """Parts of the work that do not depend on each other, about as large each."""
+
+    @classmethod
+    def of(cls, dim: int, histories: Sequence[History]) -> Plan:
+        """The way of the fewest products that the memory allows."""
+        n_queries, n_items = len(histories[0].time), len(_by_class(histories))
+        together = n_queries * n_items
+        apart = sum(_cost_apart(history) for history in histories)
+        sums = sum(history.last.shape[0] * (len(history.starts) - 1) for history in histories)
+        if together > apart:
+            windows = len(histories) * math.ceil(n_queries / _WINDOW)
+            return cls("apart", windows, _n_pieces(apart * dim, windows))
+        if n_queries * sums <= _HELD:
+            return cls("halved", 1, 1)
+        blocks = math.ceil(n_queries / _block_size(n_items))
+        return cls("shared", blocks, _n_pieces(together * dim, blocks))
+
+    def tasks(self, piece: int | None) -> range:
+        """The tasks of a piece, or all."""
+        if piece is None:
+            return range(self.n_tasks)
+        return range(*(self.n_tasks * each // self.n_pieces for each in (piece, piece + 1)))
+
+
+def _n_pieces(multiplications: int, n_tasks: int) -> int:
+    return max(1, min(n_tasks, multiplications // _PIECE))
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A block of queries, their products with the items they can read, and whom it serves."""
+    """A block of queries, their products with items, and whom it serves."""
 
     queries: Int
-    products: Callable[[Int], Float]
-    orders: Sequence[tuple[int, Int, History]]
-    """(order, row of each item of the history among the items of `products`, history)."""
+    products: Callable[[], _Sums]
+    """Cosines (items, queries)."""
+    orders: Sequence[tuple[int, History, Int, Int]]
+    """(order, history, row of each of its items among those of `products`, their classes)."""
 
 
-def _plan(values: _PairValues, histories: Sequence[History]) -> Iterator[_Task]:
-    """Share blocks between the orders, unless what is alive at a time is much less than all.
+def _read_strip(
+    values: PairValues, consume: _Consumer, task: _Task, products: _Sums, start: int
+) -> None:
+    """Sums of some queries of a block, for every order that it serves."""
+    from marc.replay._kernels import add_readable, sum_over_capacities
 
-    Shared: every query against the union of all items ever held. Apart: the queries of a window of
-    time against the items alive in it, order by order, whose number is bounded by C x K_max plus
-    the window, so that the cost grows linearly with the stream.
-    """
-    n_queries = len(histories[0].time)
+    queries = task.queries[start : start + _STRIP]
+    value = products[:, start : start + _STRIP].copy()
+    values.finish(value)
+    for order, history, rows, labels in task.orders:
+        sums = np.zeros((len(history.last), len(history.starts) - 1, len(queries)), np.float32)
+        times = history.time[queries]
+        add_readable(value, times, rows, labels, history.arrivals, history.last, sums)
+        sum_over_capacities(sums)
+        consume(order, queries, sums)
+
+
+def _shared(values: PairValues, histories: Sequence[History], blocks: range) -> Iterator[_Task]:
     union = _by_class(histories)
-    apart = sum(_cost_apart(history) for history in histories)
-    return (
-        _shared(values, histories, union)
-        if n_queries * len(union) <= apart
-        else _apart(values, histories)
-    )
+    items = values.of_items(union)
+    by_time = np.argsort(histories[0].time)  # in one order at least, a strip is a short time
+    rows = np.empty(len(by_time), dtype=np.int64)
+    rows[union] = np.arange(len(union))
+    orders = [
+        (order, history, rows[history.items], history.labels)
+        for order, history in enumerate(histories)
+    ]
+    size = _block_size(len(union))
+    for block in blocks:
+        queries = by_time[block * size : (block + 1) * size]
+        yield _Task(queries, lambda queries=queries: items @ values.of_queries(queries).T, orders)  # type: ignore[misc]
+
+
+def _block_size(n_items: int) -> int:
+    return max(1, _BLOCK // max(1, n_items) // _STRIP) * _STRIP
+
+
+def _apart(values: PairValues, histories: Sequence[History], windows: range) -> Iterator[_Task]:
+    n_windows = math.ceil(len(histories[0].time) / _WINDOW)
+    for order, history in enumerate(histories):
+        by_time, alive_keys = np.argsort(history.time), _AliveKeys(values)
+        for window in windows:
+            if window // n_windows != order:
+                continue
+            start = window % n_windows * _WINDOW
+            alive = history.between(start, start + _WINDOW)
+            queries = by_time[start : start + _WINDOW]
+            rows = alive_keys.place(alive.items)
+            products = partial(alive_keys.products, queries)
+            yield _Task(queries, products, [(order, alive, rows, alive.labels)])
+
+
+class _AliveKeys:
+    """Keys of the items alive in a window of time: those that stay are not read again."""
+
+    def __init__(self, values: PairValues) -> None:
+        self._values = values
+        n_items, dim = values.shape
+        self._slot = np.full(n_items, -1)  # of each item
+        self._item = np.empty(0, dtype=np.int64)  # in each slot, -1 in an empty one
+        self._rows = np.empty((0, dim), dtype=np.float32)
+
+    def place(self, items: Int) -> Int:
+        """Let the items (n,) take the place of those that are no longer alive: their slots (n,)."""
+        is_alive = np.zeros(len(self._slot), dtype=bool)
+        is_alive[items] = True
+        gone = ~is_alive[self._item] & (self._item >= 0)
+        self._slot[self._item[gone]] = -1
+        self._item[gone] = -1
+        new = items[self._slot[items] < 0]
+        free = np.flatnonzero(self._item < 0)
+        if len(free) < len(new):
+            more = len(new) - len(free) + len(items) // 8
+            self._item = np.append(self._item, np.full(more, -1))
+            self._rows = np.concatenate(
+                [self._rows, np.zeros((more, self._rows.shape[1]), np.float32)]
+            )
+            free = np.flatnonzero(self._item < 0)
+        slots = free[: len(new)]
+        self._item[slots], self._slot[new], self._rows[slots] = (
+            new,
+            slots,
+            self._values.of_items(new),
+        )
+        return self._slot[items]
+
+    def products(self, queries: Int) -> _Sums:
+        """Cosines (slots, queries)."""
+        return self._rows @ self._values.of_queries(queries).T
 
 
 def _by_class(histories: Sequence[History]) -> Int:
     """The items of all histories, class by class, so that the rows of a class lie together."""
     label = np.full(len(histories[0].time), -1)
     for history in histories:
-        label[history.items] = np.repeat(
-            np.arange(len(history.starts) - 1), np.diff(history.starts)
-        )
+        label[history.items] = history.labels
     held = np.flatnonzero(label >= 0)
     return held[np.argsort(label[held], kind="stable")]
-
-
-def _shared(values: _PairValues, histories: Sequence[History], union: Int) -> Iterator[_Task]:
-    products = values.to(union)
-    by_time = np.argsort(histories[0].time)  # in one order at least, a strip is a short time
-    row = np.empty(len(by_time), dtype=np.int64)
-    row[union] = np.arange(len(union))
-    orders = [(order, row[history.items], history) for order, history in enumerate(histories)]
-    size = max(1, _BLOCK // max(1, len(union)) // _STRIP) * _STRIP
-    for start in range(0, len(by_time), size):
-        yield _Task(by_time[start : start + size], products, orders)
-
-
-def _apart(values: _PairValues, histories: Sequence[History]) -> Iterator[_Task]:
-    for order, history in enumerate(histories):
-        by_time = np.argsort(history.time)
-        for start in range(0, len(by_time), _WINDOW):
-            alive = history.between(start, start + _WINDOW)
-            rows = np.arange(len(alive.items))
-            queries = by_time[start : start + _WINDOW]
-            yield _Task(queries, values.to(alive.items), [(order, rows, alive)])
 
 
 def _cost_apart(history: History) -> int:

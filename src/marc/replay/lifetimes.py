@@ -86,6 +86,11 @@ class History:
         )
 
     @cached_property
+    def labels(self) -> Int:
+        """The class of each listed item, (n,)."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @cached_property
     def arrivals(self) -> NDArray[np.int32]:
         """When each listed item arrived, (n,)."""
         return self.time[self.items]

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from marc.admission import Policy
-from marc.errors import MarcError, instance, integer, number, one_of
-from marc.method import MARC
-from marc.replay.evidence import KernelValues, read_all
-from marc.replay.lifetimes import History, check_capacities
-from marc.replay.replay import admit
-from marc.replay.weights import WeightPath, accuracy_at, check_weights
-from marc.scores import Int
+from marc.errors import MarcError, number, one_of
+from marc.replay.weights import WeightPath, accuracy_at
 from marc.stream import Stream
-from marc.types import CAPACITIES, WEIGHTS, Shown
+from marc.types import Shown
 
 _Chosen = Literal["fixed", "oracle", "held_out"]
-_Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
+Intervals = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Lower and upper ends of the right weights, each (seeds, capacities, N), by stored row."""
 
 
@@ -92,8 +85,8 @@ class Sweep(Shown):
     weights: tuple[float, ...]
     seeds: tuple[int | None, ...]
     """Stream orders; None is the stream's own order."""
-    intervals: Mapping[str, _Intervals]
-    """By space, see `_Intervals`."""
+    intervals: Mapping[str, Intervals]
+    """By space, see `Intervals`."""
     base_correct: NDArray[np.bool_]
     """Whether the predictor alone is right, by stored row (N,); the order does not matter."""
     stream: str
@@ -260,7 +253,7 @@ class Sweep(Shown):
         base = tuple(float(a) for a in self.base_accuracy)
         return Score(selection, space, capacity, tuple(weights), accuracies, base, on or None)
 
-    def _ends(self, space: str, capacity: int, seed: int | None) -> _Intervals:
+    def _ends(self, space: str, capacity: int, seed: int | None) -> Intervals:
         one_of("space of this sweep", space, self.intervals)
         if seed not in self.seeds:
             raise MarcError("this sweep has no such order", got=f"seed {seed}", allowed=self.seeds)
@@ -274,127 +267,3 @@ class Sweep(Shown):
                 "this sweep has no such capacity", got=capacity, allowed=self.capacities
             )
         return self.capacities.index(capacity)
-
-
-@dataclass(frozen=True)
-class SweepJob:
-    """A sweep that was checked; each of its spaces is one independent piece of work."""
-
-    SETTINGS: ClassVar = ("admission_capacity", "alpha", "beta", "view_entropy", "refine_labels")
-    """Settings of `MARC` that a sweep can hold at other values; the others change its output."""
-
-    stream: Stream
-    method: MARC
-    capacities: tuple[int, ...]
-    weights: tuple[float, ...]
-    seeds: tuple[int | None, ...]
-
-    @classmethod
-    def plan(
-        cls,
-        stream: Stream,
-        capacities: Sequence[int] = CAPACITIES,
-        weights: Sequence[float] = WEIGHTS,
-        seeds: Sequence[int | None] | None = (0, 1, 2),
-        policy: str | Policy = "entropy",
-        **settings: Any,
-    ) -> SweepJob:
-        """Check all settings of a sweep; nothing is computed yet."""
-        for name in settings:
-            hint = "marc.replay(MARC(...), stream) for the others"
-            one_of("setting of a sweep", name, cls.SETTINGS, hint)
-        if stream.row_labels is None:
-            raise MarcError(
-                "a sweep measures accuracy, and this stream has no labels",
-                hint="marc run SOURCE for predictions, or add 'labels' to the pack",
-            )
-        method = MARC("predictor", policy=policy, **settings)
-        method.check_replayable()
-        orders = (None,) if seeds is None else tuple(seeds)
-        if not orders or len(set(orders)) < len(orders):
-            got = orders or "no seeds"
-            raise MarcError("a sweep needs distinct orders", got=got, hint="seeds=(0, 1, 2)")
-        drawn = tuple(None if seed is None else integer("seed", seed, 0) for seed in orders)
-        grid = check_capacities(capacities), check_weights(tuple(weights))
-        return cls(stream, method, *grid, drawn)
-
-    @cached_property
-    def histories(self) -> list[History]:
-        """What each order's memory holds and when: the part that all spaces share."""
-        orders = [self.stream if s is None else self.stream.in_order(s) for s in self.seeds]
-        draws = [self.method.seed if seed is None else seed for seed in self.seeds]
-        return [
-            History.trace(admitted.trajectory, self.capacities, self.stream.n_classes)
-            for admitted in admit(self.method, orders, draws)
-        ]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What decides the trajectories and the kernel, by name."""
-        config = self.method.config()
-        return {"policy": config["policy"], **{name: config[name] for name in self.SETTINGS}}
-
-    def space(self, space: str) -> _Intervals:
-        """The right weights of every image, for every capacity and order, in one space."""
-        from marc.replay._kernels import correct_weights
-
-        features = self.stream.features
-        labels = self.stream.row_labels
-        assert labels is not None  # `plan` has checked
-        shape = (len(self.seeds), len(self.capacities), len(labels))
-        lower, upper = np.empty(shape), np.empty(shape)
-
-        def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
-            base = np.ascontiguousarray(features.base.logits[items].T)
-            ends = np.empty((2, len(self.capacities), len(items)))
-            correct_weights(base, evidence, labels[items], *ends)
-            lower[order][:, items], upper[order][:, items] = ends
-
-        values = KernelValues(features.keys(space), self.method.alpha, self.method.beta)
-        read_all(values, self.histories, judge)
-        return lower, upper
-
-    def result(self, intervals: Mapping[str, _Intervals]) -> Sweep:
-        """The sweep over the spaces that are done."""
-        features = self.stream.features
-        return Sweep(
-            capacities=self.capacities,
-            weights=self.weights,
-            seeds=self.seeds,
-            intervals=dict(intervals),
-            base_correct=features.base.label == self.stream.row_labels,
-            stream=self.stream.name,
-            images=features.images,
-            settings=self.settings,
-            ordering=self.stream.ordering.name,
-        )
-
-
-def sweep(
-    stream: Stream,
-    spaces: Sequence[str] | None = None,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str | Policy = "entropy",
-    **settings: Any,
-) -> Sweep:
-    """Score MARC at every space x capacity x weight x order, as if each had been run online.
-
-    Args:
-        stream: a labelled stream.
-        spaces: names, all stored ones by default; see `Features.keys` for transforms.
-        capacities: ascending; all come from one pass.
-        weights: the grid for tables; the intervals hold every w >= 0.
-        seeds: one order of the stream's kind each, and of a reservoir; None keeps the order it has.
-        policy: an admission policy that can be replayed.
-        settings: further settings of `MARC` that decide what is stored or how it is read:
-            those named in `SweepJob.SETTINGS`.
-    """
-    instance("stream", stream, Stream)
-    spaces = [spaces] if isinstance(spaces, str) else spaces
-    spaces = stream.spaces if spaces is None else tuple(spaces)
-    if not spaces or len(set(spaces)) < len(spaces):
-        raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
-    job = SweepJob.plan(stream, capacities, weights, seeds, policy, **settings)
-    return job.result({space: job.space(space) for space in spaces})

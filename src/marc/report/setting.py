@@ -16,7 +16,8 @@ from marc.method import MARC
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History
 from marc.replay.replay import admit
-from marc.replay.sweep import Score, Sweep, SweepJob
+from marc.replay.sweep import Score, Sweep
+from marc.replay.sweep_job import SweepJob
 from marc.report.answered import Answered
 from marc.report.inputs import Inputs
 from marc.results.sweep import load_sweep

@@ -13,7 +13,8 @@ import numpy as np
 from marc.errors import MarcError, instance
 from marc.peers.registry import create_method
 from marc.replay.lifetimes import check_capacities
-from marc.replay.sweep import Sweep, SweepJob
+from marc.replay.sweep import Sweep
+from marc.replay.sweep_job import SweepJob
 from marc.replay.weights import check_weights
 from marc.results.folder import Folder, Stored
 from marc.stats import envelope_bootstrap

@@ -8,7 +8,7 @@ w (D_winner + max of the other D), no swap can change the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -203,10 +203,16 @@ class _CosineChanges:
     other: NDArray[np.float32]
     slope: float
 
-    def to(self, items: Int) -> Callable[[Int], Float]:
-        keys, other = self.keys[items], self.other[items]
-        return lambda q: keys @ self.keys[q].T - other @ self.other[q].T
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.keys), self.keys.shape[1] + self.other.shape[1]
 
-    def finish(self, products: Float, values: Float) -> None:
-        np.abs(products, out=values)
-        values *= np.float32(self.slope)
+    def of_items(self, rows: Int) -> NDArray[np.float32]:
+        return np.hstack([self.keys[rows], -self.other[rows]])
+
+    def of_queries(self, rows: Int) -> NDArray[np.float32]:
+        return np.hstack([self.keys[rows], self.other[rows]])
+
+    def finish(self, products: Float) -> None:
+        np.abs(products, out=products)
+        products *= np.float32(self.slope)

@@ -19,7 +19,8 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 
 from marc.files import Arrays, versions
-from marc.replay.sweep import Sweep, SweepJob
+from marc.replay.sweep import Sweep
+from marc.replay.sweep_job import SweepJob
 from marc.results.metrics import certainty_arrays, certainty_of
 from marc.results.run import RunPlan
 from marc.scores import Int
