@@ -36,6 +36,7 @@ def sweep(
         False, "--in-order", help="The stored order alone, instead of --seed."
     ),
     policy: str = typer.Option("entropy", help="Admission policy."),
+    device: str = typer.Option("cpu", help="cpu, cuda, cuda:N; auto: a GPU where there is one."),
     views: int = typer.Option(0, help="The first M views, 0: all; the lab draws as many as asked."),
     held_out: list[str] = typer.Option(
         [], "--held-out", help="Sweep folders of other streams on which to choose K and w."
@@ -56,7 +57,7 @@ def sweep(
     """
     tracker = open_tracker(track, dry_run=dry_run)
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
-    job = SweepJob.plan(stream, capacity, weight, orders, POLICIES.resolve(policy))
+    job = SweepJob.plan(stream, capacity, weight, orders, POLICIES.resolve(policy), device)
     plan = SweepPlan(job, check_spaces(stream, space))
     config = plan.config()
     sources = [load_sweep(path) for path in held_out]

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class _Verb(ModuleType):
-    def __call__(self, method: AnyMethod, stream: Stream) -> Run:
+    def __call__(self, method: AnyMethod, stream: Stream, device: str = "cpu") -> Run:
         from marc.replay.replay import replay
 
-        return replay(method, stream)
+        return replay(method, stream, device)
 
 
 sys.modules[__name__].__class__ = _Verb

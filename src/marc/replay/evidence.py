@@ -112,11 +112,11 @@ def read_all(
     plan = Plan.of(values.shape[1], histories)
     with ThreadPoolExecutor(n_threads()) as threads:
         if plan.way == "halved":
-            items = _by_class(histories)
+            items = by_class(histories)
             read_halved(values, histories, items, consume, threads)
             return
-        cut = _shared if plan.way == "shared" else _apart
-        for task in cut(values, histories, plan.tasks(piece)):
+        tasks = _shared if plan.way == "shared" else _apart
+        for task in tasks(values, histories, plan, piece):
             products = task.products()
             starts = range(0, len(task.queries), _STRIP)
             list(threads.map(partial(_read_strip, values, consume, task, products), starts))
@@ -128,6 +128,8 @@ class Plan:
 
     way: str
     """`halved`, `shared` or `apart`."""
+    task: int
+    """Queries of a task: all, a block of them, or a window of time of one order."""
     n_tasks: int
     n_pieces: int
     """Parts of the work that do not depend on each other, about as large each."""
@@ -135,23 +137,32 @@ class Plan:
     @classmethod
     def of(cls, dim: int, histories: Sequence[History]) -> Plan:
         """The way of the fewest products that the memory allows."""
-        n_queries, n_items = len(histories[0].time), len(_by_class(histories))
+        n_queries, n_items = len(histories[0].time), len(by_class(histories))
         together = n_queries * n_items
         apart = sum(_cost_apart(history) for history in histories)
         sums = sum(history.last.shape[0] * (len(history.starts) - 1) for history in histories)
         if together > apart:
             windows = len(histories) * math.ceil(n_queries / _WINDOW)
-            return cls("apart", windows, _n_pieces(apart * dim, windows))
+            return cls("apart", _WINDOW, windows, _n_pieces(apart * dim, windows))
         if n_queries * sums <= _HELD:
-            return cls("halved", 1, 1)
-        blocks = math.ceil(n_queries / _block_size(n_items))
-        return cls("shared", blocks, _n_pieces(together * dim, blocks))
+            return cls("halved", n_queries, 1, 1)
+        size = max(1, _BLOCK // max(1, n_items) // _STRIP) * _STRIP
+        blocks = math.ceil(n_queries / size)
+        return cls("shared", size, blocks, _n_pieces(together * dim, blocks))
 
     def tasks(self, piece: int | None) -> range:
         """The tasks of a piece, or all."""
         if piece is None:
             return range(self.n_tasks)
         return range(*(self.n_tasks * each // self.n_pieces for each in (piece, piece + 1)))
+
+    def windows(self, piece: int | None, n_orders: int) -> Iterator[tuple[int, range]]:
+        """Where the windows of a piece start, order by order; of work that is done apart."""
+        tasks, per_order = self.tasks(piece), self.n_tasks // n_orders
+        for order in range(n_orders):
+            first, stop = order * per_order, (order + 1) * per_order
+            own = range(max(tasks.start, first) - first, min(tasks.stop, stop) - first)
+            yield order, range(own.start * self.task, own.stop * self.task, self.task)
 
 
 def _n_pieces(multiplications: int, n_tasks: int) -> int:
@@ -186,8 +197,10 @@ def _read_strip(
         consume(order, queries, sums)
 
 
-def _shared(values: PairValues, histories: Sequence[History], blocks: range) -> Iterator[_Task]:
-    union = _by_class(histories)
+def _shared(
+    values: PairValues, histories: Sequence[History], plan: Plan, piece: int | None
+) -> Iterator[_Task]:
+    union = by_class(histories)
     items = values.of_items(union)
     by_time = np.argsort(histories[0].time)  # in one order at least, a strip is a short time
     rows = np.empty(len(by_time), dtype=np.int64)
@@ -196,26 +209,20 @@ def _shared(values: PairValues, histories: Sequence[History], blocks: range) -> 
         (order, history, rows[history.items], history.labels)
         for order, history in enumerate(histories)
     ]
-    size = _block_size(len(union))
-    for block in blocks:
-        queries = by_time[block * size : (block + 1) * size]
+    for block in plan.tasks(piece):
+        queries = by_time[block * plan.task :][: plan.task]
         yield _Task(queries, lambda queries=queries: items @ values.of_queries(queries).T, orders)  # type: ignore[misc]
 
 
-def _block_size(n_items: int) -> int:
-    return max(1, _BLOCK // max(1, n_items) // _STRIP) * _STRIP
-
-
-def _apart(values: PairValues, histories: Sequence[History], windows: range) -> Iterator[_Task]:
-    n_windows = math.ceil(len(histories[0].time) / _WINDOW)
-    for order, history in enumerate(histories):
-        by_time, alive_keys = np.argsort(history.time), _AliveKeys(values)
-        for window in windows:
-            if window // n_windows != order:
-                continue
-            start = window % n_windows * _WINDOW
-            alive = history.between(start, start + _WINDOW)
-            queries = by_time[start : start + _WINDOW]
+def _apart(
+    values: PairValues, histories: Sequence[History], plan: Plan, piece: int | None
+) -> Iterator[_Task]:
+    for order, starts in plan.windows(piece, len(histories)):
+        history, alive_keys = histories[order], _AliveKeys(values)
+        by_time = np.argsort(history.time)
+        for start in starts:
+            alive = history.between(start, start + plan.task)
+            queries = by_time[start : start + plan.task]
             rows = alive_keys.place(alive.items)
             products = partial(alive_keys.products, queries)
             yield _Task(queries, products, [(order, alive, rows, alive.labels)])
@@ -260,7 +267,7 @@ class _AliveKeys:
         return self._rows @ self._values.of_queries(queries).T
 
 
-def _by_class(histories: Sequence[History]) -> Int:
+def by_class(histories: Sequence[History]) -> Int:
     """The items of all histories, class by class, so that the rows of a class lie together."""
     label = np.full(len(histories[0].time), -1)
     for history in histories:

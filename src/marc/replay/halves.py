@@ -80,21 +80,19 @@ class _Order:
 
     @classmethod
     def of(cls, history: History, rows: Int, n_items: int) -> _Order:
-        place = np.empty(len(rows), dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        held, time = place[history.items], history.time[rows]
-        labels, last = (
-            np.zeros(n_items, dtype=np.int64),
-            np.tile(time[:n_items], (len(history.last), 1)),
-        )
-        labels[held], last[:, held] = history.labels, history.last
+        labels, last = history.over(rows[:n_items])
         n_sums = len(history.last), len(history.starts) - 1
         # in one piece: the system gives large arrays large pages, and each is touched often
         room = np.zeros(math.prod(n_sums) * len(rows), dtype=np.float32)
         widths = [min(_STRIP, len(rows) - start) for start in range(0, len(rows), _STRIP)]
         ends = math.prod(n_sums) * np.cumsum(widths)
         parts = zip(np.split(room, ends[:-1]), widths, strict=True)
-        return cls(time, labels, last, [part.reshape(*n_sums, width) for part, width in parts])
+        return cls(
+            history.time[rows],
+            labels,
+            last,
+            [part.reshape(*n_sums, width) for part, width in parts],
+        )
 
     def add(self, values: Float, items: slice, queries: slice) -> None:
         """Add values (items, queries) of some items to the sums of a strip of queries."""

@@ -95,6 +95,20 @@ class History:
         """When each listed item arrived, (n,)."""
         return self.time[self.items]
 
+    def over(self, rows: Int) -> tuple[Int, NDArray[np.int32]]:
+        """Classes (n,) and last readers (capacities, n) of some rows, in their order.
+
+        Of those that are never held: class 0, and their own arrival.
+        """
+        place = np.full(len(self.time), -1)
+        place[self.items] = np.arange(len(self.items))
+        held = np.flatnonzero(place[rows] >= 0)
+        labels = np.zeros(len(rows), dtype=np.int64)
+        last = np.tile(self.time[rows], (len(self.last), 1))
+        labels[held] = self.labels[place[rows[held]]]
+        last[:, held] = self.last[:, place[rows[held]]]
+        return labels, last
+
     def between(self, first: int, stop: int) -> History:
         """The same history with only the items that queries first..stop-1 can read."""
         readable = (self.arrivals < stop - 1) & (self.last[-1] >= first)

@@ -8,8 +8,9 @@ of a sum. A policy that looks at fused answers has no such order and is refused 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from marc.errors import MarcError, instance
 from marc.loop import AnyMethod, Replayable
 from marc.memory import NegativeRule
 from marc.method import MARC
+from marc.replay.device import choose_gpu
 from marc.replay.evidence import KernelValues, read_all
 from marc.replay.lifetimes import History, lifetimes
 from marc.scores import Certainty, Float, Int, fuse, kept_posterior, kernel, softmax, unit
@@ -39,10 +41,12 @@ class _Admitted:
     """r^C of every stored row (N, C); kept only if the method gives it an output weight."""
 
 
-def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list[_Admitted]:
+def admit(
+    method: MARC, streams: Sequence[Stream], seeds: Sequence[int], gpu: str | None = None
+) -> list[_Admitted]:
     """Labels and priorities along several orders of the same features, from one pass.
 
-    `seeds` are the reservoir's, one per stream.
+    `seeds` are the reservoir's, one per stream; `gpu` as of `choose_gpu`.
     """
     method.check_replayable()
     offers = _Offers(method, streams, seeds)
@@ -50,7 +54,8 @@ def admit(method: MARC, streams: Sequence[Stream], seeds: Sequence[int]) -> list
     if method.reads_clip_memory:
         values = KernelValues(features.clip_keys, method.alpha, method.beta)
         histories = [_clip_history(method, stream) for stream in streams]
-        read_all(values, histories, lambda order, items, sums: offers(order, items, sums[0].T))
+        read = _reader(gpu)
+        read(values, histories, lambda order, items, sums: offers(order, items, sums[0].T))
     else:
         for order in range(len(streams)):
             offers(order, np.arange(len(features.ids)), None)
@@ -101,6 +106,15 @@ class _Offers:
         ]
 
 
+def _reader(gpu: str | None) -> Callable[..., None]:
+    """What gives all queries their evidence: `read_all` of the CPU or of a GPU."""
+    if gpu is None:
+        return read_all
+    from marc.replay import on_gpu
+
+    return partial(on_gpu.read_all, gpu)
+
+
 def _clip_history(method: MARC, stream: Stream) -> History:
     """What the CLIP memory holds: base labels, kept by -e_t."""
     base = stream.features.base
@@ -109,10 +123,11 @@ def _clip_history(method: MARC, stream: Stream) -> History:
     return History.trace(trajectory, (method.admission_capacity,), stream.n_classes)
 
 
-def replay(method: AnyMethod, stream: Stream) -> Run:
+def replay(method: AnyMethod, stream: Stream, device: str = "cpu") -> Run:
     """The same `Run` as `run(method, stream)`, much faster, where no answer shapes the memory.
 
     `weight="auto"` follows the stream, so the evidence of all images (T, C) is held for it.
+    `device` is `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where there is one; MARC alone uses it.
     """
     instance("stream", stream, Stream)
     if isinstance(method, Replayable):
@@ -124,7 +139,8 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
             allowed="MARC, and methods with replay(stream)",
             hint="marc.run(method, stream)",
         )
-    [admitted] = admit(method, [stream], [method.seed])
+    gpu = choose_gpu(device)
+    [admitted] = admit(method, [stream], [method.seed], gpu)
     features = stream.features
     shape = features.base.logits.shape
     predictions, weights = np.empty(len(features.ids), dtype=np.int64), np.empty(shape[0])
@@ -155,7 +171,7 @@ def replay(method: AnyMethod, stream: Stream) -> Run:
 
     values = KernelValues(features.keys(method.space), method.alpha, method.beta)
     history = History.trace(admitted.trajectory, (method.capacity,), stream.n_classes)
-    read_all(values, [history], take)
+    _reader(gpu)(values, [history], take)
     if gathered is not None:
         weight, beyond = AutoWeight.replay(
             features.base.logits[stream.order], gathered[stream.order]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from marc.admission import Policy
 from marc.errors import MarcError, instance, integer, one_of
 from marc.method import MARC
+from marc.replay.device import choose_gpu
 from marc.replay.evidence import KernelValues, Plan, read_all
 from marc.replay.lifetimes import History, check_capacities
 from marc.replay.replay import admit
@@ -24,6 +25,9 @@ from marc.types import CAPACITIES, WEIGHTS
 
 Piece = Mapping[str, NDArray[Any]]
 """A piece of a sweep's work, as `SweepJob.piece` gives it."""
+
+_Cells = tuple[Int, NDArray[np.float64]]
+"""Cells (n,), and the lower and upper ends of their right weights, (2, capacities, n)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class SweepJob:
     capacities: tuple[int, ...]
     weights: tuple[float, ...]
     seeds: tuple[int | None, ...]
+    gpu: str | None = None
+    """Where it is computed, as torch names it; None is the CPU."""
 
     @classmethod
     def plan(
@@ -47,6 +53,7 @@ class SweepJob:
         weights: Sequence[float] = WEIGHTS,
         seeds: Sequence[int | None] | None = (0, 1, 2),
         policy: str | Policy = "entropy",
+        device: str = "cpu",
         **settings: Any,
     ) -> SweepJob:
         """Check all settings of a sweep; nothing is computed yet."""
@@ -66,7 +73,7 @@ class SweepJob:
             raise MarcError("a sweep needs distinct orders", got=got, hint="seeds=(0, 1, 2)")
         drawn = tuple(None if seed is None else integer("seed", seed, 0) for seed in orders)
         grid = check_capacities(capacities), check_weights(tuple(weights))
-        return cls(stream, method, *grid, drawn)
+        return cls(stream, method, *grid, drawn, choose_gpu(device))
 
     @cached_property
     def histories(self) -> list[History]:
@@ -75,7 +82,7 @@ class SweepJob:
         draws = [self.method.seed if seed is None else seed for seed in self.seeds]
         return [
             History.trace(admitted.trajectory, self.capacities, self.stream.n_classes)
-            for admitted in admit(self.method, orders, draws)
+            for admitted in admit(self.method, orders, draws, self.gpu)
         ]
 
     @property
@@ -98,11 +105,19 @@ class SweepJob:
 
         A cell is an image in an order; `cells` (n,) count them order by order, (orders, N).
         """
+        values = KernelValues(self.stream.features.keys(space), self.method.alpha, self.method.beta)
+        done = self._judged(values, number) if self.gpu is None else self._on_gpu(values, number)
+        cells, ends = (np.concatenate(parts, axis=-1) for parts in zip(*done, strict=True))
+        in_order = np.argsort(cells)  # threads end in any order
+        lower, upper = ends[:, :, in_order]
+        return {"cells": cells[in_order], "lower": lower, "upper": upper}
+
+    def _judged(self, values: KernelValues, number: int) -> list[_Cells]:
         from marc.replay._kernels import correct_weights
 
         features, labels = self.stream.features, self.stream.row_labels
         assert labels is not None  # `plan` has checked
-        done: list[tuple[Int, NDArray[np.float64]]] = []
+        done: list[_Cells] = []
 
         def judge(order: int, items: Int, evidence: NDArray[np.float32]) -> None:
             base = np.ascontiguousarray(features.base.logits[items].T)
@@ -110,12 +125,19 @@ class SweepJob:
             correct_weights(base, evidence, labels[items], *ends)
             done.append((order * len(labels) + items, ends))
 
-        values = KernelValues(features.keys(space), self.method.alpha, self.method.beta)
         read_all(values, self.histories, judge, number)
-        cells, ends = (np.concatenate(parts, axis=-1) for parts in zip(*done, strict=True))
-        in_order = np.argsort(cells)  # threads end in any order
-        lower, upper = ends[:, :, in_order]
-        return {"cells": cells[in_order], "lower": lower, "upper": upper}
+        return done
+
+    def _on_gpu(self, values: KernelValues, number: int) -> list[_Cells]:
+        from marc.replay import on_gpu
+
+        assert self.gpu is not None
+        labels, logits = self.stream.row_labels, self.stream.features.base.logits
+        assert labels is not None
+        judged = on_gpu.right_weights(
+            self.gpu, values, self.histories, lambda items: logits[items], labels, number
+        )
+        return [(order * len(labels) + items, ends) for order, items, ends in judged]
 
     def joined(self, pieces: Iterable[Piece]) -> Intervals:
         """All pieces of a space, in any order, as `space` gives it."""
@@ -149,6 +171,7 @@ def sweep(
     weights: Sequence[float] = WEIGHTS,
     seeds: Sequence[int | None] | None = (0, 1, 2),
     policy: str | Policy = "entropy",
+    device: str = "cpu",
     **settings: Any,
 ) -> Sweep:
     """Score MARC at every space x capacity x weight x order, as if each had been run online.
@@ -160,6 +183,7 @@ def sweep(
         weights: the grid for tables; the intervals hold every w >= 0.
         seeds: one order of the stream's kind each, and of a reservoir; None keeps the order it has.
         policy: an admission policy that can be replayed.
+        device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where there is one.
         settings: further settings of `MARC` that decide what is stored or how it is read:
             those named in `SweepJob.SETTINGS`.
     """
@@ -168,5 +192,5 @@ def sweep(
     spaces = stream.spaces if spaces is None else tuple(spaces)
     if not spaces or len(set(spaces)) < len(spaces):
         raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
-    job = SweepJob.plan(stream, capacities, weights, seeds, policy, **settings)
+    job = SweepJob.plan(stream, capacities, weights, seeds, policy, device, **settings)
     return job.result({space: job.space(space) for space in spaces})

@@ -1,0 +1,185 @@
+"""Evidence of whole streams on a GPU: what `evidence.py` and `sweep_job.py` compute, on a card.
+
+Lifetimes come from the CPU as ever. On the card one product of a block of queries with all items
+serves every order and every capacity, and the ends of the right weights are found where the sums
+are, so that only they come back. Blocks are as large as the memory of the card allows; keys that do
+not fit are read from the stream block by block. Answers are those of the CPU but for near-ties,
+because sums of float32 numbers are rounded in another order.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marc.replay.evidence import KernelValues, Plan, by_class
+from marc.replay.lifetimes import History
+from marc.scores import Float, Int
+
+if TYPE_CHECKING:
+    import torch
+
+_ON_CPU = 2**26  # bytes of one kind of array where "the card" is the CPU, as in tests
+_FRACTION = 0.3  # of the free memory of a card that one kind of array may take
+_LEAST = 128  # queries of a block
+_WINDOWS = 8  # of time that are read together where each order has its own items
+
+_Consumer = Callable[[int, Int, NDArray[np.float32]], None]
+
+
+def read_all(
+    device: str, values: KernelValues, histories: Sequence[History], consume: _Consumer
+) -> None:
+    """What `marc.replay.evidence.read_all` does for all queries, computed on a device of torch."""
+    for block in _Card(device, values).blocks(histories, None):
+        sums = block.sums.cpu().numpy()
+        for order, of_order in zip(block.orders, sums, strict=True):
+            consume(order, block.queries, of_order)
+
+
+def right_weights(
+    device: str,
+    values: KernelValues,
+    histories: Sequence[History],
+    base: Callable[[Int], Float],
+    labels: Int,
+    piece: int | None,
+) -> Iterator[tuple[int, Int, NDArray[np.float64]]]:
+    """(order, queries (Q,), lower and upper ends (2, K, Q)) of all queries of a piece.
+
+    `base` gives the logits (Q, C) of some images, and `labels` (N,) are the true classes.
+    """
+    import torch
+
+    card = _Card(device, values)
+    for block in card.blocks(histories, piece):
+        n_orders, n_capacities, _, n_queries = block.sums.shape
+        ends = torch.empty(
+            (2, n_orders, n_capacities, n_queries), dtype=torch.float64, device=device
+        )
+        logits = card.put(base(block.queries)).T.contiguous()
+        true = card.put(labels[block.queries].astype(np.int32))
+        card.kernels.right_weights(logits, block.sums, true, *ends)
+        for order, of_order in zip(block.orders, ends.cpu().numpy().swapaxes(0, 1), strict=True):
+            yield order, block.queries, of_order
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Sums of some queries, on the card."""
+
+    orders: Sequence[int]
+    queries: Int
+    sums: torch.Tensor
+    """(orders, capacities, C, queries)."""
+
+
+class _Card:
+    """A GPU, with the keys of one space on it if they fit."""
+
+    def __init__(self, device: str, values: KernelValues) -> None:
+        self.device, self.values = device, values
+        self.kernels = _kernels(device)
+        n_rows, dim = values.keys.shape
+        fits = n_rows * dim <= self.room() // 4
+        self._all = self.put(values.keys[np.arange(n_rows)]) if fits else None
+
+    def put(self, array: NDArray[Any]) -> torch.Tensor:
+        """An array on the card."""
+        import torch
+
+        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
+
+    def keys(self, rows: Int) -> torch.Tensor:
+        """Keys of some images, (n, D)."""
+        if self._all is not None:
+            return self._all[self.put(rows)]
+        return self.put(self.values.keys[rows])
+
+    def room(self) -> int:
+        """Bytes that one kind of array may take."""
+        import torch
+
+        if not self.device.startswith("cuda"):
+            return _ON_CPU
+        return int(_FRACTION * torch.cuda.mem_get_info(self.device)[0])
+
+    def blocks(self, histories: Sequence[History], piece: int | None) -> Iterator[_Block]:
+        """The sums of all queries of a piece of the plan."""
+        plan = Plan.of(self.values.shape[1], histories)
+        for orders, queries, of_orders in _spans(plan, histories, piece):
+            for group in _of_same_labels(of_orders):
+                named = [orders[each] for each in group]
+                yield from self._sums(named, [of_orders[each] for each in group], queries)
+
+    def _sums(
+        self, orders: Sequence[int], histories: Sequence[History], queries: Int
+    ) -> Iterator[_Block]:
+        import torch
+
+        items, starts = by_class(histories), np.zeros(len(histories[0].starts), dtype=np.int32)
+        starts[1:] = np.cumsum(np.bincount(_labels(histories)[items], minlength=len(starts) - 1))
+        arrivals = self.put(np.stack([history.time[items] for history in histories]))
+        last = self.put(np.stack([history.over(items)[1] for history in histories]))
+        shape = len(histories), len(histories[0].last), len(starts) - 1
+        keys, first_items = self.keys(items), self.put(starts)
+        numbers = math.prod(shape) + 4 * shape[2]  # of a query: its sums, and what judges them
+        size = max(_LEAST, self.room() // 4 // numbers // _LEAST * _LEAST)
+        for start in range(0, len(queries), size):
+            block = queries[start : start + size]
+            times = self.put(np.stack([history.time[block] for history in histories]))
+            sums = torch.empty((*shape, len(block)), dtype=torch.float32, device=self.device)
+            kernel = self.values.alpha, self.values.beta
+            self.kernels.add_sums(
+                *(keys, self.keys(block), first_items, times, arrivals, last, *kernel, sums)
+            )
+            yield _Block(orders, block, sums)
+
+
+def _kernels(device: str) -> ModuleType:
+    """Triton's on a GPU where it is installed, else those of plain torch."""
+    fused = device.startswith("cuda") and importlib.util.find_spec("triton") is not None
+    return importlib.import_module("marc.replay._triton" if fused else "marc.replay._torch")
+
+
+def _spans(
+    plan: Plan, histories: Sequence[History], piece: int | None
+) -> Iterator[tuple[Sequence[int], Int, Sequence[History]]]:
+    """(orders, queries, their histories) that are worth being computed together on a card."""
+    if plan.way != "apart":
+        tasks, by_time = plan.tasks(piece), np.argsort(histories[0].time)
+        yield (
+            range(len(histories)),
+            by_time[tasks.start * plan.task :][: len(tasks) * plan.task],
+            histories,
+        )
+        return
+    for order, starts in plan.windows(piece, len(histories)):
+        history, by_time = histories[order], np.argsort(histories[order].time)
+        for first in starts[::_WINDOWS]:
+            stop = min(first + _WINDOWS * plan.task, starts.stop)
+            yield [order], by_time[first:stop], [history.between(first, stop)]
+
+
+def _of_same_labels(histories: Sequence[History]) -> list[list[int]]:
+    """Orders whose items are of the same classes, which share their products; usually all do."""
+    every = list(range(len(histories)))
+    labels = _labels(histories)
+    agree = all(np.array_equal(labels[each.items], each.labels) for each in histories)
+    return [every] if agree else [[order] for order in every]
+
+
+def _labels(histories: Sequence[History]) -> Int:
+    """The class of each row that is ever held, 0 of the others, (N,)."""
+    labels = np.zeros(len(histories[0].time), dtype=np.int64)
+    for history in histories:
+        labels[history.items] = history.labels
+    return labels
