@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from marc.cli import console
 from marc.cli._label_order import chance_notes
 from marc.cli._options import check_spaces, open_stream
-from marc.cli.spaces import IMAGES, REPLICATES, for_each, note_neighbors, with_error
+from marc.cli.spaces import DEVICE, IMAGES, REPLICATES, for_each, note_neighbors, with_error
 from marc.errors import one_of
 from marc.results.folder import Folder
 from marc.results.sweep import load_sweep
@@ -38,6 +39,7 @@ def select(
         "", "--settings-from", help="Sweep folder of a labelled stream to take K and w from."
     ),
     replicates: int = typer.Option(REPLICATES, min=2, help="Calibration batches of each size."),
+    device: str = DEVICE,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Say whether any memory is worth it, and which space is the best by itself.
@@ -59,7 +61,7 @@ def select(
     if labelled is not None:  # a sample would hide that the sweep is of the same images
         settings = {name: labelled.transferred(name, whole) for name in spaces}
     stream = whole.sample(images) if images else whole
-    selection = _choose(stream, spaces, neighbors, replicates, test)
+    selection = _choose(stream, spaces, neighbors, replicates, test, device)
     labels = (opened.sample(images) if images else opened).row_labels
     answers, names = stream.features.base.label, stream.features.class_names
     notes = chance_notes(answers, labels, names, source)
@@ -89,17 +91,17 @@ def _paper_command(source: str, space: str, settings: _Settings) -> str:
 
 def choose_aloud(stream: Stream, spaces: list[str], replicates: int) -> Selection:
     """Choose a space and show why, as `marc select` does."""
-    selection = _choose(stream, spaces, 10, replicates, _TEST)
+    selection = _choose(stream, spaces, 10, replicates, _TEST, "cpu")
     _show_selection(stream, selection, "", {})
     return selection
 
 
 def _choose(
-    stream: Stream, spaces: list[str], neighbors: int, replicates: int, test: str
+    stream: Stream, spaces: list[str], neighbors: int, replicates: int, test: str, device: str
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
-    measured = for_each(spaces, len(stream), job.space)
+    measured = for_each(spaces, len(stream), partial(job.space, device=device))
 
     def trusted(name: str, on_progress: OnProgress) -> float:
         on_progress("class means", 0, 1)

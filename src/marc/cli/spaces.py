@@ -32,6 +32,11 @@ IMAGES = typer.Option(
     show_default=False,
     help="Images to look at, drawn at random; all by default.",
 )
+DEVICE = typer.Option(
+    "cpu",
+    "--device",
+    help="Where neighbours are found: cpu, auto, cuda, cuda:N; the numbers are the same.",
+)
 REPLICATES = Calibration.REPLICATES
 _SHOWN = 5  # classes and hubs in a line of details
 _SURE = 2.0  # seconds after which the rest can be estimated
@@ -47,6 +52,7 @@ def geometry(
     replicates: int = typer.Option(
         REPLICATES, min=0, help="Batches behind the intervals, 2 or more; 0 for no intervals."
     ),
+    device: str = DEVICE,
     details: bool = typer.Option(False, "--details", help="Also hubs and the least pure classes."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -62,7 +68,9 @@ def geometry(
     Calibration.check_replicates(replicates)
 
     def work(name: str, on_progress: OnProgress) -> Geometry:
-        return measure(plain, name, kappas, n_replicates=replicates, on_progress=on_progress)
+        return measure(
+            plain, name, kappas, n_replicates=replicates, device=device, on_progress=on_progress
+        )
 
     measured = for_each(spaces, len(stream), work)
     if json:

@@ -15,7 +15,7 @@ third too small.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from marc.errors import MarcError, integer
 from marc.replay.evidence import n_threads
 from marc.scores import Float, Int
-from marc.spaces.neighbors import nearest
+from marc.spaces.neighbors import agreement, nearest
 from marc.stats import Z_95, Interval
 from marc.types import OnProgress
 
@@ -107,29 +107,70 @@ class Calibration:
             seed: of the batches; they do not depend on the space.
             on_progress: called with how many are done.
         """
-        n_images, n_neighbors = self.n_images, self.n_neighbors
+
+        def of_batch(images: Int) -> ArrayLike:
+            chosen = np.sort(images)
+            return statistic(_thinned(keys, table, chosen, self.n_neighbors), chosen)
+
+        with ThreadPoolExecutor(n_threads()) as threads:
+            return self._replicates(of_batch, threads.map, sizes, n_replicates, seed, on_progress)
+
+    def purities(
+        self,
+        keys: Float,
+        table: Int,
+        kinds: Sequence[Int],
+        kappas: Sequence[int],
+        sizes: Sequence[int],
+        n_replicates: int = REPLICATES,
+        seed: int = 0,
+        on_progress: OnProgress | None = None,
+        gpu: str | None = None,
+    ) -> NDArray[np.float64]:
+        """Purity by several kinds of labels (n,) at several kappa, on batches as in `measure`.
+
+        (replicates, sizes, kinds, kappas); also on a GPU, as torch names it.
+        """
+        if gpu is not None:
+            of_batch = _on_card(keys, table, kinds, kappas, self.n_neighbors, gpu)
+            return self._replicates(of_batch, map, sizes, n_replicates, seed, on_progress)
+
+        def statistic(part: Int, chosen: Int) -> ArrayLike:
+            return purities(part, [labels[chosen] for labels in kinds], kappas)
+
+        return self.measure(keys, table, statistic, sizes, n_replicates, seed, on_progress)
+
+    def _replicates(
+        self,
+        of_batch: Callable[[Int], ArrayLike],
+        each: Callable[..., Iterator[list[ArrayLike]]],
+        sizes: Sequence[int],
+        n_replicates: int,
+        seed: int,
+        on_progress: OnProgress | None,
+    ) -> NDArray[np.float64]:
+        """What `of_batch` says of the images of each batch, in any order; `each` is a `map`."""
+        n_images = self.n_images
         integer("n_replicates", n_replicates, 2, Calibration.MOST_REPLICATES)
         integer("seed", seed, 0)
         for size in sizes:
-            if not n_neighbors < size < n_images:
+            if not self.n_neighbors < size < n_images:
                 raise MarcError(
                     "a calibration batch must have more images than neighbours, and not all images",
                     got=size,
-                    allowed=f"{n_neighbors + 1} to {n_images - 1}",
+                    allowed=f"{self.n_neighbors + 1} to {n_images - 1}",
                 )
 
         def replicate(number: int) -> list[ArrayLike]:
             order = np.random.default_rng([seed, number]).permutation(n_images)
-            batches = [np.sort(order[:size]) for size in sizes]
-            return [statistic(_thinned(keys, table, b, n_neighbors), b) for b in batches]
+            return [of_batch(order[:size]) for size in sizes]
 
         report = on_progress or (lambda *_: None)
         report("batches", 0, n_replicates)
         values = []
-        with ThreadPoolExecutor(n_threads()) as threads:
-            for value in threads.map(replicate, range(n_replicates)):
-                values.append(value)
-                report("batches", len(values), n_replicates)
+        for value in each(replicate, range(n_replicates)):
+            values.append(value)
+            report("batches", len(values), n_replicates)
         return np.array(values, dtype=np.float64)
 
     def interval(self, estimate: float, batches: NDArray[np.float64]) -> Interval:
@@ -156,6 +197,12 @@ class Calibration:
         return batches.std(axis=0, ddof=1) * scale
 
 
+def purities(table: Int, kinds: Sequence[Int], kappas: Sequence[int]) -> list[list[float]]:
+    """Purity of a table by each kind of labels at each kappa; of arrays or torch's tensors."""
+    agree = [agreement(table[:, : max(kappas)], labels) for labels in kinds]
+    return [[int(each[:, :k].sum()) / (len(each) * k) for k in kappas] for each in agree]
+
+
 def central(values: NDArray[np.float64]) -> Interval:
     """The mean of what batches measure (B,), and their central 95 %."""
     low, high = np.quantile(values, (0.025, 0.975))
@@ -179,3 +226,23 @@ def _thinned(keys: Float, table: Int, chosen: Int, n_neighbors: int) -> Int:
     if len(short):
         result[short] = nearest(keys[chosen], short, n_neighbors)
     return result
+
+
+def _on_card(
+    keys: Float, table: Int, kinds: Sequence[Int], kappas: Sequence[int], n_neighbors: int, gpu: str
+) -> Callable[[Int], ArrayLike]:
+    """What gives the purities of a batch; its table is thinned on the GPU as in `_thinned`."""
+    from marc.spaces import _gpu
+
+    whole = _gpu.place(table, gpu)
+    labels = [_gpu.place(each, gpu) for each in kinds]
+
+    def of_batch(images: Int) -> ArrayLike:
+        chosen = _gpu.place(images, gpu).sort().values
+        part, short = _gpu.thin(whole, chosen, n_neighbors)
+        if len(short):
+            found = nearest(keys[chosen.cpu().numpy()], short, n_neighbors, gpu=gpu)
+            part[short] = _gpu.place(found, gpu)
+        return purities(part, [each[chosen] for each in labels], kappas)
+
+    return of_batch

@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_integers, instance, integer
+from marc.replay.device import choose_gpu
 from marc.scores import Float, Int, unit
-from marc.spaces.calibration import Calibration
+from marc.spaces.calibration import Calibration, purities
+from marc.spaces.neighbors import agreement as agreement
 from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
 from marc.spaces.neighbors import (
     as_table,
@@ -163,6 +165,7 @@ def measure(
     n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
     table: ArrayLike | None = None,
+    device: str = "cpu",
     on_progress: OnProgress | None = None,
 ) -> Geometry:
     """Measure one space of a stream at several kappa, from one neighbour table.
@@ -176,20 +179,22 @@ def measure(
         seed: of the batches.
         table: neighbours that are known already, (n, at least the largest kappa); its recall is
             measured. The wider it is, the fewer have to be found again for the intervals.
+        device: `cpu`, `auto`, `cuda` or `cuda:N`; all give the same numbers.
         on_progress: called with what is being done.
     """
+    gpu = choose_gpu(device)
     keys = stream.features.keys(space)
     kappas = check_kappas(n_neighbors, len(keys))
     if table is None:
         # intervals need a wider table than the measures themselves
         spread = Calibration.check_replicates(n_replicates)
         width = Calibration(len(keys), kappas[-1]).table_width() if spread else kappas[-1]
-        whole, recall = wide_table(keys, width, on_progress)
+        whole, recall = wide_table(keys, width, on_progress, gpu)
     else:
         whole, recall = known_table(keys, kappas[-1], table)
     labels = stream.row_labels
     kinds = [pseudo_labels(stream)] if labels is None else [pseudo_labels(stream), labels]
-    pseudo, *real = _intervals(keys, whole, kinds, kappas, n_replicates, seed, on_progress)
+    pseudo, *real = _intervals(keys, whole, kinds, kappas, n_replicates, seed, on_progress, gpu)
     measures = {}
     for index, kappa in enumerate(kappas):
         degrees = _degrees(whole[:, :kappa])
@@ -220,6 +225,7 @@ def geometry_of(
     n_neighbors: Sequence[int] = (5, 10),
     n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
+    device: str = "cpu",
 ) -> dict[str, Geometry]:
     """Measure several spaces of a stream, as `marc geometry` does; see `measure`.
 
@@ -229,6 +235,7 @@ def geometry_of(
         n_neighbors: kappa.
         n_replicates: batches behind the intervals; 0 for no intervals.
         seed: of the batches.
+        device: what computes, see `measure`.
 
     >>> import marc
     >>> spaces = marc.geometry_of(marc.synthetic_stream(n_images=100), n_replicates=0)
@@ -239,7 +246,7 @@ def geometry_of(
     plain = stream.with_views(1)  # pseudo-labels are of plain images, and are computed once
     spaces = [spaces] if isinstance(spaces, str) else spaces
     return {
-        name: measure(plain, name, n_neighbors, n_replicates=n_replicates, seed=seed)
+        name: measure(plain, name, n_neighbors, n_replicates=n_replicates, seed=seed, device=device)
         for name in (stream.spaces if spaces is None else spaces)
     }
 
@@ -266,11 +273,6 @@ def chance(labels: Int) -> float:
     return float((counts * (counts - 1)).sum() / (len(labels) * (len(labels) - 1)))
 
 
-def agreement(table: Int, labels: Int) -> NDArray[np.bool_]:
-    """Whether each neighbour of a table has the class of its point, (n, k)."""
-    return labels[table] == labels[:, np.newaxis]
-
-
 def _intervals(
     keys: Float,
     table: Int,
@@ -279,23 +281,21 @@ def _intervals(
     n_replicates: int,
     seed: int,
     on_progress: OnProgress | None,
+    gpu: str | None,
 ) -> list[list[Interval]]:
     """Purity of each kind of labels at each kappa on all images, with its interval."""
-
-    def purities(part: Int, chosen: Int) -> list[list[float]]:
-        agree = [agreement(part, labels[chosen]) for labels in kinds]
-        return [[each[:, :kappa].mean() for kappa in kappas] for each in agree]
-
-    estimates = purities(table[:, : kappas[-1]], np.arange(len(keys)))
+    estimates = purities(table, kinds, kappas)
     calibration = Calibration(len(keys), kappas[-1])
     size = calibration.error_size
     if n_replicates == 0 or size <= kappas[-1]:
         nan = float("nan")
-        return [[Interval(float(value), nan, nan) for value in row] for row in estimates]
-    of_sizes = calibration.measure(keys, table, purities, (size,), n_replicates, seed, on_progress)
+        return [[Interval(value, nan, nan) for value in row] for row in estimates]
+    of_sizes = calibration.purities(
+        keys, table, kinds, kappas, (size,), n_replicates, seed, on_progress, gpu
+    )
     batches = of_sizes[:, 0]
     return [
-        [calibration.interval(float(value), batches[:, kind, i]) for i, value in enumerate(row)]
+        [calibration.interval(value, batches[:, kind, i]) for i, value in enumerate(row)]
         for kind, row in enumerate(estimates)
     ]
 

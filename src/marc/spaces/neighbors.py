@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from marc.errors import MarcError, check_features, integer
+from marc.replay.device import choose_gpu
 from marc.replay.evidence import n_threads
 from marc.scores import Int, unit
 from marc.types import OnProgress
@@ -43,8 +44,10 @@ _INDEXED = 10_000  # points that an index takes at a time
 _ROUNDING = 2.0**-24  # of one float32 operation
 
 
-def neighbors(features: ArrayLike, n_neighbors: int = 10) -> _Table:
+def neighbors(features: ArrayLike, n_neighbors: int = 10, *, device: str = "cpu") -> _Table:
     """The table (n, k) of nearest others by cosine, exact; ties go to the lower index.
+
+    The same on every `device`: `cpu`, `auto`, `cuda` or `cuda:N`.
 
     >>> angles = np.array([0.0, 0.1, 0.3, 3.0])
     >>> neighbors(np.stack([np.cos(angles), np.sin(angles)], axis=1), 2)
@@ -55,7 +58,7 @@ def neighbors(features: ArrayLike, n_neighbors: int = 10) -> _Table:
     """
     keys = _as_keys(features)
     _check_n_neighbors(n_neighbors, len(keys))
-    return nearest(keys, np.arange(len(keys)), n_neighbors)
+    return nearest(keys, np.arange(len(keys)), n_neighbors, gpu=choose_gpu(device))
 
 
 def _as_keys(features: ArrayLike) -> _Keys:
@@ -118,19 +121,43 @@ def as_table(features: ArrayLike | None, n_neighbors: int, table: ArrayLike | No
     return given[:, :n_neighbors].astype(np.int32, copy=False)
 
 
+def agreement(table: Int, labels: Int) -> NDArray[np.bool_]:
+    """Whether each neighbour of a table has the class of its point, (n, k)."""
+    return labels[table] == labels[:, np.newaxis]
+
+
 def nearest(
-    keys: _Keys, rows: Int, n_neighbors: int, on_progress: OnProgress | None = None
+    keys: _Keys,
+    rows: Int,
+    n_neighbors: int,
+    on_progress: OnProgress | None = None,
+    gpu: str | None = None,
 ) -> _Table:
     """The rows of the table of unit `keys` (n, D) for some of its points."""
     table = np.empty((len(rows), n_neighbors), dtype=np.int32)
     report = on_progress or (lambda *_: None)
     report("neighbours", 0, len(rows))
+    if gpu is not None:
+        from marc.spaces import _gpu
+
+        table, left = _gpu.find(gpu, keys, rows, n_neighbors, _margin(keys), report)
+        if len(left):
+            table[left] = nearest(keys, rows[left], n_neighbors)
+        return table
     with ThreadPoolExecutor(n_threads()) as threads:
         for start in range(0, len(rows), _ROWS):
             own = rows[start : start + _ROWS]
             _fill(table[start : start + _ROWS], keys[own], keys, own, threads)
             report("neighbours", start + len(own), len(rows))
     return table
+
+
+def _margin(keys: _Keys) -> float:
+    """How far apart the computed cosines of two pairs are if their order is known.
+
+    Any order of summing D products of two unit vectors, and a norm that is one to rounding.
+    """
+    return 2 * (keys.shape[1] + 16) * _ROUNDING
 
 
 def _fill(
@@ -144,8 +171,7 @@ def _fill(
     from marc.spaces._nearest import finish, scan
 
     n_queries, n_neighbors = table.shape
-    # any order of summing D products of two unit vectors, and a norm that is one to rounding
-    margin = np.float32(2 * (keys.shape[1] + 16) * _ROUNDING)
+    margin = np.float32(_margin(keys))
     room = 2 * n_neighbors + 64  # candidates of a query, weeded out when there are more
     heaps = np.full((n_queries, n_neighbors), -np.inf, dtype=np.float32)
     candidates = np.empty((n_queries, room), dtype=np.int32)
@@ -176,11 +202,13 @@ class _Measured(NamedTuple):
     """1 for an exact table; for any other, measured on a sample of the points."""
 
 
-def wide_table(keys: _Keys, width: int, on_progress: OnProgress | None = None) -> _Measured:
-    """The table of unit keys: exact, unless there are very many and faiss is installed."""
-    if len(keys) > EXACT_UP_TO and has_index():
+def wide_table(
+    keys: _Keys, width: int, on_progress: OnProgress | None = None, gpu: str | None = None
+) -> _Measured:
+    """The table of unit keys: exact, unless there are very many, faiss is installed and no GPU."""
+    if len(keys) > EXACT_UP_TO and has_index() and gpu is None:
         return _indexed(keys, width, on_progress)
-    return _Measured(nearest(keys, np.arange(len(keys)), width, on_progress), 1.0)
+    return _Measured(nearest(keys, np.arange(len(keys)), width, on_progress, gpu), 1.0)
 
 
 def known_table(keys: _Keys, n_neighbors: int, table: ArrayLike) -> _Measured:

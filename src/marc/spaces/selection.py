@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError, instance, integer, one_of
+from marc.replay.device import choose_gpu
 from marc.scores import Int
-from marc.spaces.calibration import Calibration, central
-from marc.spaces.geometry import agreement, antihub_fraction, chance, pseudo_labels
+from marc.spaces.calibration import Calibration, central, purities
+from marc.spaces.geometry import antihub_fraction, chance, pseudo_labels
 from marc.spaces.neighbors import count_duplicates, wide_table
 from marc.spaces.trust import ALL, LEAST_TRUST, trust
 from marc.stats import Interval, spearman
@@ -187,9 +188,8 @@ def _capacity_hint(antihubs: float) -> tuple[int, int]:
     >>> _capacity_hint(0.012), _capacity_hint(0.063)
     ((8, 16), (1, 2))
     """
-    if antihubs <= 0.02:
-        return 8, 16
-    return (2, 8) if antihubs < 0.034 else (1, 2)
+    few = (8, 16) if antihubs <= 0.02 else (2, 8)
+    return few if antihubs < 0.034 else (1, 2)
 
 
 def zero_regret(draws: _Draws, gains: Sequence[float]) -> dict[int, float]:
@@ -265,24 +265,22 @@ class SelectionJob:
     def _calibration(self) -> Calibration:
         return Calibration(self.n_images, self.n_neighbors)
 
-    def space(self, space: str, on_progress: OnProgress | None = None) -> Measured:
+    def space(
+        self, space: str, on_progress: OnProgress | None = None, device: str = "cpu"
+    ) -> Measured:
         """Measure one space."""
-        keys = self.features.keys(space)
-        table, recall = wide_table(keys, self._calibration.table_width(self.sizes), on_progress)
-        near = table[:, : self.n_neighbors]
-
-        def pseudo_purity(part: Int, chosen: Int) -> float:
-            return float(agreement(part, self.pseudo_labels[chosen]).mean())
-
+        keys, gpu, calibration = self.features.keys(space), choose_gpu(device), self._calibration
+        table, recall = wide_table(keys, calibration.table_width(self.sizes), on_progress, gpu)
+        kinds, kappas = [self.pseudo_labels], [self.n_neighbors]
+        batches = kinds, kappas, self.sizes, self.n_replicates, self.seed
+        draws = calibration.purities(keys, table, *batches, on_progress, gpu)
         return Measured(
             space=space,
-            pseudo_purity=pseudo_purity(near, np.arange(self.n_images)),
-            antihub_fraction=antihub_fraction(None, self.n_neighbors, table=near),
+            pseudo_purity=purities(table, kinds, kappas)[0][0],
+            antihub_fraction=antihub_fraction(None, self.n_neighbors, table=table),
             recall=recall,
             n_duplicates=count_duplicates(keys),
-            draws=self._calibration.measure(
-                keys, table, pseudo_purity, self.sizes, self.n_replicates, self.seed, on_progress
-            ),
+            draws=draws[..., 0, 0],
         )
 
     def trust_of(self, space: str) -> float:
@@ -375,6 +373,7 @@ def select(
     n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
     test: str = Selection.TESTS[0],
+    device: str = "cpu",
 ) -> Selection:
     """Say whether any memory is worth it, and rank the spaces by pseudo-purity, without labels.
 
@@ -387,6 +386,7 @@ def select(
         n_replicates: batches of each size.
         seed: of the batches.
         test: how a lead is told from error: `paired`, or `radii`, the paper's, which is blunter.
+        device: what looks for neighbours: `cpu`, `auto`, `cuda` or `cuda:N`.
 
     >>> import marc
     >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)
@@ -396,5 +396,5 @@ def select(
     ('class-means', [0.74, 0.2, 0.0, 0.0])
     """
     job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
-    measured = [job.space(name) for name in job.spaces]
+    measured = [job.space(name, device=device) for name in job.spaces]
     return job.result(measured, test, {name: job.trust_of(name) for name in (*job.spaces, ALL)})
