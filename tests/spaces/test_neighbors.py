@@ -3,6 +3,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.literal_neighbors import clustered, slow_neighbors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,23 +11,6 @@ from marc.errors import MarcError
 from marc.spaces import neighbors as module
 from marc.spaces.calibration import _thinned
 from marc.spaces.neighbors import _as_keys, approximate_neighbors, as_table, neighbors
-
-
-def slow_neighbors(features, n_neighbors):
-    """One pair at a time: the cosine in float64, rounded to float32, then the lower index."""
-    keys = _as_keys(features).astype(np.float64)
-    table = []
-    for i, key in enumerate(keys):
-        others = [j for j in range(len(keys)) if j != i]
-        cosine = {j: np.float32((key * keys[j]).sum()) for j in others}
-        table.append(sorted(others, key=lambda j: (-cosine[j], j))[:n_neighbors])
-    return np.array(table)
-
-
-def clustered(seed, n_points, dim=16, n_clusters=4):
-    draw = np.random.default_rng(seed)
-    centers = draw.standard_normal((n_clusters, dim))
-    return centers[draw.integers(n_clusters, size=n_points)] + draw.standard_normal((n_points, dim))
 
 
 @given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 12), st.integers(1, 9))

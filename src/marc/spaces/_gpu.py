@@ -68,14 +68,19 @@ def _full_precision() -> Iterator[None]:
     import torch
 
     products: Any = torch.backends.cuda.matmul
-    newer = hasattr(products, "fp32_precision")  # where it was written the older cannot be read
-    name, full = ("fp32_precision", "ieee") if newer else ("allow_tf32", False)
-    before = getattr(products, name)
-    setattr(products, name, full)
+    newer = getattr(products, "fp32_precision", None)
+    try:
+        older = torch.get_float32_matmul_precision()
+    except RuntimeError:  # it is at odds with the newer setting, which then holds
+        older = "highest"
+    products.allow_tf32 = False  # in both
     try:
         yield
     finally:
-        setattr(products, name, before)
+        if older != "highest":
+            torch.set_float32_matmul_precision(older)
+        if newer is not None:
+            products.fp32_precision = newer
 
 
 @dataclass(frozen=True)
