@@ -5,7 +5,7 @@ import pytest
 from helpers.commands import arrays_in, call, call_json, call_outside
 
 import marc
-from marc.cli import console, spaces
+from marc.cli import console, select, spaces
 from marc.spaces import geometry, neighbors
 
 
@@ -195,3 +195,30 @@ def test_the_commands_work_in_a_process_of_their_own(sources):
         outcome = call_outside(verb, sources["single"], "--replicates", "5")
         assert outcome.status == 0, outcome.err
         assert outcome.err == ""
+
+
+@pytest.mark.parametrize("verb", ["geometry", "select"])
+def test_a_gpu_prints_what_the_cpu_does(sources, verb, monkeypatch):
+    pytest.importorskip("torch")
+    from marc.spaces import _gpu
+
+    words = (verb, sources["labelled"], "--replicates", 10)
+    expected = call(*words, "--json")
+    for module in (geometry, spaces, select):  # torch on the CPU stands in for the GPU
+        monkeypatch.setattr(module, "choose_gpu", {"cuda:1": "cpu", "cpu": "cpu"}.get)
+    found, exact = [], _gpu.find
+    monkeypatch.setattr(_gpu, "find", lambda *each: found.append(each[0]) or exact(*each))
+    assert call(*words, "--json", "--device", "cuda:1") == expected
+    assert "cpu" in found
+    assert expected.status == 0
+
+
+@pytest.mark.parametrize("verb", ["geometry", "select"])
+def test_a_gpu_that_is_not_there_is_missed_in_one_line(sources, verb):
+    words = (sources["labelled"], "--replicates", 10, "--device", "cuda:99")
+    outcome = call_outside(verb, *words)
+    assert outcome.status == 0
+    assert outcome.err.count("computing on the CPU") == 1
+    refused = call(verb, *words[:-1], "gpu")
+    assert refused.status == 2
+    assert "cpu, auto, cuda, cuda:N" in refused.err

@@ -15,6 +15,7 @@ from marc.cli._label_order import chance_notes
 from marc.cli._options import check_spaces, open_stream
 from marc.cli.spaces import DEVICE, IMAGES, REPLICATES, for_each, note_neighbors, with_error
 from marc.errors import one_of
+from marc.replay.device import choose_gpu
 from marc.results.folder import Folder
 from marc.results.sweep import load_sweep
 from marc.spaces.calibration import Calibration
@@ -101,7 +102,7 @@ def _choose(
 ) -> Selection:
     """Measure the spaces one by one behind a progress bar, and rank them."""
     job = plan_selection(stream, spaces, neighbors, n_replicates=replicates)
-    measured = for_each(spaces, len(stream), partial(job.space, device=device))
+    measured = for_each(spaces, len(stream), partial(job.space, gpu=choose_gpu(device)))
 
     def trusted(name: str, on_progress: OnProgress) -> float:
         on_progress("class means", 0, 1)

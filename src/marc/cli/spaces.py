@@ -13,6 +13,7 @@ import typer
 
 from marc.cli import console
 from marc.cli._options import check_spaces, open_stream
+from marc.replay.device import choose_gpu
 from marc.report.text import duration
 from marc.results.folder import Folder
 from marc.spaces.calibration import Calibration
@@ -66,6 +67,7 @@ def geometry(
     spaces = check_spaces(stream, space)
     kappas = check_kappas(neighbors, len(stream))
     Calibration.check_replicates(replicates)
+    device = choose_gpu(device) or "cpu"
 
     def work(name: str, on_progress: OnProgress) -> Geometry:
         return measure(

@@ -266,17 +266,16 @@ class SelectionJob:
         return Calibration(self.n_images, self.n_neighbors)
 
     def space(
-        self, space: str, on_progress: OnProgress | None = None, device: str = "cpu"
+        self, space: str, on_progress: OnProgress | None = None, gpu: str | None = None
     ) -> Measured:
-        """Measure one space."""
-        keys, gpu, calibration = self.features.keys(space), choose_gpu(device), self._calibration
+        """Measure one space, on a GPU as torch names it if there is one."""
+        keys, calibration = self.features.keys(space), self._calibration
         table, recall = wide_table(keys, calibration.table_width(self.sizes), on_progress, gpu)
-        kinds, kappas = [self.pseudo_labels], [self.n_neighbors]
-        batches = kinds, kappas, self.sizes, self.n_replicates, self.seed
+        batches = [self.pseudo_labels], [self.n_neighbors], self.sizes, self.n_replicates, self.seed
         draws = calibration.purities(keys, table, *batches, on_progress, gpu)
         return Measured(
             space=space,
-            pseudo_purity=purities(table, kinds, kappas)[0][0],
+            pseudo_purity=purities(table, *batches[:2])[0][0],
             antihub_fraction=antihub_fraction(None, self.n_neighbors, table=table),
             recall=recall,
             n_duplicates=count_duplicates(keys),
@@ -396,5 +395,6 @@ def select(
     ('class-means', [0.74, 0.2, 0.0, 0.0])
     """
     job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
-    measured = [job.space(name, device=device) for name in job.spaces]
+    gpu = choose_gpu(device)
+    measured = [job.space(name, gpu=gpu) for name in job.spaces]
     return job.result(measured, test, {name: job.trust_of(name) for name in (*job.spaces, ALL)})
