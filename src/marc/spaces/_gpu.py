@@ -48,16 +48,14 @@ def find(
     unsure = np.zeros(len(rows), dtype=bool)
     with _full_precision(), torch.inference_mode():
         points = _Points.at(gpu, keys)
-        room = min(n_neighbors + _SPARE, len(keys) - 1)
         for start in range(0, len(rows), _QUERIES):
             part = slice(start, start + _QUERIES)
             queries = points.rows(place(rows[part], gpu))
-            cosines, ids = _candidates(points, queries, rows[part], room)
+            cosines, ids = _candidates(points, queries, rows[part], n_neighbors + _SPARE)
             possible = cosines >= cosines[:, n_neighbors - 1, None] - margin
             ids = ids[:, : int(possible.sum(1).max())]
             table[part] = _ranked(points, queries, ids)[:, :n_neighbors].cpu().numpy()
-            if room < len(keys) - 1:
-                unsure[part] = possible[:, -1].cpu().numpy()
+            unsure[part] = possible[:, -1].cpu().numpy()
             report("neighbours", min(start + _QUERIES, len(rows)), len(rows))
     return table, np.flatnonzero(unsure)
 
@@ -144,7 +142,10 @@ def _free_memory(gpu: str) -> int:
 
 
 def _candidates(points: _Points, queries: Any, own: Int, room: int) -> tuple[Any, Any]:
-    """The `room` highest cosines of each query with others, highest first, and with whom."""
+    """The `room` highest cosines of each query with others, highest first, and with whom.
+
+    A query itself counts as -inf.
+    """
     import torch
 
     best = queries.new_empty((len(queries), 0))
