@@ -22,7 +22,7 @@ from marc.types import OnProgress
 
 _QUERIES = 8192  # at a time, if there is memory for all their cosines
 _SPARE = 64  # candidates beyond the neighbours that a query has room for
-_CELL = 16  # bytes for one cosine of a tile: itself, and what looks for the highest
+_CELL = 32  # bytes for one cosine of a tile: itself, and what looks for the highest
 _TERM = 24  # bytes for one term of a dot product in float64
 _BLOCK = 2**26  # bytes of keys that are uploaded at a time
 _ELSEWHERE = 2**28  # bytes on a device that does not say how much memory it has
@@ -128,7 +128,7 @@ def place(array: NDArray[Any], gpu: str) -> Any:
     """A copy of an array on the card."""
     import torch
 
-    return torch.tensor(array, device=gpu)
+    return torch.tensor(np.ascontiguousarray(array), device=gpu)
 
 
 def _free_memory(gpu: str) -> int:

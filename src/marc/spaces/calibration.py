@@ -235,7 +235,7 @@ def _on_card(
     from marc.spaces import _gpu
 
     whole = _gpu.place(table, gpu)
-    labels = [_gpu.place(each, gpu) for each in kinds]
+    labels = [_gpu.place(each.astype(np.int64), gpu) for each in kinds]
 
     def of_batch(images: Int) -> ArrayLike:
         chosen = _gpu.place(images, gpu).sort().values
