@@ -3,7 +3,7 @@
     python -m benchmarks.gpu                                    on a GPU, some minutes
     python -m benchmarks.gpu --device cpu --images 2000         that it runs, anywhere
 
-Random features around class means. Prints one table in Markdown.
+Random features around class means. Prints a table for sweeps and one for geometry, in Markdown.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.ratios import CLIP_DIM, make_stream
 from benchmarks.words import table
+from marc.replay.sweep_job import SweepJob
 from marc.scores import unit
 from marc.spaces.calibration import Calibration
 from marc.spaces.neighbors import nearest
+from marc.types import CAPACITIES, WEIGHTS
 
 N_CLASSES, N_NEIGHBORS = 1000, 10
 _SAMPLE = 5000  # rows of the table that the CPU makes too
 _QUERIES = 8192  # rows of one product
+_SMALL = 7500  # images of the sweep that is compared
 
 
 def seconds(work: Callable[[], object], device: str, times: int = 3) -> float:
@@ -86,6 +91,43 @@ def geometry(device: str, n_images: int, dim: int) -> list[list[str]]:
     ]
 
 
+def sweep(device: str, n_images: int, dim: int) -> list[list[str]]:
+    """A sweep of one space beside its product; a sample of its answers beside the CPU's."""
+    import torch
+
+    stream = make_stream(n_images, min(N_CLASSES, n_images // 10), CLIP_DIM, dim)
+    card = torch.tensor(stream.features.keys("space"), device=device)
+    job = replace(SweepJob.plan(stream), gpu=device)
+    _ = stream.features.base
+
+    def product() -> None:
+        for start in range(0, n_images, _QUERIES):
+            card[start : start + _QUERIES] @ card.T
+
+    plain = seconds(product, device)
+    shared = seconds(lambda: replace(job).histories, device)
+    whole = seconds(lambda: job.space("space"), device)
+    small = make_stream(min(n_images, _SMALL), min(200, n_images // 10), CLIP_DIM, dim)
+    here, there = SweepJob.plan(small), replace(SweepJob.plan(small), gpu=device)
+    same = all(
+        np.array_equal(one.items, other.items) and np.array_equal(one.last, other.last)
+        for one, other in zip(here.histories, there.histories, strict=True)
+    )
+    ends = [replace(job).result({"space": job.space("space")}) for job in (here, there)]
+    cells = [(k, w, s) for k in CAPACITIES for w in WEIGHTS for s in here.seeds]
+    near = sum(
+        int((ends[0].correct("space", *cell) != ends[1].correct("space", *cell)).sum())
+        for cell in cells
+    )
+    return [
+        ["float32 product of all pairs", f"{plain:.3f}", "1"],
+        ["trajectories, which all spaces share", f"{shared:.3f}", f"{shared / plain:.2f}"],
+        ["one space, 8 capacities, 3 orders, all w", f"{whole:.3f}", f"{whole / plain:.2f}"],
+        [f"{len(small):,} images: the items of the CPU are retained", "yes" if same else "NO", ""],
+        [f"answers of the CPU's {len(cells) * len(small):,} that differ", str(near), ""],
+    ]
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -93,9 +135,10 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=50_000)
     parser.add_argument("--dim", type=int, default=768)
     arguments = parser.parse_args()
-    rows = geometry(arguments.device, arguments.images, arguments.dim)
-    head = f"{arguments.device}, {arguments.images:,} images, {arguments.dim} dimensions"
-    print(table([head, "seconds", "times the product"], rows))
+    for measured in (sweep, geometry):
+        rows = measured(arguments.device, arguments.images, arguments.dim)
+        head = f"{measured.__name__}: {arguments.device}, {arguments.images:,} x {arguments.dim}"
+        print(table([head, "seconds", "times the product"], rows))
 
 
 if __name__ == "__main__":

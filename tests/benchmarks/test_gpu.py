@@ -35,6 +35,13 @@ def test_the_table_is_compared_with_that_of_the_cpu(printed):
     assert cells(text, "rows of these")[1] == cells(text, "batches of these")[1] == "0"
 
 
+def test_a_sweep_is_compared_with_that_of_the_cpu(printed):
+    text = printed()
+    assert cells(text, "400 images: the items")[1] == "yes"
+    assert int(cells(text, "answers of the CPU's 144,000")[1]) <= 3
+    assert float(cells(text, "one space")[1]) > 0
+
+
 def test_unequal_rows_and_batches_are_counted(printed, monkeypatch):
     exact = _gpu.find
 

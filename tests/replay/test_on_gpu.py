@@ -12,7 +12,7 @@ from helpers.repository import ROOT
 import marc
 from marc.loop import run
 from marc.method import MARC
-from marc.replay import evidence, on_gpu, sweep_job
+from marc.replay import device, evidence, on_gpu, sweep_job
 from marc.replay.sweep_job import SweepJob, sweep
 
 torch = pytest.importorskip("torch")
@@ -43,7 +43,8 @@ def shared(monkeypatch):
 def streamed(monkeypatch):
     """Neither the keys nor the sums of all queries fit on the card."""
     shared(monkeypatch)
-    monkeypatch.setattr(on_gpu, "_ON_CPU", 1)
+    monkeypatch.setattr(device, "_ELSEWHERE", 1)
+    monkeypatch.setattr(on_gpu, "_UPLOADED", 100)
 
 
 def disagreeing(one, other, weights=(0.0, 0.3, 1.0, 10.0, 100.0)):

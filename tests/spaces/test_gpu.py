@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import marc
 from marc.errors import MarcError
+from marc.replay import device
 from marc.spaces import calibration, geometry, neighbors, selection
 from marc.spaces.calibration import Calibration, _thinned
 from marc.spaces.neighbors import _as_keys, nearest
@@ -83,7 +84,7 @@ def test_the_table_is_that_of_the_slow_way_for_general_features(dim, n_neighbors
 @pytest.mark.parametrize("block", [1, 1000])
 def test_the_table_does_not_depend_on_the_tiles(monkeypatch, queries, memory, block):
     monkeypatch.setattr(_gpu, "_QUERIES", queries)
-    monkeypatch.setattr(_gpu, "_ELSEWHERE", memory)
+    monkeypatch.setattr(device, "_ELSEWHERE", memory)
     monkeypatch.setattr(_gpu, "_BLOCK", block)
     features = np.round(clustered(2, 121, 12), 1)
     features[60:] = features[:61]  # every image has a copy
@@ -147,7 +148,7 @@ def test_candidates_within_rounding_of_the_last_neighbour_are_ranked_again(seed,
 
 
 def test_keys_too_large_for_the_card_are_read_in_blocks(monkeypatch):
-    monkeypatch.setattr(_gpu, "_ELSEWHERE", 120_000)
+    monkeypatch.setattr(device, "_ELSEWHERE", 120_000)
     monkeypatch.setattr(_gpu, "_QUERIES", 50)
     keys = _as_keys(clustered(5, 1000, 20))
     rows = Rows(keys)
@@ -193,7 +194,7 @@ def test_products_are_not_rounded_and_the_setting_comes_back(monkeypatch, before
     torch.set_float32_matmul_precision(before)
     nearest(_as_keys(clustered(0, 20)), np.arange(20), 3, gpu="cpu")
     assert seen == [False]
-    with pytest.raises(ZeroDivisionError), _gpu._full_precision():
+    with pytest.raises(ZeroDivisionError), device.full_precision():
         1 / 0  # noqa: B018
     assert torch.get_float32_matmul_precision() == before
     assert precision.allow_tf32 == (before != "highest")
@@ -203,7 +204,7 @@ def test_the_newer_setting_of_products_comes_back_too(precision):
     pytest.importorskip("torch", minversion="2.9")
     for before in ("tf32", "ieee", "none"):
         precision.fp32_precision = before
-        with _gpu._full_precision():
+        with device.full_precision():
             assert (precision.fp32_precision, precision.allow_tf32) == ("ieee", False)
         assert precision.fp32_precision == before
 
@@ -212,7 +213,7 @@ def test_a_card_says_how_much_memory_is_left(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (600, 1000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 300)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda gpu: 100)
-    assert _gpu._free_memory("cuda:1") == 600
+    assert device.free_memory("cuda:1") == 600
 
 
 def test_how_far_a_table_is_can_be_told(monkeypatch):
@@ -231,7 +232,7 @@ def test_a_table_is_thinned_as_on_the_cpu(width, size, thinned, monkeypatch):
     table = neighbors.neighbors(keys, width)
     chosen = np.sort(np.random.default_rng(size).choice(200, size, replace=False))
     expected = _thinned(keys, table, chosen, 6)
-    got, short = _gpu.thin(_gpu.place(table, "cpu"), _gpu.place(chosen, "cpu"), 6)
+    got, short = _gpu.thin(device.place(table, "cpu"), device.place(chosen, "cpu"), 6)
     others = np.isin(table[chosen], chosen).sum(axis=1)
     np.testing.assert_array_equal(short, np.flatnonzero(others < 6))
     full = np.setdiff1d(np.arange(size), short)

@@ -9,9 +9,16 @@ from __future__ import annotations
 import importlib.util
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from marc.errors import MarcError
 
+_ELSEWHERE = 2**28  # bytes on a device that does not say how much memory it has
 _NAME = re.compile(r"cpu|auto|cuda(:\d+)?")
 
 
@@ -43,3 +50,41 @@ def _missing(device: str) -> str:
     if number >= count:
         return f"torch finds no {device if count else 'GPU'} here"
     return ""
+
+
+def place(array: NDArray[Any], gpu: str) -> Any:
+    """A copy of an array on the card."""
+    import torch
+
+    return torch.tensor(np.ascontiguousarray(array), device=gpu)
+
+
+def free_memory(gpu: str) -> int:
+    """Bytes to use; what torch holds for itself is free too."""
+    import torch
+
+    if torch.device(gpu).type != "cuda":
+        return _ELSEWHERE
+    held = torch.cuda.memory_reserved(gpu) - torch.cuda.memory_allocated(gpu)
+    return 3 * (int(torch.cuda.mem_get_info(gpu)[0]) + held) // 4
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of float32 numbers as such, whatever is set."""
+    import torch
+
+    products: Any = torch.backends.cuda.matmul
+    newer = getattr(products, "fp32_precision", None)
+    try:
+        older = torch.get_float32_matmul_precision()
+    except RuntimeError:  # it is at odds with the newer setting, which then holds
+        older = "highest"
+    products.allow_tf32 = False  # in both
+    try:
+        yield
+    finally:
+        if older != "highest":
+            torch.set_float32_matmul_precision(older)
+        if newer is not None:
+            products.fp32_precision = newer

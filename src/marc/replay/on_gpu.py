@@ -15,11 +15,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.replay.device import free_memory, full_precision, place
 from marc.replay.evidence import KernelValues, Plan, by_class
 from marc.replay.lifetimes import History
 from marc.scores import Float, Int
@@ -27,8 +28,7 @@ from marc.scores import Float, Int
 if TYPE_CHECKING:
     import torch
 
-_ON_CPU = 2**26  # bytes of one kind of array where "the card" is the CPU, as in tests
-_FRACTION = 0.3  # of the free memory of a card that one kind of array may take
+_UPLOADED = 2**14  # keys that are uploaded at a time
 _LEAST = 128  # queries of a block
 _WINDOWS = 8  # of time that are read together where each order has its own items
 
@@ -65,8 +65,8 @@ def right_weights(
         ends = torch.empty(
             (2, n_orders, n_capacities, n_queries), dtype=torch.float64, device=device
         )
-        logits = card.put(base(block.queries)).T.contiguous()
-        true = card.put(labels[block.queries].astype(np.int32))
+        logits = place(base(block.queries), device).T.contiguous()
+        true = place(labels[block.queries].astype(np.int32), device)
         card.kernels.right_weights(logits, block.sums, true, *ends)
         for order, of_order in zip(block.orders, ends.cpu().numpy().swapaxes(0, 1), strict=True):
             yield order, block.queries, of_order
@@ -90,27 +90,26 @@ class _Card:
         self.kernels = _kernels(device)
         n_rows, dim = values.keys.shape
         fits = n_rows * dim <= self.room() // 4
-        self._all = self.put(values.keys[np.arange(n_rows)]) if fits else None
-
-    def put(self, array: NDArray[Any]) -> torch.Tensor:
-        """An array on the card."""
-        import torch
-
-        return torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.device)
+        self._all = self._upload(np.arange(n_rows)) if fits else None
 
     def keys(self, rows: Int) -> torch.Tensor:
         """Keys of some images, (n, D)."""
         if self._all is not None:
-            return self._all[self.put(rows)]
-        return self.put(self.values.keys[rows])
+            return self._all[place(rows, self.device)]
+        return self._upload(rows)
+
+    def _upload(self, rows: Int) -> torch.Tensor:
+        import torch
+
+        keys = torch.empty((len(rows), self.values.shape[1]), device=self.device)
+        for start in range(0, len(rows), _UPLOADED):
+            part = slice(start, start + _UPLOADED)
+            keys[part] = place(self.values.keys[rows[part]], self.device)
+        return keys
 
     def room(self) -> int:
         """Bytes that one kind of array may take."""
-        import torch
-
-        if not self.device.startswith("cuda"):
-            return _ON_CPU
-        return int(_FRACTION * torch.cuda.mem_get_info(self.device)[0])
+        return free_memory(self.device) // 3
 
     def blocks(self, histories: Sequence[History], piece: int | None) -> Iterator[_Block]:
         """The sums of all queries of a piece of the plan."""
@@ -127,20 +126,21 @@ class _Card:
 
         items, starts = by_class(histories), np.zeros(len(histories[0].starts), dtype=np.int32)
         starts[1:] = np.cumsum(np.bincount(_labels(histories)[items], minlength=len(starts) - 1))
-        arrivals = self.put(np.stack([history.time[items] for history in histories]))
-        last = self.put(np.stack([history.over(items)[1] for history in histories]))
+        arrivals = place(np.stack([history.time[items] for history in histories]), self.device)
+        last = place(np.stack([history.over(items)[1] for history in histories]), self.device)
         shape = len(histories), len(histories[0].last), len(starts) - 1
-        keys, first_items = self.keys(items), self.put(starts)
+        keys, first_items = self.keys(items), place(starts, self.device)
         numbers = math.prod(shape) + 4 * shape[2]  # of a query: its sums, and what judges them
         size = max(_LEAST, self.room() // 4 // numbers // _LEAST * _LEAST)
         for start in range(0, len(queries), size):
             block = queries[start : start + size]
-            times = self.put(np.stack([history.time[block] for history in histories]))
+            times = place(np.stack([history.time[block] for history in histories]), self.device)
             sums = torch.empty((*shape, len(block)), dtype=torch.float32, device=self.device)
             kernel = self.values.alpha, self.values.beta
-            self.kernels.add_sums(
-                *(keys, self.keys(block), first_items, times, arrivals, last, *kernel, sums)
-            )
+            with full_precision():
+                self.kernels.add_sums(
+                    *(keys, self.keys(block), first_items, times, arrivals, last, *kernel, sums)
+                )
             yield _Block(orders, block, sums)
 
 

@@ -9,14 +9,13 @@ Keys that do not fit on the card stay where they are and come block by block.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.replay.device import free_memory, full_precision, place
 from marc.scores import Int
 from marc.types import OnProgress
 
@@ -25,7 +24,6 @@ _SPARE = 64  # candidates beyond the neighbours that a query has room for
 _CELL = 32  # bytes for one cosine of a tile: itself, and what looks for the highest
 _TERM = 24  # bytes for one term of a dot product in float64
 _BLOCK = 2**26  # bytes of keys that are uploaded at a time
-_ELSEWHERE = 2**28  # bytes on a device that does not say how much memory it has
 _THINNED = 2**24  # numbers of a table that are thinned at a time
 
 
@@ -46,7 +44,7 @@ def find(
 
     table = np.empty((len(rows), n_neighbors), dtype=np.int32)
     unsure = np.zeros(len(rows), dtype=bool)
-    with _full_precision(), torch.inference_mode():
+    with full_precision(), torch.inference_mode():
         points = _Points.at(gpu, keys)
         for start in range(0, len(rows), _QUERIES):
             part = slice(start, start + _QUERIES)
@@ -58,27 +56,6 @@ def find(
             unsure[part] = possible[:, -1].cpu().numpy()
             report("neighbours", min(start + _QUERIES, len(rows)), len(rows))
     return table, np.flatnonzero(unsure)
-
-
-@contextmanager
-def _full_precision() -> Iterator[None]:
-    """Products of float32 numbers as such, whatever is set."""
-    import torch
-
-    products: Any = torch.backends.cuda.matmul
-    newer = getattr(products, "fp32_precision", None)
-    try:
-        older = torch.get_float32_matmul_precision()
-    except RuntimeError:  # it is at odds with the newer setting, which then holds
-        older = "highest"
-    products.allow_tf32 = False  # in both
-    try:
-        yield
-    finally:
-        if older != "highest":
-            torch.set_float32_matmul_precision(older)
-        if newer is not None:
-            products.fp32_precision = newer
 
 
 @dataclass(frozen=True)
@@ -96,7 +73,7 @@ class _Points:
     def at(cls, gpu: str, keys: Any) -> _Points:
         import torch
 
-        memory = _free_memory(gpu)
+        memory = free_memory(gpu)
         needed = 4 * math.prod(keys.shape)
         if needed > memory // 2:
             return cls(gpu, keys, None, memory)
@@ -122,23 +99,6 @@ class _Points:
 
 def _placed(keys: NDArray[Any], gpu: str) -> Any:
     return place(np.asarray(keys, dtype=np.float32), gpu)
-
-
-def place(array: NDArray[Any], gpu: str) -> Any:
-    """A copy of an array on the card."""
-    import torch
-
-    return torch.tensor(np.ascontiguousarray(array), device=gpu)
-
-
-def _free_memory(gpu: str) -> int:
-    """Bytes to use; what torch holds for itself is free too."""
-    import torch
-
-    if torch.device(gpu).type != "cuda":
-        return _ELSEWHERE
-    held = torch.cuda.memory_reserved(gpu) - torch.cuda.memory_allocated(gpu)
-    return 3 * (int(torch.cuda.mem_get_info(gpu)[0]) + held) // 4
 
 
 def _candidates(points: _Points, queries: Any, own: Int, room: int) -> tuple[Any, Any]:

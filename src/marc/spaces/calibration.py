@@ -232,17 +232,18 @@ def _on_card(
     keys: Float, table: Int, kinds: Sequence[Int], kappas: Sequence[int], n_neighbors: int, gpu: str
 ) -> Callable[[Int], ArrayLike]:
     """What gives the purities of a batch; its table is thinned on the GPU as in `_thinned`."""
+    from marc.replay.device import place
     from marc.spaces import _gpu
 
-    whole = _gpu.place(table, gpu)
-    labels = [_gpu.place(each.astype(np.int64), gpu) for each in kinds]
+    whole = place(table, gpu)
+    labels = [place(each.astype(np.int64), gpu) for each in kinds]
 
     def of_batch(images: Int) -> ArrayLike:
-        chosen = _gpu.place(images, gpu).sort().values
+        chosen = place(images, gpu).sort().values
         part, short = _gpu.thin(whole, chosen, n_neighbors)
         if len(short):
             found = nearest(keys[chosen.cpu().numpy()], short, n_neighbors, gpu=gpu)
-            part[short] = _gpu.place(found, gpu)
+            part[short] = place(found, gpu)
         return purities(part, [each[chosen] for each in labels], kappas)
 
     return of_batch
