@@ -47,9 +47,10 @@ def read_halved(
     held = np.zeros(len(histories[0].time), dtype=bool)
     held[items] = True
     rows = np.concatenate([items, np.flatnonzero(~held)])
+    queries = values.of_queries(rows)
     orders = [_Order.of(history, rows, len(items)) for history in histories]
     for start, stop in pairwise([*range(0, len(items), _PANEL), len(items)]):
-        panel = values.of_items(rows[start:stop]) @ values.of_queries(rows[start:]).T
+        panel = values.of_items(rows[start:stop]) @ queries[start:].T
         pieces = [panel[top : top + _FINISHED] for top in range(0, len(panel), _FINISHED)]
         list(threads.map(values.finish, pieces))
         list(threads.map(_behind(panel, orders, start), range(start, len(rows), _STRIP)))
@@ -57,10 +58,10 @@ def read_halved(
             list(threads.map(_within(panel, orders, start), range(start, stop, _STRIP)))
 
     def done(strip: int) -> None:
-        queries = rows[strip * _STRIP :][:_STRIP]
+        images = rows[strip * _STRIP :][:_STRIP]
         for order, each in enumerate(orders):
             sum_over_capacities(each.sums[strip])
-            consume(order, queries, each.sums[strip])
+            consume(order, images, each.sums[strip])
 
     list(threads.map(done, range(len(orders[0].sums))))
 
