@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-# what to install beside the program: `make test EXTRAS=dev,docs,encoders,hf,index,ray,track,trace` tests everything;
+# what to install beside the program: `make test EXTRAS=dev,docs,encoders,gpu,hf,index,ray,track,trace` tests everything;
 # tests of what is not installed are skipped, and said to be
 EXTRAS ?= dev
 # processes that divide the test files among them, at most 8; each computes on one thread, because
