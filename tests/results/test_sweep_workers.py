@@ -12,6 +12,7 @@ import marc
 from marc import MarcError
 from marc.replay import evidence
 from marc.replay.sweep_job import SweepJob
+from marc.results.sweep import SweepPlan
 from marc.results.sweep_worker import SweepWorker
 from marc.sources.pack import write_pack
 from marc.sources.synthetic import synthetic_stream
@@ -140,6 +141,12 @@ def test_a_dry_run_says_which_pieces_are_there(sources, tmp_path, monkeypatch, i
         "styles: at most 0.0 billion operations",
         "noise: at most 0.0 billion operations",
     ]
+
+
+def test_workers_and_a_gpu_are_not_for_one_sweep():
+    job = replace(SweepJob.plan(make_stream()), gpu="cuda:1")
+    with pytest.raises(MarcError, match="--ray --device cuda:1"):
+        SweepPlan(job, ["good"], 0)
 
 
 def test_an_order_that_a_folder_cannot_record_is_refused_before_any_work(tmp_path):

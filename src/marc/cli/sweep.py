@@ -62,7 +62,7 @@ def sweep(
     tracker = open_tracker(track, dry_run=dry_run)
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     job = SweepJob.plan(stream, capacity, weight, orders, POLICIES.resolve(policy), device)
-    plan = SweepPlan(job, check_spaces(stream, space))
+    plan = SweepPlan(job, check_spaces(stream, space), n_workers)
     config = plan.config()
     sources = [load_sweep(path) for path in held_out]
     if sources:
@@ -75,7 +75,7 @@ def sweep(
     folder = Folder.open(path, config, force=force)
     if not folder.done:
         with console.progress() as bar:
-            plan.write(folder, bar.report, n_workers)
+            plan.write(folder, bar.report)
     stored = Stored.read(path, "sweep")
     result, metrics = load_sweep(stored), stored.metrics
     scores = _summarise(result, sources)

@@ -38,6 +38,7 @@ def sweep(
     seeds: Sequence[int | None] | None = (0, 1, 2),
     policy: str | Policy = "entropy",
     *,
+    device: str = "cpu",
     output: str | os.PathLike[str] = "",
     ray: int | None = None,
     force: bool = False,
@@ -53,6 +54,7 @@ def sweep(
         weights: the grid for tables; the intervals hold every w >= 0.
         seeds: one order of the stream's kind each, and of a reservoir; None keeps the order it has.
         policy: an admission policy that can be replayed.
+        device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where there is one.
         output: the folder that `marc sweep` writes, which a killed call takes up again; without
             one nothing is written.
         ray: spread the work over so many Ray workers; 0: one a machine of the cluster, or two.
@@ -67,14 +69,15 @@ def sweep(
     spaces = stream.spaces if spaces is None else tuple(spaces)
     if not spaces or len(set(spaces)) < len(spaces):
         raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
-    plan = SweepPlan(SweepJob.plan(stream, capacities, weights, seeds, policy, **settings), spaces)
+    job = SweepJob.plan(stream, capacities, weights, seeds, policy, device, **settings)
+    plan = SweepPlan(job, spaces, n_workers)
     report = on_progress or (lambda what, done, total: None)
     if not output:
-        return plan.result(lambda name: None, lambda name, arrays: None, report, n_workers)
+        return plan.result(lambda name: None, lambda name, arrays: None, report)
     _refuse_unrecorded(plan.job.seeds, stream)
     folder = Folder.open(Path(output), plan.config(), force=force)
     if not folder.done:
-        plan.write(folder, report, n_workers)
+        plan.write(folder, report)
     return load_sweep(folder.path)
 
 
@@ -145,16 +148,26 @@ class SweepPlan:
 
     job: SweepJob
     spaces: Sequence[str]
+    ray: int | None = None
+    """How many Ray workers compute it; None: this process."""
+
+    def __post_init__(self) -> None:
+        if self.ray is not None and self.job.gpu is not None:
+            raise MarcError(
+                "Ray workers compute on processors, as bytes differ from card to card",
+                got=f"--ray --device {self.job.gpu}",
+                hint="--device cpu, or no --ray",
+            )
 
     def config(self) -> dict[str, Any]:
         """Everything that decides the result, as data."""
         return _config(self.job, self.spaces, self.job.stream)
 
-    def write(self, folder: Folder, on_progress: OnProgress, ray: int | None = None) -> None:
-        """Compute the pieces that are not done yet, on `ray` workers or here; write the result."""
+    def write(self, folder: Folder, on_progress: OnProgress) -> None:
+        """Compute the pieces that are not done yet, then write the result."""
         with folder.begin() as wanted:
             if wanted:
-                sweep = self.result(folder.part, folder.keep_part, on_progress, ray)
+                sweep = self.result(folder.part, folder.keep_part, on_progress)
                 on_progress("interval of each oracle gain", 0, 1)
                 _finish(folder, sweep, self.job.stream)
 
@@ -163,7 +176,6 @@ class SweepPlan:
         find: Callable[[str], Arrays | None],
         keep: Callable[[str, Arrays], None],
         on_progress: OnProgress,
-        ray: int | None = None,
     ) -> Sweep:
         """The sweep of pieces that are found, and of others that are computed and kept."""
         job, spaces = self.job, self.spaces
@@ -174,7 +186,7 @@ class SweepPlan:
         missing = [part for part in parts if part not in known]
         if missing:
             on_progress(spaces[missing[0][0]], len(known), len(parts))
-        with closing(self._computed(missing, ray)) as computed:
+        with closing(self._computed(missing)) as computed:
             for following, (part, arrays) in zip([*missing[1:], None], computed, strict=True):
                 keep(_name(part), arrays)
                 known[part] = arrays
@@ -185,9 +197,9 @@ class SweepPlan:
             intervals[space] = job.joined(pieces)
         return job.result(intervals)
 
-    def _computed(self, parts: Sequence[Part], ray: int | None) -> Generator[tuple[Part, Arrays]]:
-        if ray is not None and parts:
-            yield from spread(SweepWorker.of(self.job, self.spaces), parts, ray)
+    def _computed(self, parts: Sequence[Part]) -> Generator[tuple[Part, Arrays]]:
+        if self.ray is not None and parts:
+            yield from spread(SweepWorker.of(self.job, self.spaces), parts, self.ray)
             return
         for part in parts:
             yield part, self.job.piece(self.spaces[part[0]], part[1])
