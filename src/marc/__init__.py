@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
-    from marc.results.sweep import sweep as sweep
+    from marc.results.verb import sweep as sweep
     from marc.serve.client.client import Client as Client
     from marc.serve.server import serve as serve
     from marc.session.adapt import adapt as adapt
@@ -102,7 +102,7 @@ _WHERE = {
     "save_snapshot": "results.snapshot",
     "save_sweep": "results.sweep",
     "select": "spaces.selection",
-    "sweep": "results.sweep",
+    "sweep": "results.verb",
     "synthetic_stream": "sources.synthetic",
     "write_pack": "sources.pack",
 }

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from marc.admission import Policy
-from marc.embed.cluster import check_workers, spread
+from marc.embed.cluster import spread
 from marc.errors import MarcError, instance
 from marc.files import Arrays
 from marc.peers.registry import create_method
@@ -22,63 +21,15 @@ from marc.replay.sweep import Sweep
 from marc.replay.sweep_job import SweepJob
 from marc.replay.weights import check_weights
 from marc.results.folder import Folder, Stored
-from marc.results.sweep_worker import Part, SweepWorker
+from marc.results.sweep_worker import SweepWorker
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, OnProgress
 
+_Part = tuple[int, int]
+"""The number of a space, and of a piece of it."""
+
 _REPLICATES = 2000  # draws of the images for the interval of an oracle gain
-
-
-def sweep(
-    stream: Stream,
-    spaces: Sequence[str] | None = None,
-    capacities: Sequence[int] = CAPACITIES,
-    weights: Sequence[float] = WEIGHTS,
-    seeds: Sequence[int | None] | None = (0, 1, 2),
-    policy: str | Policy = "entropy",
-    *,
-    device: str = "cpu",
-    output: str | os.PathLike[str] = "",
-    ray: int | None = None,
-    force: bool = False,
-    on_progress: OnProgress | None = None,
-    **settings: Any,
-) -> Sweep:
-    """Score MARC at every space x capacity x weight x order, as if each had been run online.
-
-    Args:
-        stream: a labelled stream.
-        spaces: names, all stored ones by default; see `Features.keys` for transforms.
-        capacities: ascending; all come from one pass.
-        weights: the grid for tables; the intervals hold every w >= 0.
-        seeds: one order of the stream's kind each, and of a reservoir; None keeps the order it has.
-        policy: an admission policy that can be replayed.
-        device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where there is one.
-        output: the folder that `marc sweep` writes, which a killed call takes up again; without
-            one nothing is written.
-        ray: spread the work over so many Ray workers; 0: one a machine of the cluster, or two.
-        force: sweep again and replace the folder.
-        on_progress: called with how far the work has come.
-        settings: further settings of `MARC` that decide what is stored or how it is read:
-            those named in `SweepJob.SETTINGS`.
-    """
-    instance("stream", stream, Stream)
-    n_workers = check_workers(ray)
-    spaces = [spaces] if isinstance(spaces, str) else spaces
-    spaces = stream.spaces if spaces is None else tuple(spaces)
-    if not spaces or len(set(spaces)) < len(spaces):
-        raise MarcError("a sweep needs distinct spaces", got=spaces, allowed=stream.spaces)
-    job = SweepJob.plan(stream, capacities, weights, seeds, policy, device, **settings)
-    plan = SweepPlan(job, spaces, n_workers)
-    report = on_progress or (lambda what, done, total: None)
-    if not output:
-        return plan.result(lambda name: None, lambda name, arrays: None, report)
-    _refuse_unrecorded(plan.job.seeds, stream)
-    folder = Folder.open(Path(output), plan.config(), force=force)
-    if not folder.done:
-        plan.write(folder, report)
-    return load_sweep(folder.path)
 
 
 def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = False) -> Path:
@@ -152,6 +103,9 @@ class SweepPlan:
     """How many Ray workers compute it; None: this process."""
 
     def __post_init__(self) -> None:
+        if not self.spaces or len(set(self.spaces)) < len(self.spaces):
+            allowed = self.job.stream.spaces
+            raise MarcError("a sweep needs distinct spaces", got=self.spaces, allowed=allowed)
         if self.ray is not None and self.job.gpu is not None:
             raise MarcError(
                 "Ray workers compute on processors, as bytes differ from card to card",
@@ -162,6 +116,18 @@ class SweepPlan:
     def config(self) -> dict[str, Any]:
         """Everything that decides the result, as data."""
         return _config(self.job, self.spaces, self.job.stream)
+
+    def made(
+        self, output: str | os.PathLike[str], on_progress: OnProgress, *, force: bool
+    ) -> Sweep:
+        """The sweep, from its folder or, where none is named, from memory alone."""
+        if not output:
+            return self.result(lambda name: None, lambda name, arrays: None, on_progress)
+        _refuse_unrecorded(self.job.seeds, self.job.stream)
+        folder = Folder.open(Path(output), self.config(), force=force)
+        if not folder.done:
+            self.write(folder, on_progress)
+        return load_sweep(folder.path)
 
     def write(self, folder: Folder, on_progress: OnProgress) -> None:
         """Compute the pieces that are not done yet, then write the result."""
@@ -197,7 +163,7 @@ class SweepPlan:
             intervals[space] = job.joined(pieces)
         return job.result(intervals)
 
-    def _computed(self, parts: Sequence[Part]) -> Generator[tuple[Part, Arrays]]:
+    def _computed(self, parts: Sequence[_Part]) -> Generator[tuple[_Part, Arrays]]:
         if self.ray is not None and parts:
             yield from spread(SweepWorker.of(self.job, self.spaces), parts, self.ray)
             return
@@ -238,7 +204,7 @@ class SweepPlan:
         return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
 
 
-def _name(part: Part) -> str:
+def _name(part: _Part) -> str:
     """What a piece of a space is called in a folder."""
     return "space-{}-{}".format(*part)
 

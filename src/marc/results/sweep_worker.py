@@ -19,7 +19,7 @@ from marc.results.folder import Folder
 from marc.sources import load_stream, resolve_source
 from marc.stream import Stream
 
-Part = tuple[int, int]
+_Part = tuple[int, int]
 """The number of a space, and of a piece of it."""
 
 
@@ -51,7 +51,7 @@ class SweepWorker:
             spaces=spaces,
         )
 
-    def __call__(self) -> Callable[[Part], Arrays]:
+    def __call__(self) -> Callable[[_Part], Arrays]:
         """What computes a piece in this process."""
         job = SweepJob(self.stream or self._open(), *self.grid)
         # copies: what comes from another process is read-only, and compiled code would differ
