@@ -54,19 +54,25 @@ def trajectory(n_images: int, n_classes: int) -> Trajectory:
     )
 
 
+def admitted(n_images: int, n_classes: int, largest: int) -> float:
+    """Items that one order ever holds: the later an image comes, the seldomer it is admitted."""
+    at_once = min(largest * n_classes, n_images)
+    return at_once * (1 + math.log(n_images / at_once))
+
+
 def alive(n_images: int, n_classes: int, largest: int) -> float:
     """Items that can be read in a window of queries, mean over a stream without an order.
 
-    A class has as many as arrived until it is full, and the window brings its own.
+    A class has as many as arrived until it is full, and the window brings some of its own.
     """
     most = min(largest * n_classes, n_images)
-    return most * (1 - most / n_images / 2) + min(WINDOW, n_images)
+    arriving = WINDOW * admitted(n_images, n_classes, largest) / n_images
+    return most * (1 - most / n_images / 2) + arriving
 
 
 def in_sweep(n_images: int, n_classes: int = CLASSES, largest: int = LARGEST) -> tuple[str, float]:
     """How a space is swept, and the pairs of image and item whose product that takes."""
-    held = min(1.0, largest * n_classes / n_images)
-    ever = n_images * held * (1 - math.log(held))  # of one order; admitted later, it is rarer
+    ever = admitted(n_images, n_classes, largest)
     union = n_images * (1 - (1 - ever / n_images) ** ORDERS)
     apart = ORDERS * n_images * alive(n_images, n_classes, largest)
     return ("shared", n_images * union) if n_images * union <= apart else ("apart", apart)
@@ -120,8 +126,7 @@ def costs(n_images: int, rates: Mapping[str, float]) -> dict[str, tuple[float, f
 
 def sizes(n_images: int) -> dict[str, float]:
     """Bytes of what is stored and held."""
-    held = min(1.0, LARGEST * CLASSES / n_images)
-    ever = n_images * held * (1 - math.log(held))
+    ever = admitted(n_images, CLASSES, LARGEST)
     n_capacities = len(marc.CAPACITIES)
     return {
         "store: views, float16": 2 * CLIP_DIM * n_images,
