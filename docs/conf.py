@@ -36,7 +36,7 @@ NAVIGATION = {
     "Extend": ["notebooks/your-own-method", "extending", "api", "tour"],
     "Study": ["finding", "lab", "study", "replicate"],
     "Results": ["results/*"],
-    "Rely on": ["serving", "reliability", "performance", "/SECURITY", "glossary"],
+    "Rely on": ["serving", "reliability", "performance", "scale", "/SECURITY", "glossary"],
     "Project": ["/CHANGELOG", "/CONTRIBUTING", "/training/README"],
 }
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.peers.registry import register_method as register_method
     from marc.replay.replay import replay as replay
     from marc.replay.sweep import Sweep as Sweep
-    from marc.replay.sweep_job import sweep as sweep
     from marc.report.build import report as report
     from marc.report.export import export as export
     from marc.results.compare import compare as compare
@@ -39,6 +38,7 @@ if TYPE_CHECKING:  # the same names as below, for type checkers and editors
     from marc.results.snapshot import save_snapshot as save_snapshot
     from marc.results.sweep import load_sweep as load_sweep
     from marc.results.sweep import save_sweep as save_sweep
+    from marc.results.verb import sweep as sweep
     from marc.serve.client.client import Client as Client
     from marc.serve.server import serve as serve
     from marc.session.adapt import adapt as adapt
@@ -102,7 +102,7 @@ _WHERE = {
     "save_snapshot": "results.snapshot",
     "save_sweep": "results.sweep",
     "select": "spaces.selection",
-    "sweep": "replay.sweep_job",
+    "sweep": "results.verb",
     "synthetic_stream": "sources.synthetic",
     "write_pack": "sources.pack",
 }

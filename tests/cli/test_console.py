@@ -138,6 +138,9 @@ def test_a_flag_may_come_without_its_value():
     assert spread(["run", "s", "--track", "-o", "x"]) == ["run", "s", "--track=", "-o", "x"]
     assert spread(["run", "s", "--track"]) == ["run", "s", "--track="]
     assert spread(["run", "s", "--track", "mine"]) == ["run", "s", "--track", "mine"]
+    assert spread(["sweep", "--ray", "s"]) == ["sweep", "--ray=", "s"]
+    assert spread(["study", "--ray", "2", "--lab"]) == ["study", "--ray", "2", "--lab"]
+    assert spread(["embed", "s", "--ray"]) == ["embed", "s", "--ray"]  # a flag there
 
 
 def test_points_that_round_to_zero_have_no_minus():

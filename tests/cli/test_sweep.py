@@ -33,7 +33,7 @@ def test_a_sweep_folder_holds_its_files(sweep, tmp_path):
     spaces = ("classes", "both", "styles", "noise")
     ends = {f"{end}/{space}" for space in spaces for end in ("lower", "upper")}
     assert set(arrays_in(tmp_path / "out/intervals.npz")) == {"ids", "base_correct", *ends}
-    parts = [f"part space-{number}" for number in range(4)]
+    parts = [f"part space-{number}-0" for number in range(4)]
     assert events(tmp_path / "out") == ["started", *parts, "finished"]
 
 

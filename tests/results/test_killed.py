@@ -23,7 +23,7 @@ COMMANDS = {
     ),
     "sweep": (
         ["--space", *SPACES, *(f"{space}+whiten" for space in SPACES)],
-        "space-0",
+        "space-0-0",
         "intervals.npz",
     ),
 }

@@ -59,8 +59,13 @@ _SEVERAL = {
     "sweep": ("--space", "--capacity", "--weight", "--seed", "--held-out"),
 }
 """Options that take several values after one flag, by command: `--seed 0 1 2`."""
-_ALONE = ("--track",)
-"""Options whose value may be left out."""
+_ALONE = {
+    "adapt": ("--track",),
+    "run": ("--track",),
+    "study": ("--ray",),
+    "sweep": ("--ray", "--track"),
+}
+"""Options whose value may be left out, by command."""
 
 
 def spread(arguments: Sequence[str]) -> list[str]:
@@ -82,10 +87,11 @@ def spread(arguments: Sequence[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     spread_out = [each for each in arguments[:end] if each in _ANYWHERE]
     arguments = [*(e for e in arguments[:end] if e not in _ANYWHERE), *arguments[end:]]
-    several = _SEVERAL.get(arguments[0] if arguments else "", ())
+    command = arguments[0] if arguments else ""
+    several, alone = _SEVERAL.get(command, ()), _ALONE.get(command, ())
     flag, fresh = "", False
     for argument, following in zip(arguments, [*arguments[1:], "-"], strict=False):
-        if argument in _ALONE and following.startswith("-"):
+        if argument in alone and _is_no_value(argument, following):
             argument += "="
         if argument.startswith("-"):
             flag, fresh = (argument if argument in several else ""), True
@@ -95,6 +101,10 @@ def spread(arguments: Sequence[str]) -> list[str]:
             fresh = False
         spread_out.append(argument)
     return spread_out
+
+
+def _is_no_value(option: str, following: str) -> bool:
+    return following.startswith("-") or (option == "--ray" and not following.isdecimal())
 
 
 def table(

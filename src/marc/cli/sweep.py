@@ -12,12 +12,12 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._options import check_spaces, choose_orders, open_stream
+from marc.cli._ray import RAY, read_workers
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.replay.sweep import Score, Sweep
 from marc.replay.sweep_job import SweepJob
 from marc.results.folder import Folder, Stored
 from marc.results.sweep import SweepPlan, load_sweep
-from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS
 
 _GRID = 1  # the index of the oracle over the grid among the scores of a space
@@ -41,6 +41,7 @@ def sweep(
     held_out: list[str] = typer.Option(
         [], "--held-out", help="Sweep folders of other streams on which to choose K and w."
     ),
+    ray: str | None = RAY,
     track: str | None = TRACK,
     output: str = typer.Option("", "-o", "--output", help="Folder of the result."),
     force: bool = typer.Option(False, "--force", help="Sweep again and replace the result."),
@@ -53,12 +54,15 @@ def sweep(
 
     Classes that come together:  marc sweep arrays/photos.npz --order dirichlet:gamma=0.1
 
+    On the machines of a Ray cluster:  RAY_ADDRESS=HOST:6379 marc sweep store/photos --ray
+
     K and w chosen elsewhere:  marc sweep arrays/photos.npz --held-out sweeps/other -o sweeps/photos
     """
+    n_workers = read_workers(ray, dry_run=dry_run)
     tracker = open_tracker(track, dry_run=dry_run)
     stream, orders = choose_orders(open_stream(source, views), order, seed, in_order=in_order)
     job = SweepJob.plan(stream, capacity, weight, orders, POLICIES.resolve(policy), device)
-    plan = SweepPlan(job, check_spaces(stream, space))
+    plan = SweepPlan(job, check_spaces(stream, space), n_workers)
     config = plan.config()
     sources = [load_sweep(path) for path in held_out]
     if sources:
@@ -66,7 +70,7 @@ def sweep(
         Sweep.check_sources(sources, images, job.capacities, job.weights, config["spaces"])
     path = Path(output or plan.default_folder())
     if dry_run:
-        _show_estimate(path, stream, config)
+        _show_estimate(path, job, config)
         return
     folder = Folder.open(path, config, force=force)
     if not folder.done:
@@ -92,8 +96,9 @@ def sweep(
         log_to(tracker, path, json=False)
 
 
-def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
+def _show_estimate(path: Path, job: SweepJob, config: dict[str, Any]) -> None:
     """What a sweep would do, and the arithmetic it takes at most."""
+    stream = job.stream
     spaces, size = config["spaces"], len(stream)
     cells = len(config["capacities"]) * len(config["weights"]) * len(config["seeds"])
     console.say(f"{len(spaces)} space(s) x {cells} settings over {size} images, into {path}")
@@ -102,9 +107,9 @@ def _show_estimate(path: Path, stream: Stream, config: dict[str, Any]) -> None:
     done = Folder.parts_done(path)
     for number, space in enumerate(spaces):
         work = 2e-9 * size * size * stream.features.dim(space)
-        products = f"at most {work:.1f} billion operations"
-        note = "done already" if f"space-{number}" in done else products
-        console.say(f"  {space}: {note}")
+        n_done = sum(part.startswith(f"space-{number}-") for part in done)
+        kept = f", {console.count(n_done, 'piece')} of it done already" if n_done else ""
+        console.say(f"  {space}: at most {work:.1f} billion operations{kept}")
 
 
 def _summarise(sweep: Sweep, sources: list[Sweep]) -> dict[str, list[Score]]:

@@ -6,18 +6,15 @@ where all of them can reach it. The bytes are those of a run in one process.
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from marc.embed.cluster import joined
 from marc.embed.fill import Embedded, Timing, embed, fill
 from marc.embed.plan import EmbeddingPlan, EncoderSpec, Job, Jobs
 from marc.embed.store import FeatureStore
 from marc.embed.workers import Workers
-from marc.errors import MarcError
 from marc.types import OnProgress
 
 _FEW = 2  # workers where there is no GPU: each has a copy of the encoders in memory
@@ -66,7 +63,7 @@ def embed_with_ray(
             report("embedding", timing.images, total)
         return timing
 
-    with _ray() as ray:
+    with joined() as ray:
         return embed(plan, jobs, fill_all, force=force, on_progress=report)
 
 
@@ -99,29 +96,3 @@ def _map(ray: Any, plan: EmbeddingPlan, chunks: list[int], n_workers: int) -> An
         **({"num_gpus": 1} if gpus else {}),
     )
     return filled.iter_rows()
-
-
-@contextmanager
-def _ray() -> Iterator[Any]:
-    """Ray, joined to the cluster of `RAY_ADDRESS` or started here; it reports home to nobody."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise MarcError(
-            "--ray needs Ray, which is not installed",
-            got=error,
-            hint="pip install 'marc-clip[ray]'",
-        ) from error
-    ours = not ray.is_initialized()
-    if ours:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    ray.data.DataContext.get_current().enable_progress_bars = False  # we have our own
-    for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    try:
-        yield ray
-    finally:
-        if ours:
-            ray.shutdown()

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from marc.embed.cluster import spread
 from marc.errors import MarcError, instance
+from marc.files import Arrays
 from marc.peers.registry import create_method
 from marc.replay.lifetimes import check_capacities
 from marc.replay.sweep import Sweep
 from marc.replay.sweep_job import SweepJob
 from marc.replay.weights import check_weights
 from marc.results.folder import Folder, Stored
+from marc.results.sweep_worker import SweepWorker
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, OnProgress
+
+_Part = tuple[int, int]
+"""The number of a space, and of a piece of it."""
 
 _REPLICATES = 2000  # draws of the images for the interval of an oracle gain
 
@@ -40,18 +48,13 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
     same = np.array_equal(sweep.base_correct, stream.features.base.label == stream.row_labels)
     if sweep.images != stream.features.images or not same:
         raise MarcError("this sweep is of another stream", got=f"{sweep.stream}, {stream.name}")
-    if None in sweep.seeds and np.any(np.diff(stream.order) != 1):
-        raise MarcError(
-            "a folder records an order by its seed, or the stored one",
-            got="an order of another kind",
-            hint="marc.sweep(stream, seeds=(0, 1, 2))",
-        )
+    _refuse_unrecorded(sweep.seeds, stream)
     folder = Folder.open(Path(path), _config(sweep, sweep.spaces, stream), force=force)
     if not folder.done:
         with folder.begin() as wanted:
             if wanted:
                 for number, (lower, upper) in enumerate(sweep.intervals.values()):
-                    folder.keep_part(f"space-{number}", {"lower": lower, "upper": upper})
+                    folder.keep_part(_name((number, 0)), {"lower": lower, "upper": upper})
                 _finish(folder, sweep, stream)
     return folder.path
 
@@ -96,31 +99,76 @@ class SweepPlan:
 
     job: SweepJob
     spaces: Sequence[str]
+    ray: int | None = None
+    """How many Ray workers compute it; None: this process."""
+
+    def __post_init__(self) -> None:
+        if not self.spaces or len(set(self.spaces)) < len(self.spaces):
+            allowed = self.job.stream.spaces
+            raise MarcError("a sweep needs distinct spaces", got=self.spaces, allowed=allowed)
+        if self.ray is not None and self.job.gpu is not None:
+            raise MarcError(
+                "Ray workers compute on processors, as bytes differ from card to card",
+                got=f"--ray --device {self.job.gpu}",
+                hint="--device cpu, or no --ray",
+            )
 
     def config(self) -> dict[str, Any]:
         """Everything that decides the result, as data."""
         return _config(self.job, self.spaces, self.job.stream)
 
+    def made(
+        self, output: str | os.PathLike[str], on_progress: OnProgress, *, force: bool
+    ) -> Sweep:
+        """The sweep, from its folder or, where none is named, from memory alone."""
+        if not output:
+            return self.result(lambda name: None, lambda name, arrays: None, on_progress)
+        _refuse_unrecorded(self.job.seeds, self.job.stream)
+        folder = Folder.open(Path(output), self.config(), force=force)
+        if not folder.done:
+            self.write(folder, on_progress)
+        return load_sweep(folder.path)
+
     def write(self, folder: Folder, on_progress: OnProgress) -> None:
-        """Sweep the spaces that are not done yet, then write the result."""
+        """Compute the pieces that are not done yet, then write the result."""
         with folder.begin() as wanted:
             if wanted:
-                self._write(folder, on_progress)
+                sweep = self.result(folder.part, folder.keep_part, on_progress)
+                on_progress("interval of each oracle gain", 0, 1)
+                _finish(folder, sweep, self.job.stream)
 
-    def _write(self, folder: Folder, on_progress: OnProgress) -> None:
-        spaces = self.spaces
+    def result(
+        self,
+        find: Callable[[str], Arrays | None],
+        keep: Callable[[str, Arrays], None],
+        on_progress: OnProgress,
+    ) -> Sweep:
+        """The sweep of pieces that are found, and of others that are computed and kept."""
+        job, spaces = self.job, self.spaces
         on_progress("trajectories", 0, len(spaces))
-        _ = self.job.histories
+        counts = [job.n_pieces(space) for space in spaces]
+        parts = [(number, piece) for number, n in enumerate(counts) for piece in range(n)]
+        known = {part: kept for part in parts if (kept := find(_name(part))) is not None}
+        missing = [part for part in parts if part not in known]
+        if missing:
+            on_progress(spaces[missing[0][0]], len(known), len(parts))
+        with closing(self._computed(missing)) as computed:
+            for following, (part, arrays) in zip([*missing[1:], None], computed, strict=True):
+                keep(_name(part), arrays)
+                known[part] = arrays
+                on_progress(spaces[(following or part)[0]], len(known), len(parts))
         intervals = {}
         for number, space in enumerate(spaces):
-            on_progress(space, number, len(spaces))
-            part = folder.part(f"space-{number}")
-            if part is None:
-                part = dict(zip(("lower", "upper"), self.job.space(space), strict=True))
-                folder.keep_part(f"space-{number}", part)
-            intervals[space] = (part["lower"], part["upper"])
-        on_progress("interval of each oracle gain", len(spaces), len(spaces))
-        _finish(folder, self.job.result(intervals), self.job.stream)
+            pieces = [known.pop((number, piece)) for piece in range(counts[number])]
+            intervals[space] = job.joined(pieces)
+        return job.result(intervals)
+
+    def _computed(self, parts: Sequence[_Part]) -> Generator[tuple[_Part, Arrays]]:
+        if self.ray is not None and parts:
+            yield from spread(SweepWorker.of(self.job, self.spaces), parts, self.ray)
+            return
+        for part in parts:
+            yield part, self.job.piece(self.spaces[part[0]], part[1])
 
     def default_folder(self) -> str:
         """The stream's name, with a digest of the settings where they are not the usual ones."""
@@ -154,6 +202,20 @@ class SweepPlan:
             )
             spaces[space] = {"capacity": best.capacity, "gain": gain, "gain_interval": [low, high]}
         return {"selection": "oracle", "n_replicates": _REPLICATES, "seed": 0, "spaces": spaces}
+
+
+def _name(part: _Part) -> str:
+    """What a piece of a space is called in a folder."""
+    return "space-{}-{}".format(*part)
+
+
+def _refuse_unrecorded(seeds: Sequence[int | None], stream: Stream) -> None:
+    if None in seeds and np.any(np.diff(stream.order) != 1):
+        raise MarcError(
+            "a folder records an order by its seed, or the stored one",
+            got="an order of another kind",
+            hint="marc.sweep(stream, seeds=(0, 1, 2))",
+        )
 
 
 def _finish(folder: Folder, sweep: Sweep, stream: Stream) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from marc.cli import console
+from marc.cli._ray import RAY
 from marc.cli.listing import matching
 
 
@@ -18,6 +19,7 @@ def study(
     only: list[str] = typer.Option([], help="Some experiments by name; all by default."),
     output: str = typer.Option("", "-o", "--output", help="Folder of the study."),
     force: bool = typer.Option(False, "--force", help="Make again; shared work that holds stays."),
+    ray: str | None = RAY,
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and stop."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -32,7 +34,7 @@ def study(
         run_study,
     )
 
-    options = StudyOptions(plan, lab, paper, quick, tuple(only), output, force, dry_run, json)
+    options = StudyOptions(plan, lab, paper, quick, tuple(only), output, force, ray, dry_run, json)
     raise typer.Exit(run_study(options))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from marc.cli import console
+from marc.cli._ray import read_workers
 from marc.errors import MarcError, one_of
 from marc.report.text import duration
 from marc.results.folder import Folder
@@ -33,12 +34,14 @@ class StudyOptions:
     only: tuple[str, ...]
     output: str
     force: bool
+    ray: str | None
     dry_run: bool
     json: bool
 
 
 def run_study(options: StudyOptions) -> int:
     """Make a study, or estimate what it would take; gives the exit status."""
+    n_workers = read_workers(options.ray, dry_run=options.dry_run)
     path = _chosen_plan(options)
     plan, experiments = Plan.read(path), _chosen_experiments(options.only)
     place = Path(options.output or f"studies/{path.stem}")
@@ -50,7 +53,7 @@ def run_study(options: StudyOptions) -> int:
         _show_estimate(plan, folder, estimate, json=options.json)
         return 0
     started = time.monotonic()
-    outcomes = _make(plan, folder, experiments, force=options.force, quiet=options.json)
+    outcomes = _make(plan, folder, experiments, options, n_workers)
     seconds = time.monotonic() - started
     if options.json:
         console.as_json("study", _as_data(place, outcomes, seconds))
@@ -86,7 +89,11 @@ def _chosen_experiments(only: Sequence[str]) -> list[Experiment]:
 
 
 def _make(
-    plan: Plan, folder: StudyFolder, experiments: Sequence[Experiment], *, force: bool, quiet: bool
+    plan: Plan,
+    folder: StudyFolder,
+    experiments: Sequence[Experiment],
+    options: StudyOptions,
+    n_workers: int | None,
 ) -> list[Outcome]:
     """Make what is not there, and print it line by line."""
     with console.notes(), console.progress() as bar:
@@ -99,11 +106,15 @@ def _make(
             bar.advance(task)
             following = min(experiments.index(outcome.experiment) + 1, len(experiments) - 1)
             bar.update(task, description=experiments[following].name, note="")
-            if not quiet:
+            if not options.json:
                 console.say(_line(outcome))
 
         return make_study(
-            plan, folder, experiments, EXPERIMENTS, force=force, on_progress=show, on_outcome=finish
+            *(plan, folder, experiments, EXPERIMENTS),
+            force=options.force,
+            ray=n_workers,
+            on_progress=show,
+            on_outcome=finish,
         )
 
 

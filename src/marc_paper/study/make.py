@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
+from marc.embed.cluster import check_workers
 from marc.errors import MarcError
 from marc.files import versions, write_whole
 from marc.types import OnProgress
@@ -14,6 +15,7 @@ from marc_paper.study.folder import StudyFolder
 from marc_paper.study.formats import Files, files_of, place_of
 from marc_paper.study.page import render
 from marc_paper.study.plan import Plan
+from marc_paper.study.spread import fill_shelf
 from marc_paper.study.streams import OpenStreams
 from marc_paper.study.work import Experiment, Work
 
@@ -37,6 +39,7 @@ def study(
     all_experiments: Sequence[Experiment],
     *,
     force: bool = False,
+    ray: int | None = None,
     on_progress: OnProgress | None = None,
     on_outcome: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
@@ -48,9 +51,11 @@ def study(
         experiments: which are asked for.
         all_experiments: all there are, for the page.
         force: make the asked ones again; shared work that still holds stays.
+        ray: let so many Ray workers compute the shared work; 0: one a machine, or two.
         on_progress: is called for shared work.
         on_outcome: is called when an experiment is done.
     """
+    n_workers = check_workers(ray)
     streams = OpenStreams(plan, {}, on_progress)
     possible = [each for each in experiments if not each.missing(plan)]
     names = list(dict.fromkeys(name for each in possible for name in _streams_of(plan, each)))
@@ -59,6 +64,9 @@ def study(
     outcomes = []
     with folder.begin(facts):
         work = Work(plan, folder, streams, on_progress=on_progress)
+        if n_workers is not None:
+            left = [each for each in possible if force or not folder.record(each.name)]
+            fill_shelf(work, folder, left, n_workers, on_progress or (lambda *_: None))
         for experiment in experiments:
             outcome = _one(plan, folder, work, experiment, force=force)
             outcomes.append(outcome)

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol, final
 
 import numpy as np
@@ -125,14 +125,14 @@ class Work:
     def __init__(
         self,
         plan: Plan,
-        shelf: _Shelf,
+        shelf: _Shelf | None,
         streams: OpenStreams | Mapping[str, Stream],
         on_progress: OnProgress | None = None,
     ) -> None:
         self.plan = plan
         self.used: list[Piece] = []
         """Pieces in the order in which they were asked for."""
-        self._shelf = shelf
+        self._shelf = _Held() if shelf is None else shelf
         if not isinstance(streams, OpenStreams):
             streams = OpenStreams(plan, streams, on_progress)
         self._streams = streams
@@ -157,8 +157,7 @@ class Work:
         job: SweepJob = self._jobs(name, views, _ordered(settings))
         intervals = {}
         for space in spaces:
-            piece = Piece("sweep", name, space, views, _ordered(settings))
-            found = self._piece(piece, partial(_ends, job, space))
+            found = self._piece(Piece("sweep", name, space, views, _ordered(settings)))
             intervals[space] = (found["lower"], found["upper"])
         return job.result(intervals)
 
@@ -166,28 +165,21 @@ class Work:
         """The geometry of some spaces of a stream at every kappa of the plan, with intervals."""
         found = {}
         for space in spaces:
-            piece = Piece("geometry", name, space)
-            arrays = self._piece(piece, partial(self._measure, name, space))
-            found[space] = _geometry_from(space, arrays)
+            found[space] = _geometry_from(space, self._piece(Piece("geometry", name, space)))
         return found
 
     def batches(self, name: str, spaces: Sequence[str]) -> BatchValues:
         """The measures `_RULES` of some spaces, on all images and on calibration batches."""
         parts = []
         for space in spaces:
-            found = self._piece(Piece("batches", name, space), partial(self._draw, name, space))
+            found = self._piece(Piece("batches", name, space))
             parts.append(BatchValues.from_arrays(found, (space,), _RULES))
         return BatchValues.joined(parts)
 
     def run(self, name: str, method: str, seed: int, views: int = 1, **settings: Any) -> Answers:
         """The answers of a method over one order; see `_answer`."""
         chosen = _ordered({"method": method, "seed": seed, **settings})
-        stream = self.stream(name, views)
-        found = self._piece(
-            Piece("run", name, "", views, chosen),
-            lambda: _answers_to(_answer(stream, method, seed, settings)),
-        )
-        return _answers_from(found, self.labels(name))
+        return _answers_from(self._piece(Piece("run", name, "", views, chosen)), self.labels(name))
 
     def labels(self, name: str) -> Int:
         """True labels by stored row, (N,)."""
@@ -205,13 +197,27 @@ class Work:
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return f"{piece.kind}-{piece.stream}-{digest}"
 
-    def _piece(self, piece: Piece, compute: Callable[[], Arrays]) -> Mapping[str, Any]:
+    def compute(self, piece: Piece) -> Arrays:
+        """The arrays of a piece, wherever they are kept."""
+        name, space = piece.stream, piece.space
+        if piece.kind == "geometry":
+            return self._measure(name, space)
+        if piece.kind == "batches":
+            return self._draw(name, space)
+        if piece.kind == "sweep":
+            lower, upper = self._jobs(name, piece.views, piece.settings).space(space)
+            return {"lower": lower, "upper": upper}
+        given = dict(piece.settings)
+        method, seed = given.pop("method"), given.pop("seed")
+        return _answers_to(_answer(self.stream(name, piece.views), method, seed, given))
+
+    def _piece(self, piece: Piece) -> Mapping[str, Any]:
         self.used.append(piece)
         name = self.file(piece)
         kept = self._shelf.get(name)
         if kept is None:
             self._tell(piece.label, 0, 1)
-            kept = compute()
+            kept = self.compute(piece)
             self._shelf.put(name, kept)
         return kept
 
@@ -281,11 +287,6 @@ def _answer(stream: Stream, method: str, seed: int, settings: Mapping[str, Any])
     published, oracle = given.pop("published", None), given.pop("oracle", False)
     plan = RunPlan(stream, [seed], method, given, published, oracle)
     return plan.run(seed, at_once=True).by_image()
-
-
-def _ends(job: SweepJob, space: str) -> Arrays:
-    lower, upper = job.space(space)
-    return {"lower": lower, "upper": upper}
 
 
 def _geometry_to(geometry: Geometry) -> Arrays:
