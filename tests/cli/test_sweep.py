@@ -1,10 +1,12 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from helpers.commands import arrays_in, call, call_json, call_outside, events, json_in
 
 import marc
+from marc.replay import on_gpu, sweep_job
 from marc.results.sweep import load_sweep
 from marc.stats import envelope_bootstrap
 
@@ -224,3 +226,38 @@ def test_the_stored_order_can_be_swept(sweep, sources, tmp_path):
     assert found.seeds == (None,)
     expected = marc.sweep(marc.load_stream(sources["labelled"]), seeds=None)
     np.testing.assert_array_equal(found.accuracy, expected.accuracy)
+
+
+def computed_here(work, gpu, *arguments):
+    """What stands for the card computes on the CPU."""
+    assert gpu == "meta"
+    return work("cpu", *arguments)
+
+
+def test_a_sweep_on_a_gpu_is_another_result_than_that_of_the_cpu(sweep, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(sweep_job, "choose_gpu", lambda device: None if device == "cpu" else "meta")
+    monkeypatch.setattr(on_gpu, "right_weights", partial(computed_here, on_gpu.right_weights))
+    monkeypatch.setattr(on_gpu, "read_all", partial(computed_here, on_gpu.read_all))
+    assert sweep(*SMALL, "--device", "cuda", "-o", "gpu").status == 0
+    assert sweep(*SMALL, "-o", "cpu").status == 0
+    there, here = (load_sweep(tmp_path / name) for name in ("gpu", "cpu"))
+    assert (there.device, here.device) == ("meta", "cpu")
+    assert there.settings == here.settings
+    np.testing.assert_allclose(there.accuracy, here.accuracy, atol=1.5 / len(here.base_correct))
+    refused = sweep(*SMALL, "-o", "gpu")
+    assert refused.status == 2
+    assert "it differs in device" in refused.err
+
+
+def test_without_a_gpu_one_line_says_so(sources, tmp_path):
+    said = call_outside("sweep", sources["labelled"], *SMALL, "--device", "cuda:9", cwd=tmp_path)
+    assert said.status == 0
+    assert said.err.count("computing on the CPU") == 1
+
+
+def test_a_device_that_does_not_exist_is_refused_before_anything_is_written(sweep, tmp_path):
+    refused = sweep("--device", "gpu")
+    assert refused.status == 2
+    assert "cpu, auto, cuda, cuda:N" in refused.err
+    assert not (tmp_path / "sweeps").exists()

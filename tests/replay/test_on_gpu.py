@@ -120,7 +120,12 @@ def test_the_chosen_device_is_asked_for_once(monkeypatch):
     job.space("good")
     assert asked == ["cuda:1"]
     assert job.gpu is None
-    assert job.settings == SweepJob.plan(STREAM, **GRID).settings  # the device decides nothing
+    assert job.device == "cpu"
+
+
+def test_a_sweep_says_that_it_was_computed_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(sweep_job, "choose_gpu", lambda device: device)
+    assert SweepJob.plan(STREAM, **GRID, device="cuda:1").device == "cuda"
 
 
 def test_a_card_without_triton_computes_in_plain_torch(monkeypatch):

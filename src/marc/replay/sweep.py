@@ -95,6 +95,8 @@ class Sweep(Shown):
     settings: Mapping[str, Any]
     ordering: str = "shuffled"
     """The kind of the orders, as `marc sweep --order` takes it."""
+    device: str = "cpu"
+    """Where it was computed; `cuda` may have decided near-ties in another way."""
 
     @property
     def spaces(self) -> tuple[str, ...]:

@@ -91,6 +91,11 @@ class SweepJob:
         config = self.method.config()
         return {"policy": config["policy"], **{name: config[name] for name in self.SETTINGS}}
 
+    @property
+    def device(self) -> str:
+        """`cpu` or `cuda`: it decides the last bits of sums."""
+        return "cpu" if self.gpu is None else self.gpu.partition(":")[0]
+
     def space(self, space: str) -> Intervals:
         """The right weights of every image, for every capacity and order, in one space."""
         pieces = range(self.n_pieces(space))
@@ -161,6 +166,7 @@ class SweepJob:
             images=features.images,
             settings=self.settings,
             ordering=self.stream.ordering.name,
+            device=self.device,
         )
 
 

@@ -48,6 +48,7 @@ class _SweepConfig(_Stream):
     capacities: Annotated[list[_Count], msgspec.Meta(min_length=1)]
     weights: Annotated[list[_Weight], msgspec.Meta(min_length=1)]
     settings: dict[str, Any]
+    device: NotRequired[str]
 
 
 class _Order(TypedDict):

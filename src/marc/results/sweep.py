@@ -77,6 +77,7 @@ def load_sweep(folder: str | Path | Stored) -> Sweep:
         images=frozenset(config["images"]),
         settings=config["settings"],
         ordering=config.get("ordering", "shuffled"),
+        device=config.get("device", "cpu"),
     )
 
 
@@ -90,6 +91,7 @@ def _config(sweep: Sweep | SweepJob, spaces: Sequence[str], stream: Stream) -> d
         "seeds": list(sweep.seeds),
         "settings": dict(sweep.settings),
         "transductive": [space for space in spaces if "+" in space],
+        **({"device": sweep.device} if sweep.device != "cpu" else {}),
     }
 
 
@@ -184,6 +186,7 @@ class SweepPlan:
         digest = hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
         parts = [stream.name, f"m{stream.n_views}"]
         parts += [stream.ordering.file_name] if "ordering" in config else []
+        parts += [config["device"]] if "device" in config else []
         return f"sweeps/{'-'.join(parts)}" + ("" if chosen == usual else f"-{digest}")
 
     @staticmethod
