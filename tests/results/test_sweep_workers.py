@@ -122,6 +122,27 @@ def test_a_sweep_that_failed_goes_on_with_the_pieces_that_are_there(
     assert_same(swept, marc.sweep(stream))
 
 
+@pytest.mark.parametrize("writer", ["sweep", "save_sweep"])
+def test_a_sweep_that_failed_after_its_last_piece_is_finished(tmp_path, monkeypatch, writer):
+    stream, path = synthetic_stream(n_images=100, n_classes=8), tmp_path / "out"
+    swept = marc.sweep(stream)
+    write = {
+        "sweep": lambda: marc.sweep(stream, output=path),
+        "save_sweep": lambda: marc.save_sweep(swept, path, stream),
+    }[writer]
+
+    def fail(sweep):
+        raise OSError("no more")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(SweepPlan, "envelope", fail)
+        with pytest.raises(OSError, match="no more"):
+            write()
+    monkeypatch.setattr(SweepJob, "piece", None)  # nothing is computed again
+    assert_same(marc.sweep(stream, output=path), swept)
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
 def test_a_dry_run_says_which_pieces_are_there(sources, tmp_path, monkeypatch, in_pieces):
     stream, whole = marc.load_stream(sources["labelled"]), SweepJob.piece
 

@@ -22,6 +22,7 @@ from marc.replay.sweep_job import SweepJob
 from marc.replay.weights import check_weights
 from marc.results.folder import Folder, Stored
 from marc.results.sweep_worker import SweepWorker
+from marc.scores import Float
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, OnProgress
@@ -53,8 +54,8 @@ def save_sweep(sweep: Sweep, path: str | Path, stream: Stream, *, force: bool = 
     if not folder.done:
         with folder.begin() as wanted:
             if wanted:
-                for number, (lower, upper) in enumerate(sweep.intervals.values()):
-                    folder.keep_part(_name((number, 0)), {"lower": lower, "upper": upper})
+                for number, ends in enumerate(sweep.intervals.values()):
+                    folder.keep_part(_name((number, 0)), _as_piece(*ends))
                 _finish(folder, sweep, stream)
     return folder.path
 
@@ -155,7 +156,7 @@ class SweepPlan:
         if missing:
             on_progress(spaces[missing[0][0]], len(known), len(parts))
         with closing(self._computed(missing)) as computed:
-            for following, (part, arrays) in zip([*missing[1:], None], computed, strict=True):
+            for following, (part, arrays) in zip([*missing, None][1:], computed, strict=True):
                 keep(_name(part), arrays)
                 known[part] = arrays
                 on_progress(spaces[(following or part)[0]], len(known), len(parts))
@@ -210,6 +211,12 @@ class SweepPlan:
 def _name(part: _Part) -> str:
     """What a piece of a space is called in a folder."""
     return "space-{}-{}".format(*part)
+
+
+def _as_piece(lower: Float, upper: Float) -> Arrays:
+    """A whole space as `SweepJob.piece` gives it, from ends (orders, capacities, N)."""
+    ends = {"lower": np.concatenate(lower, axis=-1), "upper": np.concatenate(upper, axis=-1)}
+    return {"cells": np.arange(ends["lower"].shape[-1]), **ends}
 
 
 def _refuse_unrecorded(seeds: Sequence[int | None], stream: Stream) -> None:
