@@ -6,7 +6,7 @@ order and each capacity, is a comparison of times. So one product serves every o
 capacity, and nothing of size T x T is ever held. `Plan` chooses among three ways:
 
 - halved: a product of two images serves both, each as the other's item. The sums of all queries
-  are held, so this is for streams of thousands.
+  are held, which only pays for streams of thousands.
 - shared: each block of queries against all items; its sums are done when it is.
 - apart: order by order, the queries of a window of time against the items alive in it, whose
   number is bounded, so that time grows linearly with the stream.
@@ -33,6 +33,7 @@ _BLOCK = 2**24  # numbers in one block of similarities: 64 MiB
 _STRIP = 128  # queries that one thread takes at a time, so that their sums stay in its cache
 _WINDOW = 1024  # queries of a block when every order has its own
 _HELD = 2**27  # numbers of sums that may be held at a time: 512 MiB
+_MANY = 2**11  # queries for which half of the products saves more than to hold all sums costs
 _PIECE = 2**43  # multiplications in a piece of a plan: some minutes on two cores
 
 _Sums = NDArray[np.float32]
@@ -144,7 +145,7 @@ class Plan:
         if together > apart:
             windows = len(histories) * math.ceil(n_queries / _WINDOW)
             return cls("apart", _WINDOW, windows, _n_pieces(apart * dim, windows))
-        if n_queries * sums <= _HELD:
+        if n_queries >= _MANY and n_queries * sums <= _HELD:
             return cls("halved", n_queries, 1, 1)
         size = max(1, _BLOCK // max(1, n_items) // _STRIP) * _STRIP
         blocks = math.ceil(n_queries / size)
@@ -223,8 +224,8 @@ def _apart(
         for start in starts:
             alive = history.between(start, start + plan.task)
             queries = by_time[start : start + plan.task]
-            rows = alive_keys.place(alive.items)
-            products = partial(alive_keys.products, queries)
+            alive_keys.keep(alive.items)
+            rows, products = np.arange(len(alive.items)), partial(alive_keys.products, queries)
             yield _Task(queries, products, [(order, alive, rows, alive.labels)])
 
 
@@ -232,38 +233,28 @@ class _AliveKeys:
     """Keys of the items alive in a window of time: those that stay are not read again."""
 
     def __init__(self, values: PairValues) -> None:
-        self._values = values
         n_items, dim = values.shape
-        self._slot = np.full(n_items, -1)  # of each item
-        self._item = np.empty(0, dtype=np.int64)  # in each slot, -1 in an empty one
+        self._values = values
+        self._row = np.full(n_items, -1)  # of each item among `_rows`, -1 if it is not there
+        self._items: Int = np.empty(0, dtype=np.int64)
         self._rows = np.empty((0, dim), dtype=np.float32)
 
-    def place(self, items: Int) -> Int:
-        """Let the items (n,) take the place of those that are no longer alive: their slots (n,)."""
-        is_alive = np.zeros(len(self._slot), dtype=bool)
-        is_alive[items] = True
-        gone = ~is_alive[self._item] & (self._item >= 0)
-        self._slot[self._item[gone]] = -1
-        self._item[gone] = -1
-        new = items[self._slot[items] < 0]
-        free = np.flatnonzero(self._item < 0)
-        if len(free) < len(new):
-            more = len(new) - len(free) + len(items) // 8
-            self._item = np.append(self._item, np.full(more, -1))
-            self._rows = np.concatenate(
-                [self._rows, np.zeros((more, self._rows.shape[1]), np.float32)]
-            )
-            free = np.flatnonzero(self._item < 0)
-        slots = free[: len(new)]
-        self._item[slots], self._slot[new], self._rows[slots] = (
-            new,
-            slots,
-            self._values.of_items(new),
-        )
-        return self._slot[items]
+    def keep(self, items: Int) -> None:
+        """Hold the rows of these items (n,) and of no others, in their order.
+
+        Products then depend on the window alone: not even their last bits on windows before it.
+        """
+        rows = np.empty((len(items), self._rows.shape[1]), dtype=np.float32)
+        there = self._row[items]
+        stays = there >= 0
+        rows[stays] = self._rows[there[stays]]
+        rows[~stays] = self._values.of_items(items[~stays])
+        self._row[self._items] = -1
+        self._row[items] = np.arange(len(items))
+        self._items, self._rows = items, rows
 
     def products(self, queries: Int) -> _Sums:
-        """Cosines (slots, queries)."""
+        """Cosines (items, queries)."""
         return self._rows @ self._values.of_queries(queries).T
 
 
