@@ -107,10 +107,8 @@ class ClassMeans(Resumable):
         predictions, priority = np.empty(len(order), dtype=np.int64), np.empty(len(order))
         weights = {name: np.empty(len(order)) for name in names}
         certainty, base_certainty = (Certainty.room(len(order), stream.labels) for _ in range(2))
-        for start in range(0, len(order), _BLOCK):
-            at = np.arange(start, min(start + _BLOCK, len(order)))
-            rows = order[at]
-            alone = base.logits[rows]
+        for at in np.split(np.arange(len(order)), range(_BLOCK, len(order), _BLOCK)):
+            alone = base.logits[rows := order[at]]
             said = memory.answer(alone, {s: keys[s][rows] for s in keys}, names)
             logits = alone.astype(np.float64)
             for name, evidence in said.evidence.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -191,11 +191,18 @@ class Features:
         return replace(self, views=fewer, known=known, _transformed={})
 
     def subset(self, rows: Int) -> Features:
-        """Some of the images (m,), in that order."""
+        """Some of the images (m,), in that order; large spaces are read when they are used."""
+        dims = {name: self.dim(name) for name in self.spaces}
+
+        def some(name: str) -> NDArray[np.float32]:
+            return some_rows(self.spaces[name], rows)
+
+        spaces = LazySpaces({name: partial(some, name) for name in dims}, dims)
+        large = any(is_large(len(self.ids), dim) for dim in dims.values())
         return Features(
             views=some_rows(self.views, rows),
             predictor=self.predictor,
-            spaces={name: some_rows(keys, rows) for name, keys in self.spaces.items()},
+            spaces=spaces if large else dict(spaces),
             class_names=self.class_names,
             ids=tuple(self.ids[row] for row in rows),
             generated=None if self.generated is None else some_rows(self.generated, rows),
