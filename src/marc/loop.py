@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, instance
 from marc.scores import Certainty, Float, Int
 from marc.stream import Stream
+from marc.stream.rows import is_large
 from marc.types import Query, Run, Step, Trajectory
 
 _BLOCK = 256  # images whose probabilities are measured together
@@ -86,6 +87,12 @@ def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:
                 f"{method.name} answers batches, so the queries must come as a stream",
                 got=type(stream).__name__,
                 hint="method.step_batch([query, ...]) for queries of your own",
+            )
+        if method.batch_size is None and is_large(len(stream), stream.n_classes):
+            raise MarcError(
+                f"{method.name} answers all images together, and so many are not held",
+                got=f"{len(stream):,} images, {stream.n_classes:,} classes",
+                hint="a method that answers them one by one, as class-means",
             )
         size = method.batch_size or len(stream)
         for start in range(0, len(stream), size):

@@ -37,6 +37,11 @@ class LazyViews:
         n_images, _, dim = self.shape
         return LazyViews(self._read, (n_images, n_views, dim))
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers, once they are read."""
+        return self._array.dtype
+
     def __getitem__(self, index: Any, /) -> Any:
         return self._array[index]
 

@@ -47,7 +47,7 @@ class LazyRows:
         starts = range(0, max(1, len(rows)), size)
         found = [self._read(rows[start : start + size])[part] for start in starts]
         whole = found[0] if len(found) == 1 else np.concatenate(found)
-        return whole.reshape(*places.shape, *whole.shape[1:])
+        return whole.reshape((*places.shape, *whole.shape[1:]))
 
     def _places(self, index: Any) -> Int:
         """The rows that an index means, in its shape."""
