@@ -57,7 +57,7 @@ def test_rows_that_are_not_there_are_refused():
 def test_the_whole_array_is_refused_with_its_size():
     rows = LazyRows(lambda index: ARRAY[index], (1_280_000, 768), np.float32)
     for use in (np.asarray, lambda r: r @ np.ones(768), np.linalg.norm, np.ascontiguousarray):
-        with pytest.raises(MarcError, match="1,280,000 x 768 numbers, 3.7 GiB"):
+        with pytest.raises(MarcError, match="1,280,000 x 768 numbers"):
             use(rows)
 
 
