@@ -145,5 +145,5 @@ def test_damage_is_found_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "LARGE", LIMIT)
     refused = call("run", f"store/{path}", "--seed", 0, "-o", tmp_path / "out")
     assert refused.status == 2
-    assert "a chunk is not what was written" in refused.err
+    assert "spaces/space is not what was written: files were changed or lost" in refused.err
     assert {each.name for each in tmp_path.iterdir()} == {"damaged"}

@@ -18,7 +18,7 @@ from marc.stream.predictor import Predictor
 from marc.stream.rows import LazyRows, is_large, lazy_rows, some_rows
 from marc.types import OnProgress
 
-_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
+_BLOCK = 2**20  # numbers of one block of view logits: 8 MiB of float64
 
 
 class LazyViews:
