@@ -119,9 +119,8 @@ class Features:
         large, blocks = is_large(n_images, n_classes), []
         for rows in self._blocks(np.arange(n_images)):
             said = score_views(self._view_logits(rows))
-            blocks.append(
-                (said.logits[:0] if large else said.logits, said.label, said.view_entropy)
-            )
+            held = said.logits[:0].copy() if large else said.logits  # a part would hold the whole
+            blocks.append((held, said.label, said.view_entropy))
             on_progress("what the predictor says", int(rows[-1]) + 1, n_images)
         logits, label, entropy = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         if large:
