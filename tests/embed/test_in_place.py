@@ -144,3 +144,10 @@ def test_no_file_stays_open(store, monkeypatch):
     read_all(store.stream())
     assert len(opened) >= 8
     assert all(file.closed for file in opened)
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(store, monkeypatch):
+    times = iter(range(100))
+    monkeypatch.setattr(in_place, "_facts", lambda file: (next(times),))
+    with pytest.raises(MarcError, match="a chunk was changed while it was read"):
+        read_all(store.stream())
