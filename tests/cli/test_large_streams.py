@@ -68,7 +68,7 @@ def told_by(words, source, folder):
 
 def check_same(words, source, folder, monkeypatch, limit):
     told, arrays = told_by(words, source, folder / "held")
-    monkeypatch.setattr(rows, "LARGE", limit)
+    monkeypatch.setattr(rows, "_LARGE", limit)
     told_again, arrays_again = told_by(words, source, folder / "unheld")
     assert told_again == told
     assert arrays_again.keys() == arrays.keys()
@@ -103,7 +103,7 @@ def test_a_transform_of_a_sample_is_fitted_on_the_sample(store, tmp_path, monkey
 def test_what_needs_the_whole_array_is_refused_and_nothing_is_written(
     store, tmp_path, monkeypatch, words
 ):
-    monkeypatch.setattr(rows, "LARGE", LIMIT)
+    monkeypatch.setattr(rows, "_LARGE", LIMIT)
     more = ("-o", tmp_path / "out") if words[0] in ("run", "sweep") else ()
     refused = call(words[0], store, *words[1:], *more)
     assert refused.status == 2
@@ -113,7 +113,7 @@ def test_what_needs_the_whole_array_is_refused_and_nothing_is_written(
 
 
 def test_a_method_of_all_images_together_is_refused(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "LARGE", N_IMAGES * N_CLASSES - 1)
+    monkeypatch.setattr(rows, "_LARGE", N_IMAGES * N_CLASSES - 1)
     refused = call("run", store, "--method", "transclip", "--seed", 0, "-o", tmp_path / "out")
     assert refused.status == 2
     assert "transclip answers all images together, and so many are not held" in refused.err
@@ -142,7 +142,7 @@ def test_damage_is_found_before_anything_is_written(tmp_path, monkeypatch):
     million.make_store(path, 200, 5)
     chunk = path / "spaces/space/c/3/0"
     chunk.write_bytes(os.urandom(chunk.stat().st_size))
-    monkeypatch.setattr(rows, "LARGE", LIMIT)
+    monkeypatch.setattr(rows, "_LARGE", LIMIT)
     refused = call("run", f"store/{path}", "--seed", 0, "-o", tmp_path / "out")
     assert refused.status == 2
     assert "spaces/space is not what was written: files were changed or lost" in refused.err

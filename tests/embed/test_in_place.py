@@ -29,7 +29,7 @@ def kept(tmp_path_factory):
 
 @pytest.fixture
 def store(kept, tmp_path, monkeypatch):
-    monkeypatch.setattr(lazy, "LARGE", 10)
+    monkeypatch.setattr(lazy, "_LARGE", 10)
     return FeatureStore(shutil.copytree(kept, tmp_path / "store"))
 
 

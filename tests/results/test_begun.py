@@ -24,7 +24,7 @@ ONE_BY_ONE = ["class-means", "marc", "no-memory", "zero-shot", "tda", "dota", "e
 IN_BATCHES = ["lame", "oga", "stata"]
 TOGETHER = ["transclip", "zlap"]
 INTERRUPTED = (
-    "from marc.results import begun; begun.EVERY = 500; from marc.cli import app; app.main()"
+    "from marc.results import begun; begun._EVERY = 500; from marc.cli import app; app.main()"
 )
 
 
@@ -134,7 +134,7 @@ def test_a_state_that_cannot_be_written_is_not_kept(tmp_path, method):
 
 
 def test_a_finished_folder_has_no_trace_of_its_pauses(tmp_path, monkeypatch):
-    monkeypatch.setattr(begun, "EVERY", 64)
+    monkeypatch.setattr(begun, "_EVERY", 64)
     plan = RunPlan(STREAM, [0, 1], "class-means", {})
     told = []
 
@@ -159,7 +159,7 @@ def test_a_finished_folder_has_no_trace_of_its_pauses(tmp_path, monkeypatch):
         *("config.json", "metrics.json", "predictions.npz", "timing.json"),
         *("digests.json", "log.jsonl"),
     }
-    monkeypatch.setattr(begun, "EVERY", 2**15)
+    monkeypatch.setattr(begun, "_EVERY", 2**15)
     other = Folder.open(tmp_path / "other", plan.config())
     plan.write(other)
     for name in ("predictions.npz", "metrics.json", "config.json"):

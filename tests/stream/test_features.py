@@ -95,7 +95,7 @@ def test_what_is_held_is_not_prepared():
 
 
 def test_what_is_not_held_is_read_and_asked_once(monkeypatch):
-    monkeypatch.setattr(rows, "LARGE", 10)
+    monkeypatch.setattr(rows, "_LARGE", 10)
     calls, told = [], []
     stream = make_stream(n_views=2)
     n_images, features = len(stream), stream.features
@@ -111,7 +111,7 @@ def test_what_is_not_held_is_read_and_asked_once(monkeypatch):
     assert sum(calls) == n_images
     assert ("what the predictor says", n_images, n_images) in told
     assert told[-1] == ("reading good", n_images, n_images)
-    monkeypatch.setattr(rows, "LARGE", 2**28)
+    monkeypatch.setattr(rows, "_LARGE", 2**28)
     expected = features.base.label
     monkeypatch.setattr(type(features.predictor), "logits", lambda *_: 1 / 0)
     assert np.array_equal(unheld.base.label, expected)

@@ -72,7 +72,7 @@ def test_only_the_parts_of_rows_that_are_asked_for_are_held(monkeypatch):
 def test_a_subset_is_read_unless_it_is_large_again(monkeypatch):
     index = np.array([9, 3, 3, 30])
     assert isinstance(some_rows(make(), index), np.ndarray)
-    monkeypatch.setattr(lazy, "LARGE", 4 * 12 - 1)
+    monkeypatch.setattr(lazy, "_LARGE", 4 * 12 - 1)
     part = some_rows(make(), index)
     assert isinstance(part, LazyRows)
     assert np.array_equal(part[[3, 0]], ARRAY[[30, 9]])

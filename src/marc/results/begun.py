@@ -17,7 +17,7 @@ from marc.files import Arrays
 from marc.loop import AnyMethod, Pauses
 from marc.results.folder import Folder
 
-EVERY = 2**15
+_EVERY = 2**15
 """Images between two pauses: minutes of work at a thousand classes. A run of fewer has none."""
 _OF_METHOD, _TOLD = "method/", "told"
 
@@ -32,8 +32,8 @@ def paused(folder: Folder, name: str, method: AnyMethod) -> tuple[AnyMethod, Pau
     kept = folder.begun(name)
     resumed = None if kept is None else _resumed(method, kept)
     if resumed is None:
-        return method, Pauses(EVERY, keep)
-    return resumed, Pauses(EVERY, keep, kept)
+        return method, Pauses(_EVERY, keep)
+    return resumed, Pauses(_EVERY, keep, kept)
 
 
 def _written(method: AnyMethod) -> dict[str, Any]:

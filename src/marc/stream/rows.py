@@ -13,14 +13,14 @@ from marc.errors import MarcError
 from marc.scores import Int
 from marc.types import OnProgress
 
-LARGE = 2**28
+_LARGE = 2**28
 """Numbers of an array that is still held whole: 1 GiB of float32."""
 _BLOCK = 2**22  # numbers that are made at a time where only a part of each row is asked for
 
 
 def is_large(*shape: int) -> bool:
     """Whether an array of this shape is not held whole."""
-    return math.prod(shape) > LARGE
+    return math.prod(shape) > _LARGE
 
 
 class LazyRows:
@@ -67,7 +67,7 @@ class LazyRows:
         raise MarcError(
             "this needs all features of a large stream at once, and they are not held",
             got=f"{shape} numbers, {size:.1f} GiB",
-            allowed=f"{LARGE:,} numbers",
+            allowed=f"{_LARGE:,} numbers",
             hint="a sample (--images 20000, or stream.sample(20000)), a space as it is stored, or "
             "another method",
         )
