@@ -70,7 +70,8 @@ class PixelSpec:
 
     def of_picture(self, picture: Image) -> Prepared:
         """One picture that is open already, seen as it is."""
-        squares = {crop: crop.cut(picture)[np.newaxis] for crop in self.squares}
+        cut = Crop.cut_all(picture, self.squares)
+        squares = {crop: square[np.newaxis] for crop, square in cut.items()}
         return Prepared(np.zeros(1, dtype=np.uint8), _NO_CONTENT[np.newaxis], squares, None)
 
     def prepare(self, piece: _Piece) -> Prepared:
@@ -141,11 +142,14 @@ def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list
             crop, plan = spec.views
             views = np.zeros((plan.n_views, crop.size, crop.size, 3), dtype=np.uint8)
         return reason.code, content, black, views
-    squares = [crop.cut(picture) for crop in spec.squares]
     if spec.views is None:
-        return 0, content, squares, None
+        return 0, content, [*Crop.cut_all(picture, spec.squares).values()], None
     crop, plan = spec.views
-    views = make_views(picture, crop, plan.recipe, plan.n_drawn, key=name, seed=plan.seed)
+    cut = Crop.cut_all(picture, {*spec.squares, crop})
+    squares = [cut[each] for each in spec.squares]
+    views = make_views(
+        picture, crop, plan.recipe, plan.n_drawn, key=name, seed=plan.seed, plain=cut[crop]
+    )
     if plan.n_generated:
         assert isinstance(location, WithGenerated)  # which is where their number comes from
         more = [_generated(each, crop, upright=spec.upright) for each in location.generated]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +113,11 @@ def decode(
         Image.open(io.BytesIO(data), formats=_known(formats)) as picture,
     ):
         _check_size(picture, most_pixels)
-        picture.load()
-        check_whole(data, picture)
-        return _plain(picture, upright=upright)
+        pixels = _plain_jpeg(data, picture)
+        if pixels is None:
+            picture.load()
+            check_whole(data, picture)
+        return _plain(picture, pixels, upright=upright)
 
 
 def plain(picture: Image.Image, *, upright: bool) -> Image.Image:
@@ -126,11 +128,42 @@ def plain(picture: Image.Image, *, upright: bool) -> Image.Image:
         return _plain(picture, upright=upright)
 
 
-def _plain(picture: Image.Image, *, upright: bool) -> Image.Image:
+def _plain(
+    picture: Image.Image, pixels: Image.Image | None = None, *, upright: bool
+) -> Image.Image:
+    """A picture, or what was decoded of it elsewhere, as RGB."""
     # the turning is read first: converting may lose it
     turn = _TURNS.get(_orientation(picture)) if upright else None
-    rgb = _as_rgb(picture)
+    rgb = _as_rgb(picture) if pixels is None else pixels
     return rgb if turn is None else rgb.transpose(turn)
+
+
+def _plain_jpeg(data: bytes, picture: Image.Image) -> Image.Image | None:
+    """A JPEG of the usual kind as RGB by simplejpeg; None where PIL is to decode it, or refuse it.
+
+    Both have the same library behind them. PIL feeds it piece by piece; here it is given all, and
+    the first thing that it finds odd, a missing end among them, leaves the file to PIL.
+    """
+    simplejpeg = _simplejpeg()
+    if simplejpeg is None or picture.format != "JPEG" or picture.mode not in ("RGB", "L"):
+        return None
+    try:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
+        if colours not in ("YCbCr", "Gray") or (width, height) != picture.size:
+            return None
+        return Image.fromarray(simplejpeg.decode_jpeg(data, strict=True))
+    except ValueError:
+        return None
+
+
+@cache
+def _simplejpeg() -> Any:
+    """The library of the extra [fast]; None where it is not installed."""
+    try:
+        import simplejpeg
+    except ImportError:
+        return None
+    return simplejpeg
 
 
 @contextmanager
