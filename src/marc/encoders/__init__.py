@@ -124,7 +124,7 @@ def create_encoder(
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `mini:` and `onnx:` encoders run on the
             CPU in float32 whatever is asked for, so that one call can name them beside others.
         precision: `auto` (bfloat16 on a GPU, float32 on a CPU), `float32`, `bfloat16` (products in
-            bfloat16, sums of them in float32), or `pure-bfloat16` (all of the image tower).
+            bfloat16, the rest in float32), or `pure-bfloat16` (all of the image tower).
         batch: Images at a time; 0 leaves it to the device.
         compiled: Let torch compile the image tower, for a GPU of CUDA.
 
