@@ -2,8 +2,8 @@
 
 The libraries' own preprocessing is never used: it depends on how a model was asked for. This one
 gives, to the last bit, the pixels of torchvision's `Resize` and `CenterCrop` on PIL pictures; a
-crop that says so is resized by torch instead, in a fraction of the time. About one value in two
-hundred then differs by one level, so it is another crop.
+crop that says so is resized by torch instead, in a fraction of the time. One value in some hundreds
+then differs by a level, so it is another crop.
 """
 
 from __future__ import annotations
