@@ -113,11 +113,12 @@ def _resized(picture: Image.Image, crop: Crop) -> Image.Image:
 def _resized_by_torch(picture: Image.Image, size: tuple[int, int], way: str) -> Image.Image:
     import torch
 
-    # a writable copy, which torch asks for
-    pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[np.newaxis]
+    # a copy that can be written, which torch asks for; colours stay together, so that it has
+    # nothing to rearrange in threads, for which the networks need the cores
+    pixels = torch.from_numpy(np.array(picture)[np.newaxis]).permute(0, 3, 1, 2)
     with torch.inference_mode():
         resized = torch.nn.functional.interpolate(pixels, size[::-1], mode=way, antialias=True)
-        return Image.fromarray(resized[0].permute(1, 2, 0).contiguous().numpy())
+        return Image.fromarray(np.ascontiguousarray(resized[0].permute(1, 2, 0).numpy()))
 
 
 def _centre(picture: Image.Image, size: int) -> NDArray[np.uint8]:

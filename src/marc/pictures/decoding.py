@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +113,9 @@ def decode(
         Image.open(io.BytesIO(data), formats=_known(formats)) as picture,
     ):
         _check_size(picture, most_pixels)
-        pixels = _plain_jpeg(data, picture)
-        if pixels is None:
-            picture.load()
-            check_whole(data, picture)
-        return _plain(picture, pixels, upright=upright)
+        picture.load()
+        check_whole(data, picture)
+        return _plain(picture, upright=upright)
 
 
 def plain(picture: Image.Image, *, upright: bool) -> Image.Image:
@@ -128,42 +126,11 @@ def plain(picture: Image.Image, *, upright: bool) -> Image.Image:
         return _plain(picture, upright=upright)
 
 
-def _plain(
-    picture: Image.Image, pixels: Image.Image | None = None, *, upright: bool
-) -> Image.Image:
-    """A picture, or what was decoded of it elsewhere, as RGB."""
+def _plain(picture: Image.Image, *, upright: bool) -> Image.Image:
     # the turning is read first: converting may lose it
     turn = _TURNS.get(_orientation(picture)) if upright else None
-    rgb = _as_rgb(picture) if pixels is None else pixels
+    rgb = _as_rgb(picture)
     return rgb if turn is None else rgb.transpose(turn)
-
-
-def _plain_jpeg(data: bytes, picture: Image.Image) -> Image.Image | None:
-    """A JPEG of the usual kind as RGB by simplejpeg; None where PIL is to decode it, or refuse it.
-
-    Both have the same library behind them. PIL feeds it piece by piece; here it is given all, and
-    the first thing that it finds odd, a missing end among them, leaves the file to PIL.
-    """
-    simplejpeg = _simplejpeg()
-    if simplejpeg is None or picture.format != "JPEG" or picture.mode not in ("RGB", "L"):
-        return None
-    try:
-        height, width, colours, _ = simplejpeg.decode_jpeg_header(data)
-        if colours not in ("YCbCr", "Gray") or (width, height) != picture.size:
-            return None
-        return Image.fromarray(simplejpeg.decode_jpeg(data, strict=True))
-    except ValueError:
-        return None
-
-
-@cache
-def _simplejpeg() -> Any:
-    """The library of the extra [fast]; None where it is not installed."""
-    try:
-        import simplejpeg
-    except ImportError:
-        return None
-    return simplejpeg
 
 
 @contextmanager
