@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -34,8 +35,8 @@ from marc.pictures.decoding import decode, read_bytes
 from marc_paper.replication import draw_photographs, rate, rate_text
 
 PREDICTOR, SPACE = "clip-b16-text", "dinov2-b"
-_FEW = 16  # pictures that stages before the encoders are timed with, and of which vectors compared
-_WARM = 5  # pictures that a session answers before it is timed
+_FEW = 8  # pictures that stages before the encoders are timed with, and of which vectors compared
+_WARM = 4  # pictures that a session answers before it is timed
 _TIMES = 5
 _CLASSES = [f"thing {number}" for number in range(20)]
 
@@ -213,7 +214,6 @@ def answer_rows(bench: _Bench, jobs: Jobs, words: str) -> list[list[str]]:
     encoders: list[Any] = [job.encoder for job in jobs]
     session = marc.Session(_CLASSES, encoders[0], encoders[1])
     files = [read_bytes(place) for place in bench.images.locations[:_FEW]]
-    files = files if bench.on_cuda else files[:_WARM]
 
     def median() -> float:
         seconds = []
@@ -257,6 +257,7 @@ def measure(bench: _Bench, ways: Iterable[_Way], views: list[int], workers: Work
     stages, rates, answers = [], [], []
     few, exact = _exact(bench)
     for way in ways:
+        print(f"{way} ...", file=sys.stderr, flush=True)
         plan = bench.plan(way)
         jobs = plan.load()
         if way.resize == "exact":
@@ -307,7 +308,7 @@ def main() -> None:
         save_random_weights(weights)
         images = open_images(f"folder/{photographs}")
         on_cuda = given.device.startswith("cuda")
-        sizes = (0, 4096) if on_cuda else (_FEW // 2, _FEW)
+        sizes = (0, 4096) if on_cuda else (_FEW // 2, _FEW // 2)
         bench = _Bench(Path(folder), images, given.device, *sizes)
         print(f"{given.device}, {given.images:,} pictures, {given.workers} processes that read\n")
         measure(bench, ways, given.views, workers)

@@ -190,7 +190,7 @@ class _Writer:
         """When the last vectors came, and how long writing took."""
         self._store, self._pool = store, ThreadPoolExecutor(1)
         self._chunks: deque[Future[None]] = deque()
-        self._n_begun, self._failed = 0, False
+        self._n_begun, self._n_encoded, self._failed = 0, 0, False
 
     def __enter__(self) -> _Writer:
         return self
@@ -202,7 +202,8 @@ class _Writer:
 
     def idle_since(self, start: float) -> float:
         """Seconds from `start` until now in which no vectors of a whole chunk were waited for."""
-        return 0.0 if self._n_begun else time.perf_counter() - max(start, self.encoded)
+        idle = self._n_encoded == self._n_begun
+        return time.perf_counter() - max(start, self.encoded) if idle else 0.0
 
     def add(self, chunk: int, seen: Prepared, begun: Mapping[str, Sequence[_Vectors]]) -> None:
         """Have a chunk written; a failure is raised here, or at the end."""
@@ -219,7 +220,7 @@ class _Writer:
                 name: np.concatenate([each() for each in parts]) for name, parts in begun.items()
             }
             self.encoded = start = time.perf_counter()
-            self._n_begun -= 1
+            self._n_encoded += 1
             _write_chunk(self._store, chunk, seen, vectors)
             self.seconds += time.perf_counter() - start
         except BaseException:

@@ -116,7 +116,7 @@ def captured(run: _Pass, pixels: Tensor) -> _Pass:
     here.wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     # other threads of this process may use the card meanwhile
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
         rows = run(given)
 
     def replay(pixels: Tensor) -> Tensor:
