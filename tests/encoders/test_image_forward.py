@@ -14,11 +14,10 @@ from safetensors.torch import save_file
 
 import marc
 from marc import MarcError
-from marc.encoders import device_links, encoder_card
+from marc.encoders import encoder_card, image_forward
 from marc.encoders.cards import Loading
-from marc.encoders.device_links import CudaLink
 from marc.encoders.from_timm import _build_tower
-from marc.encoders.image_forward import ImageForward, _Captured, _Filled
+from marc.encoders.image_forward import ImageForward, _Captured, _CudaLink, _Filled
 from marc.encoders.torch_runtime import Running
 from marc.scores import unit
 
@@ -183,13 +182,13 @@ def card(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: card)
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
     monkeypatch.setattr(
-        device_links, "_pinned", lambda n_bytes: torch.empty(n_bytes, dtype=torch.uint8)
+        image_forward, "_pinned", lambda n_bytes: torch.empty(n_bytes, dtype=torch.uint8)
     )
     return card
 
 
 def test_memory_is_not_filled_again_before_the_card_is_done_with_it(card):
-    link = CudaLink("cpu")
+    link = _CudaLink("cpu")
     parts = [images(n, kind) for n, kind in [(3, "u1"), (2, "f4"), (3, "u1"), (4, "f4"), (1, "u1")]]
     held = []
     for part in parts:
@@ -204,7 +203,7 @@ def test_memory_is_not_filled_again_before_the_card_is_done_with_it(card):
 
 
 def test_vectors_are_waited_for_when_they_are_asked_for(card):
-    link, rows = CudaLink("cpu"), torch.zeros(2)
+    link, rows = _CudaLink("cpu"), torch.zeros(2)
     card.queue.append(lambda: card.log.append(rows.fill_(7)))
     wait = link.fetched(rows)
     card.queue.append(lambda: card.log.append("the next batch"))
@@ -216,5 +215,5 @@ def test_vectors_are_waited_for_when_they_are_asked_for(card):
 def test_vectors_by_way_of_staged_memory_are_the_same(card, tower):
     forward = ImageForward(Running("cpu", "float32", 2), CARD, tower)
     expected = forward.begin(images())()
-    forward._link = CudaLink("cpu")
+    forward._link = _CudaLink("cpu")
     assert np.array_equal(forward.begin(images())(), expected)
