@@ -124,6 +124,9 @@ def save_random_weights(folder: Path) -> None:
     clip = open_clip.create_model(encoder_card(PREDICTOR).tag.split("/")[0], pretrained=None)
     for name, model in ((PREDICTOR, clip), (SPACE, _build_tower(encoder_card(SPACE)))):
         tensors = {key: value.contiguous().clone() for key, value in model.state_dict().items()}
+        for key in tensors:
+            if key.endswith(".gamma"):  # or no block would be seen in the vectors
+                tensors[key].fill_(1)
         save_file(tensors, folder / f"{name}.safetensors")
 
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing.reduction import DupFd
 from typing import Any, ClassVar
 
 import numpy as np
@@ -186,6 +185,8 @@ class _Shared:
         self._file = file
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from multiprocessing.reduction import DupFd  # not on Windows
+
         return _shared_with_parent, (DupFd(self._file),)
 
     def close(self) -> None:
