@@ -126,3 +126,8 @@ def test_a_reader_that_stops_early_leaves_no_place_in_use(tmp_path):
     for found, piece in zip(again, reversed(pieces), strict=True):
         for crop, expected in spec.prepare(piece).squares.items():
             assert np.array_equal(found.squares[crop], expected)
+
+
+def test_an_unknown_resize_is_refused_before_pictures_are_listed():
+    with pytest.raises(MarcError, match="exact, fast"):
+        marc.embed("folder/nowhere", resize="quick")
