@@ -33,7 +33,7 @@ _BLOCK = 2**24  # numbers in one block of similarities: 64 MiB
 _STRIP = 128  # queries that one thread takes at a time, so that their sums stay in its cache
 _WINDOW = 1024  # queries of a block when every order has its own
 _HELD = 2**27  # numbers of sums that may be held at a time: 512 MiB
-_PIECE = 2**43  # multiplications in a piece of a plan: some minutes on two cores
+_PIECE = 2**41  # multiplications in a piece of a plan: half a minute on two cores
 
 _Sums = NDArray[np.float32]
 _Consumer = Callable[[int, Int, _Sums], None]
