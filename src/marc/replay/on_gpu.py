@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.replay.device import free_memory, full_precision, place
+from marc.replay.device import as_current, free_memory, full_precision, place
 from marc.replay.evidence import KernelValues, Plan, by_class
 from marc.replay.lifetimes import History
 from marc.scores import Float, Int
@@ -67,7 +67,8 @@ def right_weights(
         )
         logits = place(base(block.queries), device).T.contiguous()
         true = place(labels[block.queries].astype(np.int32), device)
-        card.kernels.right_weights(logits, block.sums, true, *ends)
+        with as_current(device):
+            card.kernels.right_weights(logits, block.sums, true, *ends)
         for order, of_order in zip(block.orders, ends.cpu().numpy().swapaxes(0, 1), strict=True):
             yield order, block.queries, of_order
 
@@ -137,7 +138,7 @@ class _Card:
             times = place(np.stack([history.time[block] for history in histories]), self.device)
             sums = torch.empty((*shape, len(block)), dtype=torch.float32, device=self.device)
             kernel = self.values.alpha, self.values.beta
-            with full_precision():
+            with full_precision(), as_current(self.device):
                 self.kernels.add_sums(
                     *(keys, self.keys(block), first_items, times, arrivals, last, *kernel, sums)
                 )
