@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class Keys(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(N, D)."""
 
-    def __getitem__(self, rows: Int, /) -> NDArray[np.float32]: ...
+    def __getitem__(self, rows: Any, /) -> NDArray[np.float32]: ...
 
 
 class PairValues(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from marc.replay.weights import check_weights
 from marc.scores import Int
 from marc.stream import Stream
 from marc.types import CAPACITIES, WEIGHTS, Trajectory
+
+if TYPE_CHECKING:
+    from marc.replay.on_gpu import Rows
 
 Piece = Mapping[str, NDArray[Any]]
 """A piece of a sweep's work, as `SweepJob.piece` gives it."""
@@ -140,12 +143,20 @@ class SweepJob:
         from marc.replay import on_gpu
 
         assert self.gpu is not None
-        labels, logits = self.stream.row_labels, self.stream.features.base.logits
+        labels = self.stream.row_labels
         assert labels is not None
         judged = on_gpu.right_weights(
-            self.gpu, values, self.histories, lambda items: logits[items], labels, number
+            self.gpu, values, self.histories, self._base_on_gpu, labels, number
         )
         return [(order * len(labels) + items, ends) for order, items, ends in judged]
+
+    @cached_property
+    def _base_on_gpu(self) -> Rows:
+        """Base logits on the card, which all spaces share."""
+        from marc.replay.on_gpu import Rows
+
+        assert self.gpu is not None
+        return Rows(self.gpu, self.stream.features.base.logits)
 
     def joined(self, pieces: Iterable[Piece]) -> Intervals:
         """All pieces of a space, in any order, as `space` gives it."""
