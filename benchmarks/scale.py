@@ -1,6 +1,8 @@
 """What commands cost on large streams: rates measured here, and arithmetic with them.
 
     OMP_NUM_THREADS=1 python -m benchmarks.scale
+    python -m benchmarks.scale --card 2.5e13    what a GPU of that many float32 multiplications
+                                                a second takes, if it meets the bar
 
 Times are those of processors, not of clocks, so that other work on the machine hardly counts: what
 is spread over two cores takes half of them. docs/scale.md holds the three tables. Streams of the
@@ -10,6 +12,7 @@ capacities and three orders.
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +37,8 @@ LARGEST = marc.CAPACITIES[-1]
 ADMISSION = 16  # items of a class in the memory that decides what is admitted
 ENCODERS = ("clip-b16-text", "dinov2-b")
 EMBEDDED, CORES = 1.7, 2  # images/s on so many cores, docs/performance.md
+BAR = 3  # times its own product that a GPU may take
+ON_CARD = ("sweep: CLIP memory", "sweep: sixteen spaces", "geometry, select: all images")
 
 
 def seconds(work: Callable[[], object], times: int = 1) -> float:
@@ -140,7 +145,7 @@ def sizes(n_images: int) -> dict[str, float]:
 
 
 def core_time(value: float) -> str:
-    """Seconds of one core."""
+    """Seconds of one core, or of a GPU."""
     return duration(value) if value < 1e5 else f"{value / 3600:,.0f} h"
 
 
@@ -167,8 +172,24 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
     print(flush=True)
 
 
+def on_card(rate: float) -> None:
+    """What a GPU takes at the bar: multiplications over its rate, nothing measured."""
+    whatever = dict.fromkeys(("lifetime", "shared", "apart", "geometry", f"run {SPACES}"), 0.0)
+    by_size = [costs(size, whatever) for size in SIZES]
+    rows = [
+        [name, *(core_time(BAR * each[name][0] / rate) for each in by_size)] for name in ON_CARD
+    ]
+    head = f"{BAR} x the product at {number(rate)}/s"
+    print_table([head, *(f"T {size:,}" for size in SIZES)], rows)
+
+
 def main() -> None:
     """Measure, then print what follows."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--card", type=float, help="multiplications a second of a GPU")
+    if rate := parser.parse_args().card:
+        on_card(rate)
+        return
     rates = measure_rates()
     kinds = {
         "multiplications of float32 products": "product",

@@ -97,8 +97,8 @@ def test_no_module_is_longer_than_a_reader_likes():
 
 
 def test_the_packages_stay_small():
-    assert sum(lines("marc").values()) <= 47_600
-    assert sum(lines().values()) <= 64_000
+    assert sum(lines("marc").values()) <= 48_900
+    assert sum(lines().values()) <= 65_200
 
 
 def test_the_top_level_is_what_a_reader_sees_first():
@@ -108,7 +108,7 @@ def test_the_top_level_is_what_a_reader_sees_first():
 
 
 def test_a_name_without_an_underscore_is_one_that_others_need():
-    assert sum(len(public_names(path)) for path in SOURCES) < 1100
+    assert sum(len(public_names(path)) for path in SOURCES) < 1130
 
 
 def public_names(path):

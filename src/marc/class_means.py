@@ -106,18 +106,18 @@ class ClassMeans(Resumable):
         memory = self._memory_for(base.logits[0], keys)
         predictions, priority = np.empty(len(order), dtype=np.int64), np.empty(len(order))
         weights = {name: np.empty(len(order)) for name in names}
-        certainty = Certainty.room(len(order), stream.labels)
-        for start in range(0, len(order), _BLOCK):
-            at = np.arange(start, min(start + _BLOCK, len(order)))
-            rows = order[at]
-            said = memory.answer(base.logits[rows], {s: keys[s][rows] for s in keys}, names)
-            logits = base.logits[rows].astype(np.float64)
+        certainty, base_certainty = (Certainty.room(len(order), stream.labels) for _ in range(2))
+        for at in np.split(np.arange(len(order)), range(_BLOCK, len(order), _BLOCK)):
+            alone = base.logits[rows := order[at]]
+            said = memory.answer(alone, {s: keys[s][rows] for s in keys}, names)
+            logits = alone.astype(np.float64)
             for name, evidence in said.evidence.items():
                 logits += said.weights[name][:, np.newaxis] * evidence
             for space, each in weights.items():
                 each[at] = said.weights[space]
             predictions[at], priority[at] = logits.argmax(axis=1), said.trust
             certainty.put(at, softmax(logits), stream.labels)
+            base_certainty.put(at, softmax(alone), stream.labels)
         return Run(
             method=self.config(),
             predictions=predictions,
@@ -129,7 +129,7 @@ class ClassMeans(Resumable):
             seed=stream.seed,
             ordering=stream.ordering.name,
             certainty=certainty,
-            base_certainty=Certainty.of(softmax(base.logits[order]), stream.labels),
+            base_certainty=base_certainty,
         )
 
     def check(self, stream: Any) -> None:

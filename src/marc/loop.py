@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError, instance
 from marc.scores import Certainty, Float, Int
 from marc.stream import Stream
+from marc.stream.rows import is_large
 from marc.types import Query, Run, Step, Trajectory
 
 _BLOCK = 256  # images whose probabilities are measured together
@@ -86,6 +88,12 @@ def iter_steps(method: AnyMethod, stream: Stream) -> Iterator[Step]:
                 got=type(stream).__name__,
                 hint="method.step_batch([query, ...]) for queries of your own",
             )
+        if method.batch_size is None and is_large(len(stream), stream.n_classes):
+            raise MarcError(
+                f"{method.name} answers all images together, and so many are not held",
+                got=f"{len(stream):,} images, {stream.n_classes:,} classes",
+                hint="a method that answers them one by one, as class-means",
+            )
         size = method.batch_size or len(stream)
         for start in range(0, len(stream), size):
             yield from method.step_batch(_Queries(stream, stream.order[start : start + size]))
@@ -125,6 +133,20 @@ class _Certainties:
             certainty.put(rows, each, self._labels)
         self._measured, self._block = self._measured + len(rows), []
 
+    def so_far(self) -> dict[str, NDArray[Any]]:
+        """What is known of the images so far, for `go_on`."""
+        self.both()
+        both = zip(("memory", "base"), self._both, strict=True)
+        named = ((f"{side}/{n}", v) for side, each in both for n, v in each.known().items())
+        return {name: values[: self._measured] for name, values in named if self._known}
+
+    def go_on(self, size: int, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take up what `so_far` gave after so many images."""
+        self._measured, self._known = size, "memory/confidence" in kept
+        for side, each in zip(("memory", "base"), self._both, strict=True):
+            for name, values in each.known().items() if self._known else ():
+                values[:size] = kept[f"{side}/{name}"]
+
     def both(self) -> tuple[Certainty | None, Certainty | None]:
         """Of the answers and of those without memory; None where any has no probabilities."""
         if self._known and self._block:
@@ -156,50 +178,118 @@ def _remembered(method: AnyMethod) -> int:
     return sum(int(np.asarray(array).nbytes) for array in arrays.values())
 
 
-def run(method: AnyMethod, stream: Stream, on_step: Callable[[Step], None] | None = None) -> Run:
+class _Answers:
+    """The answers of a run so far."""
+
+    def __init__(self, stream: Stream) -> None:
+        size = len(stream)
+        self.size = 0
+        self.seconds = 0.0
+        self.certainties = _Certainties(size, stream.labels)
+        self.by_space: dict[str, NDArray[np.float64]] = {}
+        self.numbers: dict[str, NDArray[Any]] = {
+            **{name: np.empty(size, dtype=np.int64) for name in ("prediction", "base", "label")},
+            "priority": np.empty(size),
+            "weight": np.zeros(size),
+        }
+
+    def take(self, step: Step) -> None:
+        """Note the answer of the next image."""
+        position, by_name = self.size, step.space_weights
+        weight = sum(by_name.values()) if by_name else step.weights.get("retrieval", 0.0)
+        found = (step.prediction, step.base_prediction, step.label, step.priority, weight)
+        for values, number in zip(self.numbers.values(), found, strict=True):
+            values[position] = number
+        for space, each in by_name.items():
+            if space not in self.by_space:
+                self.by_space[space] = np.zeros(len(self.numbers["weight"]))
+            self.by_space[space][position] = each
+        self.size += 1
+
+    def so_far(self) -> dict[str, NDArray[Any]]:
+        """All of it as arrays, for `go_on`."""
+        arrays = {name: values[: self.size] for name, values in self.numbers.items()}
+        if self.by_space:
+            arrays["spaces"] = np.array(list(self.by_space))
+            arrays["space_weight"] = np.stack([w[: self.size] for w in self.by_space.values()])
+        return {**arrays, "seconds": np.array(self.seconds), **self.certainties.so_far()}
+
+    def go_on(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take up what `so_far` gave."""
+        self.size, self.seconds = len(kept["prediction"]), float(kept["seconds"])
+        for name, values in self.numbers.items():
+            values[: self.size] = kept[name]
+        for number, space in enumerate(kept["spaces"].tolist() if "spaces" in kept else ()):
+            self.by_space[space] = np.zeros(len(self.numbers["weight"]))
+            self.by_space[space][: self.size] = kept["space_weight"][number]
+        self.certainties.go_on(self.size, kept)
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Where a long run is kept on its way, so that a killed one goes on."""
+
+    every: int
+    """Images between two pauses; a method of batches pauses at the end of one."""
+    keep: Callable[[AnyMethod, Mapping[str, NDArray[Any]]], None]
+    """Called with the method, which remembers so many images, and the answers so far."""
+    kept: Mapping[str, NDArray[Any]] | None = None
+    """The answers at an earlier pause, after which the method goes on from what it remembers."""
+
+    def are_due(self, n_answered: int, method: AnyMethod) -> bool:
+        """Whether there is one after so many answers."""
+        size = method.batch_size if isinstance(method, BatchMethod) else 1
+        return size is not None and n_answered % max(size, self.every // size * size) == 0
+
+
+def run(
+    method: AnyMethod,
+    stream: Stream,
+    on_step: Callable[[Step], None] | None = None,
+    *,
+    pauses: Pauses | None = None,
+) -> Run:
     """Run a method over a stream from an empty memory and stack its steps.
 
     `on_step` is called after each step, for progress. The matched baseline is part of the result:
-    the same images, views, prompts and order without memory.
+    the same images, views, prompts and order without memory. With `pauses` a run that was killed
+    goes on after the last of them.
     """
     instance("method", method, Method, BatchMethod, hint='marc.create_method("class-means")')
     instance("stream", stream, Stream, hint='marc.load_stream("arrays/FILE.npz")')
     if isinstance(method, Checking):
         method.check(stream)
-    method.reset()
-    size = len(stream)
-    predictions = np.empty(size, dtype=np.int64)
-    base_predictions = np.empty(size, dtype=np.int64)
-    label = np.empty(size, dtype=np.int64)
-    priority, weights = np.empty(size), np.zeros(size)
-    by_space: dict[str, NDArray[np.float64]] = {}
-    certainties = _Certainties(size, stream.labels)
+    answers = _Answers(stream)
+    if pauses is not None and pauses.kept is not None:
+        answers.go_on(pauses.kept)
+    else:
+        method.reset()
+    rest = replace(stream, order=stream.order[answers.size :])
     _ = stream.features.base  # computed once for every method and order, so no method's time
     started = time.perf_counter()
-    for position, step in enumerate(iter_steps(method, stream)):
-        predictions[position] = step.prediction
-        base_predictions[position] = step.base_prediction
-        label[position], priority[position] = step.label, step.priority
-        by_name = step.space_weights
-        weights[position] = sum(by_name.values()) if by_name else step.weights.get("retrieval", 0.0)
-        for space, weight in by_name.items():
-            by_space.setdefault(space, np.zeros(size))[position] = weight
-        answered = time.perf_counter()
-        certainties.take(step)
-        started += time.perf_counter() - answered  # to evaluate is no method's time
+    for step in iter_steps(method, rest):
+        answers.take(step)
+        answers.seconds += time.perf_counter() - started
+        answers.certainties.take(step)  # to evaluate is no method's time
+        if pauses and answers.size < len(stream) and pauses.are_due(answers.size, method):
+            pauses.keep(method, answers.so_far())
+        started = time.perf_counter()
         if on_step is not None:
             on_step(step)
-    seconds = time.perf_counter() - started
-    certainty, base_certainty = certainties.both()
+    answers.seconds += time.perf_counter() - started
+    certainty, base_certainty = answers.certainties.both()
+    numbers = answers.numbers
     return Run(
         method=method.config(),
-        predictions=predictions,
-        base_predictions=base_predictions,
-        trajectory=Trajectory(stream.order, label, priority, method.varies_with),
+        predictions=numbers["prediction"],
+        base_predictions=numbers["base"],
+        trajectory=Trajectory(
+            stream.order, numbers["label"], numbers["priority"], method.varies_with
+        ),
         labels=stream.labels,
-        weights=weights,
-        space_weights=by_space,
-        seconds=seconds,
+        weights=numbers["weight"],
+        space_weights=answers.by_space,
+        seconds=answers.seconds,
         memory_bytes=_remembered(method),
         seed=stream.seed,
         ordering=stream.ordering.name,

@@ -78,7 +78,8 @@ class BaseScores:
     """What the frozen predictor says of one image, or of a block of them, before any memory."""
 
     logits: NDArray[np.float32]
-    """b_t, shape (..., C)."""
+    """b_t, shape (..., C). Of a large stream computed when they are asked for, a product for each
+    image as the first time, so with the same bits."""
     label: Int
     """Pseudo-label: argmax of b_t, the lowest class on ties. Shape (...)."""
     view_entropy: NDArray[np.float64]
@@ -93,17 +94,25 @@ class BaseScores:
         return BaseScores(self.logits[index], self.label[index], self.view_entropy[index])
 
 
+def base_logits(view_logits: Float, kept: Int | None = None) -> NDArray[np.float32]:
+    """Equation 1 (..., C) from view logits (..., M, C): the mean of the views that are kept."""
+    if view_logits.shape[-2] == 1:
+        return np.asarray(view_logits[..., 0, :], dtype=np.float32)
+    kept = _keep_confident_views(view_logits)[..., np.newaxis] if kept is None else kept
+    mean = np.take_along_axis(view_logits, kept, axis=-2).mean(axis=-2, dtype=np.float64)
+    return mean.astype(np.float32)
+
+
 def score_views(view_logits: Float) -> BaseScores:
     """Equation 1, and e_t of equation 2, from view logits (..., M, C)."""
     posteriors = softmax(view_logits)
     if view_logits.shape[-2] == 1:
-        logits = np.asarray(view_logits[..., 0, :], dtype=np.float32)
+        logits = base_logits(view_logits)
         posterior = kept_posterior = entropy(posteriors[..., 0, :])
         double = softmax_entropy(posteriors[..., 0, :])
     else:
         kept = _keep_confident_views(view_logits)[..., np.newaxis]
-        logits = np.take_along_axis(view_logits, kept, axis=-2).mean(axis=-2, dtype=np.float64)
-        logits = logits.astype(np.float32)
+        logits = base_logits(view_logits, kept)
         posterior = entropy(posteriors.mean(axis=-2))
         kept_posterior = entropy(np.take_along_axis(posteriors, kept, axis=-2).mean(axis=-2))
         double = entropy(softmax(posteriors).mean(axis=-2))

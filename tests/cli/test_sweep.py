@@ -1,12 +1,12 @@
 import json
-from functools import partial
 
 import numpy as np
 import pytest
 from helpers.commands import arrays_in, call, call_json, call_outside, events, json_in
 
 import marc
-from marc.replay import on_gpu, sweep_job
+from marc.replay import sweep_job
+from marc.replay.sweep_job import SweepJob
 from marc.results.sweep import load_sweep
 from marc.stats import envelope_bootstrap
 
@@ -228,21 +228,15 @@ def test_the_stored_order_can_be_swept(sweep, sources, tmp_path):
     np.testing.assert_array_equal(found.accuracy, expected.accuracy)
 
 
-def computed_here(work, gpu, *arguments):
-    """What stands for the card computes on the CPU."""
-    assert gpu == "meta"
-    return work("cpu", *arguments)
-
-
 def test_a_sweep_on_a_gpu_is_another_result_than_that_of_the_cpu(sweep, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setattr(sweep_job, "choose_gpu", lambda device: None if device == "cpu" else "meta")
-    monkeypatch.setattr(on_gpu, "right_weights", partial(computed_here, on_gpu.right_weights))
-    monkeypatch.setattr(on_gpu, "read_all", partial(computed_here, on_gpu.read_all))
+    monkeypatch.setattr(sweep_job, "choose_gpu", lambda device: None if device == "cpu" else "cpu")
+    named = property(lambda job: "cuda" if job.gpu else "cpu")  # torch's CPU stands for the card
+    monkeypatch.setattr(SweepJob, "device", named)
     assert sweep(*SMALL, "--device", "cuda", "-o", "gpu").status == 0
     assert sweep(*SMALL, "-o", "cpu").status == 0
     there, here = (load_sweep(tmp_path / name) for name in ("gpu", "cpu"))
-    assert (there.device, here.device) == ("meta", "cpu")
+    assert (there.device, here.device) == ("cuda", "cpu")
     assert there.settings == here.settings
     np.testing.assert_allclose(there.accuracy, here.accuracy, atol=1.5 / len(here.base_correct))
     refused = sweep(*SMALL, "-o", "gpu")

@@ -2,6 +2,8 @@
 
 import os
 
+from marc.sources import SOURCES
+
 _MODULE = """
 import os
 import signal
@@ -39,6 +41,8 @@ def install(folder, monkeypatch):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mortal\nVersion: 1\n")
     (about / "entry_points.txt").write_text("[marc.sources]\nmortal = mortal:open_mortal\n")
     monkeypatch.syspath_prepend(folder)
+    list(SOURCES)  # what is installed is looked up once, and now again
+    monkeypatch.delitem(vars(SOURCES), "_points")
     paths = filter(None, (str(folder), os.environ.get("PYTHONPATH")))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.setenv("MARC_TEST_ASKS", str(os.getpid()))

@@ -17,6 +17,7 @@ from torchvision.transforms import InterpolationMode
 from marc import MarcError
 from marc.encoders import encoder_card
 from marc.encoders.published import PUBLISHED
+from marc.pictures import crops as crops_module
 from marc.pictures.crops import _LONGEST, Crop
 
 BICUBIC = Crop(224, 224)
@@ -96,7 +97,7 @@ def test_normalised_pixels_equal_those_of_torchvision(name):
     ("change", "words"),
     [
         ({"resize": "long"}, "short, squash"),
-        ({"interpolation": "nearest"}, "bicubic, bilinear"),
+        ({"interpolation": "nearest"}, "bicubic, bilinear, fast-bicubic, fast-bilinear"),
         ({"resized": 200}, "resized >= size"),
         ({"size": 0}, "an integer"),
     ],
@@ -110,3 +111,36 @@ def test_all_published_encoders_see_the_same_square():
     crops = {card.crop for card in PUBLISHED.values()}
     assert crops == {BICUBIC, Crop(224, 224, "short", "bilinear")}
     assert [n for n, card in PUBLISHED.items() if card.crop != BICUBIC] == ["resnet50"]
+
+
+@pytest.mark.parametrize("size", ODD_SIZES + SMALL + THIN)
+@pytest.mark.parametrize("crop", [BICUBIC, Crop(180, 224), Crop(180, 224, "squash", "bilinear")])
+def test_a_fast_crop_is_close_to_the_exact_one(size, crop):
+    image = picture(*size)
+    found, exact = crop.by("fast").cut(image), crop.cut(image).astype(np.int16)
+    assert found.dtype == np.uint8
+    assert np.abs(found - exact).max() <= 2
+    assert (found != exact).mean() < (0.02 if crop.interpolation == "bicubic" else 0.2)
+
+
+def test_a_fast_crop_is_another_crop_and_goes_back_to_the_exact_one():
+    fast = BICUBIC.by("fast")
+    assert fast != BICUBIC
+    assert fast.by("fast") == fast
+    assert fast.by("exact") == BICUBIC
+    with pytest.raises(MarcError, match="exact, fast"):
+        BICUBIC.by("quick")
+
+
+def test_crops_that_resize_alike_share_one_resize(monkeypatch):
+    crops = [Crop(64, 80), Crop(80, 80), Crop(48, 80, "squash"), Crop(17, 80), Crop(64, 81)]
+    expected = {crop: crop.cut(picture()) for crop in crops}
+    resized, plain = [], crops_module._resized
+    monkeypatch.setattr(
+        crops_module, "_resized", lambda image, crop: resized.append(crop) or plain(image, crop)
+    )
+    found = Crop.cut_all(picture(), crops)
+    assert [*found] == crops
+    assert resized == [crops[0], crops[2], crops[4]]
+    for crop in crops:
+        assert np.array_equal(found[crop], expected[crop])

@@ -43,3 +43,11 @@ def test_a_gpu_beyond_those_that_there_are_is_not_there():
 def test_a_device_of_another_name_is_refused(asked):
     with pytest.raises(MarcError, match="no such device"):
         device.choose_gpu(asked)
+
+
+def test_kernels_start_on_the_gpu_that_was_chosen(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device", lambda gpu: ("current", gpu))
+    assert device.as_current("cuda:1") == ("current", "cuda:1")
+    with device.as_current("cpu"):
+        pass

@@ -142,7 +142,7 @@ def test_a_wrong_order_ends_a_command_before_anything_is_written(sources, tmp_pa
 def test_a_run_that_was_killed_goes_on_with_the_orders_that_are_missing(tmp_path, kind):
     plan = RunPlan(STREAM.ordered(kind), (0, 1), "marc", {"space": "good"})
 
-    def watch(name, stream):
+    def watch(name, stream, done):
         if stream.seed == 1:
             raise KeyboardInterrupt
 

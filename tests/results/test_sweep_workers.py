@@ -10,7 +10,7 @@ from helpers.mortal_streams import has_killed, install, mortal
 
 import marc
 from marc import MarcError
-from marc.replay import evidence
+from marc.replay import evidence, sweep_job
 from marc.replay.sweep_job import SweepJob
 from marc.results.sweep import SweepPlan
 from marc.results.sweep_worker import SweepWorker
@@ -116,6 +116,7 @@ def test_a_sweep_that_failed_goes_on_with_the_pieces_that_are_there(
         failing.setattr(SweepJob, "piece", fail_at_the_fifth)
         with pytest.raises(OSError, match="no more"):
             marc.sweep(stream, output=tmp_path / "out")
+        failing.setattr(sweep_job, "admit", None)  # nor are the trajectories computed again
         swept = marc.sweep(stream, output=tmp_path / "out")
     assert done[4] == done[5] == ("both", 1)
     assert len(set(done)) == len(done) - 1 == 3 * 4

@@ -1,9 +1,11 @@
 """Features that are read when they are used are the same features."""
 
+from dataclasses import replace
+
 import numpy as np
 from helpers.making import make_stream
 
-from marc.stream import Features, LazySpaces, LazyViews, Stream, digest
+from marc.stream import Features, LazySpaces, LazyViews, Stream, digest, rows
 
 
 def lazily(stream, calls, known=()):
@@ -83,3 +85,33 @@ def test_a_digest_sees_type_shape_and_numbers():
     others = [array.astype(np.float64), array.reshape(2, 3), array + 1, array[:2]]
     assert len({digest(each) for each in [array, *others]}) == 5
     assert digest(array) == digest(array.copy())
+
+
+def test_what_is_held_is_not_prepared():
+    calls, told = [], []
+    stream = lazily(make_stream(), calls)
+    stream.features.prepare([], lambda *words: told.append(words))
+    assert (calls, told) == ([], [])
+
+
+def test_what_is_not_held_is_read_and_asked_once(monkeypatch):
+    monkeypatch.setattr(rows, "_LARGE", 10)
+    calls, told = [], []
+    stream = make_stream(n_views=2)
+    n_images, features = len(stream), stream.features
+
+    def read(index):
+        calls.append(len(index))
+        return features.spaces["good"][index]
+
+    held = features.spaces["good"]
+    good = rows.lazy_rows(read, held.shape, held.dtype)
+    unheld = replace(features, spaces={"good": good}, _transformed={})
+    unheld.prepare(["good", "predictor"], lambda *words: told.append(words))
+    assert sum(calls) == n_images
+    assert ("what the predictor says", n_images, n_images) in told
+    assert told[-1] == ("reading good", n_images, n_images)
+    monkeypatch.setattr(rows, "_LARGE", 2**28)
+    expected = features.base.label
+    monkeypatch.setattr(type(features.predictor), "logits", lambda *_: 1 / 0)
+    assert np.array_equal(unheld.base.label, expected)

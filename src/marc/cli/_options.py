@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -69,6 +70,15 @@ def check_spaces(stream: Stream, given: list[str]) -> list[str]:
     for space in spaces:
         stream.features.dim(space)
     return spaces
+
+
+def read_large(stream: Stream, spaces: Sequence[str]) -> None:
+    """Read what is too large to be held once before work begins, behind a progress bar.
+
+    Of a stream that is held nothing is read before it is used.
+    """
+    with console.progress() as bar:
+        stream.features.prepare(spaces, bar.report)
 
 
 def class_list(classes: str, class_names: str) -> str | list[str]:

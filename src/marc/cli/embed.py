@@ -45,7 +45,13 @@ def embed_pictures(
     weights: list[str] = WEIGHTS,
     offline: bool = OFFLINE,
     device: str = DEVICE,
-    precision: str = typer.Option("auto", help="auto, float32 or bfloat16."),
+    precision: str = typer.Option("auto", help="auto, float32, bfloat16 or pure-bfloat16."),
+    compiled: bool = typer.Option(
+        False, "--compile", help="Let torch compile the encoders, on a GPU of CUDA."
+    ),
+    resize: str = typer.Option(
+        "exact", help="exact, PIL's; or fast, torch's: a few values differ by one level."
+    ),
     batch: int = typer.Option(0, help="Pictures in a batch; 0 chooses by device."),
     workers: int = typer.Option(
         -1, help="Processes that read pictures, one per core; with --ray: one per GPU, or two."
@@ -85,6 +91,8 @@ def embed_pictures(
             offline=offline,
             device=device,
             precision=precision,
+            compiled=compiled,
+            resize=resize,
             batch=batch,
             workers=workers,
             chunk=chunk,

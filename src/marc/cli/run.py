@@ -13,7 +13,7 @@ import typer
 from marc.admission import POLICIES
 from marc.cli import console
 from marc.cli._label_order import chance_notes
-from marc.cli._options import DEVICE, OFFLINE, WEIGHTS, choose_orders, open_stream
+from marc.cli._options import DEVICE, OFFLINE, WEIGHTS, choose_orders, open_stream, read_large
 from marc.cli._settings import number_or_text, refuse_options
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.cli.compare import show_calibration, show_runs
@@ -133,6 +133,8 @@ def run(
         return
     folder = Folder.open(path, config, force=force)
     if not folder.done:
+        named = named_spaces(config["method"])
+        read_large(stream, stream.spaces if named == ["all"] else named)
         with _watching() as watch:
             plan.write(folder, watch)
     stored = Stored.read(path, "run")
@@ -183,11 +185,11 @@ def _watching() -> Iterator[RunPlan.Watch]:
     with console.progress() as bar:
         task = bar.add_task("", visible=False, note="")
 
-        def watch(name: str, stream: Stream) -> Callable[[Step], None] | None:
+        def watch(name: str, stream: Stream, done: int) -> Callable[[Step], None] | None:
             bar.reset(task, total=len(stream), visible=True, note="")
             order = order_name(stream.seed, stream.ordering.name)
             bar.update(task, description=f"{name} {order}")
-            labels, seen, right, base_right = stream.labels, 0, 0, 0
+            labels, seen, right, base_right = stream.labels, done, 0, 0
 
             def advance(step: Step) -> None:
                 nonlocal seen, right, base_right
@@ -196,8 +198,9 @@ def _watching() -> Iterator[RunPlan.Watch]:
                     base_right += step.base_prediction == labels[seen]
                 seen += 1
                 if seen % 50 == 0:
-                    gain = console.points((right - base_right) / seen)
-                    note = "" if labels is None else f"{100 * right / seen:.1f} % ({gain})"
+                    new = seen - done
+                    gain = console.points((right - base_right) / new)
+                    note = "" if labels is None else f"{100 * right / new:.1f} % ({gain})"
                     bar.update(task, completed=seen, note=note)
 
             return None if bar.disable else advance

@@ -19,6 +19,7 @@ from marc.replay.device import choose_gpu
 from marc.results.folder import Folder
 from marc.results.sweep import load_sweep
 from marc.spaces.calibration import Calibration
+from marc.spaces.geometry import looked_at
 from marc.spaces.selection import Candidate, Selection, plan_selection
 from marc.spaces.trust import ALL, is_own
 from marc.stats import Interval
@@ -34,7 +35,7 @@ def select(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: int = typer.Option(10, help="Neighbours to look at, kappa."),
-    images: int = IMAGES,
+    images: int | None = IMAGES,
     test: str = typer.Option(_TEST, help="Test of a lead: paired, or radii, the paper's."),
     settings_from: str = typer.Option(
         "", "--settings-from", help="Sweep folder of a labelled stream to take K and w from."
@@ -55,17 +56,18 @@ def select(
     """
     one_of("test of a lead", test, Selection.TESTS)
     opened = open_stream(source, 0)
-    source, whole = opened.source or source, replace(opened, row_labels=None)
+    source = opened.source or source
     labelled = load_sweep(settings_from) if settings_from else None
-    spaces = check_spaces(whole, space)
+    spaces = check_spaces(opened, space)
     settings: _Settings = {}
     if labelled is not None:  # a sample would hide that the sweep is of the same images
-        settings = {name: labelled.transferred(name, whole) for name in spaces}
-    stream = whole.sample(images) if images else whole
+        settings = {name: labelled.transferred(name, opened) for name in spaces}
+    with console.notes():
+        looked = looked_at(opened, images)
+    stream = replace(looked, row_labels=None)
     selection = _choose(stream, spaces, neighbors, replicates, test, device)
-    labels = (opened.sample(images) if images else opened).row_labels
     answers, names = stream.features.base.label, stream.features.class_names
-    notes = chance_notes(answers, labels, names, source)
+    notes = chance_notes(answers, looked.row_labels, names, source)
     if json:
         data = _selection_as_data(stream, selection, settings_from, settings)
         about = Folder.describe("select", source, stream)

@@ -17,7 +17,15 @@ from marc.replay.device import choose_gpu
 from marc.report.text import duration
 from marc.results.folder import Folder
 from marc.spaces.calibration import Calibration
-from marc.spaces.geometry import Geometry, Measures, chance, measure, pseudo_labels
+from marc.spaces.geometry import (
+    ENOUGH,
+    Geometry,
+    Measures,
+    chance,
+    looked_at,
+    measure,
+    pseudo_labels,
+)
 from marc.spaces.neighbors import EXACT_UP_TO, check_kappas, has_index
 from marc.spaces.selection import Candidate
 from marc.stats import Interval
@@ -27,11 +35,11 @@ from marc.types import OnProgress
 _Result = TypeVar("_Result")
 
 IMAGES = typer.Option(
-    0,
+    None,
     "--images",
     min=0,
-    show_default=False,
-    help="Images to look at, drawn at random; all by default.",
+    help="Images to look at, drawn at random; 0: all. By default all, but 20000 of a stream of "
+    "more than 200000.",
 )
 DEVICE = typer.Option(
     "cpu",
@@ -42,14 +50,13 @@ REPLICATES = Calibration.REPLICATES
 _SHOWN = 5  # classes and hubs in a line of details
 _SURE = 2.0  # seconds after which the rest can be estimated
 _LONG = 90.0  # seconds for one space that are worth a word
-_ENOUGH = 20_000  # images of a sample: the error of a fraction is below one point
 
 
 def geometry(
     source: str = typer.Argument(help="A stream, for example arrays/FILE.npz."),
     space: list[str] = typer.Option([], help="Spaces; all stored ones by default."),
     neighbors: list[int] = typer.Option([5, 10], help="Neighbours to look at, kappa."),
-    images: int = IMAGES,
+    images: int | None = IMAGES,
     replicates: int = typer.Option(
         REPLICATES, min=0, help="Batches behind the intervals, 2 or more; 0 for no intervals."
     ),
@@ -62,7 +69,8 @@ def geometry(
     Example:  marc geometry arrays/photos.npz --space dinov2-b clip-b16 --neighbors 5 10
     """
     whole = open_stream(source, 0)
-    stream = whole.sample(images) if images else whole
+    with console.notes():
+        stream = looked_at(whole, images)
     plain = stream.with_views(1)  # what the predictor says of plain images is computed once
     spaces = check_spaces(stream, space)
     kappas = check_kappas(neighbors, len(stream))
@@ -185,6 +193,7 @@ def for_each(
 
     with console.progress() as bar:
         numbered = {name: f"{name} ({n} of {len(spaces)})" for n, name in enumerate(spaces, 1)}
+        bar.report("features", 0, 1)  # of a large stream they are read for some time
         return [work(name, partial(show, text)) for name, text in numbered.items()]
 
 
@@ -197,8 +206,8 @@ def _how_long(what: str, seconds: float, n_images: int, n_spaces: int) -> str:
     """
     each = f"{duration(seconds)} for each of {n_spaces} space(s)"
     lines = [f"note: {n_images:,} images, {what}: about {each}"]
-    if n_images > _ENOUGH:
-        lines.append(f"faster:  --images {_ENOUGH}, a random sample")
+    if n_images > ENOUGH:
+        lines.append(f"faster:  --images {ENOUGH}, a random sample")
     if n_images > EXACT_UP_TO and not has_index():
         lines.append("faster:  pip install faiss-cpu, whose index finds nearly all neighbours")
     return "\n  ".join(lines)

@@ -11,7 +11,7 @@ import typer
 
 from marc.admission import POLICIES
 from marc.cli import console
-from marc.cli._options import check_spaces, choose_orders, open_stream
+from marc.cli._options import check_spaces, choose_orders, open_stream, read_large
 from marc.cli._ray import RAY, read_workers
 from marc.cli._tracking import TRACK, log_to, open_tracker
 from marc.replay.sweep import Score, Sweep
@@ -74,6 +74,7 @@ def sweep(
         return
     folder = Folder.open(path, config, force=force)
     if not folder.done:
+        read_large(stream, config["spaces"])
         with console.progress() as bar:
             plan.write(folder, bar.report)
     stored = Stored.read(path, "sweep")

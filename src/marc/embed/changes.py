@@ -53,7 +53,7 @@ def prepare_store(
         _create_store(plan.store, plan.images, chunk=plan.chunk)
     store = FeatureStore(plan.store)
     for job in changes.new:  # views before prototypes: new prompts are never beside old views
-        card = asdict(job.encoder.card)
+        card = asdict(job.card)
         store.prepare(job.array, job.shape, job.dtype, made=job.made, card=card)
     if changes.prototypes is not None:
         text = changes.prototypes

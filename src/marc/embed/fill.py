@@ -1,6 +1,7 @@
 """Fill a feature store: pictures in, features of every encoder out, chunk after chunk.
 
-Workers read and crop ahead while the encoders compute. Batches are formed within a chunk and never
+Workers read and crop ahead while the encoders compute, and what was computed is written meanwhile.
+Batches are formed within a chunk and never
 across chunks, so a chunk has the same bytes whoever computes it, in whatever order, after whatever
 kill: last bits of an encoder's output depend on its batch.
 """
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,11 +30,17 @@ from marc.pictures.image_set import ImageSet
 from marc.types import OnProgress
 
 _PIECE = 16  # pictures that a worker prepares at a time, or one if it has many views
+_UNWRITTEN = 2  # chunks that were begun and are not on the disk when another is begun
+_Vectors = Callable[[], NDArray[np.floating]]
+"""What waits for features that were begun."""
 
 
 @dataclass
 class Timing:
-    """Where the seconds went; `waiting` is the time in which the encoders had nothing to do."""
+    """Where the seconds went: encoders had something to do, or were waiting for it.
+
+    What is written meanwhile takes `writing` seconds of another thread.
+    """
 
     images: int = 0
     waiting: float = 0.0
@@ -41,8 +49,8 @@ class Timing:
 
     @property
     def busy(self) -> float:
-        """The fraction of time in which encoders computed."""
-        return self.encoding / max(self.waiting + self.encoding + self.writing, 1e-9)
+        """The fraction of time in which encoders had something to do."""
+        return self.encoding / max(self.waiting + self.encoding, 1e-9)
 
 
 @dataclass(frozen=True)
@@ -144,34 +152,80 @@ def fill(
     """
     timing, progress = Timing(), _Progress(store, work, report)
     groups = _groups(store, images, work, workers, progress)
-    views: list[NDArray[np.floating]] = []
+    views: list[_Vectors] = []
     seen: list[Prepared] = []
-    with ThreadPoolExecutor(1) as reader:  # gathers the next group while this one is encoded
+    # gathers the next group while this one is encoded
+    with ThreadPoolExecutor(1) as reader, _Writer(store) as writer:
         if work and workers.count:
             report("starting to read", 0, workers.count)
-        start = time.perf_counter()
+        begin = start = time.perf_counter()
         upcoming = reader.submit(next, groups, None)
         while (group := upcoming.result()) is not None:
             chunk, prepared, is_last = group
             upcoming = reader.submit(next, groups, None)
             step = partial(progress.step, chunk)
-            timing.waiting += (ready := time.perf_counter()) - start
-            views += [job.encode(prepared, step) for job in work[chunk] if job.has_views]
+            timing.waiting += writer.idle_since(start)
+            views += [job.begin(prepared, step) for job in work[chunk] if job.has_views]
             seen.append(replace(prepared, views=None))
             if is_last:
                 whole = Prepared.joined(seen)
-                vectors = {
-                    job.array: np.concatenate(views) if job.has_views else job.encode(whole, step)
+                begun = {
+                    job.array: views if job.has_views else [job.begin(whole, step)]
                     for job in work[chunk]
                 }
-            timing.encoding += (start := time.perf_counter()) - ready
-            if is_last:
-                _write_chunk(store, chunk, whole, vectors)
+                writer.add(chunk, whole, begun)
                 views, seen = [], []
-                timing.writing += (written := time.perf_counter()) - start
-                start = written
             timing.images += len(prepared.status)
+            start = time.perf_counter()
+    timing.encoding = max(start, writer.encoded) - begin - timing.waiting
+    timing.writing = writer.seconds
     return timing
+
+
+class _Writer:
+    """Waits for the vectors of chunks and writes them, in order and in a thread of its own."""
+
+    def __init__(self, store: FeatureStore) -> None:
+        self.encoded, self.seconds = 0.0, 0.0
+        """When the last vectors came, and how long writing took."""
+        self._store, self._pool = store, ThreadPoolExecutor(1)
+        self._chunks: deque[Future[None]] = deque()
+        self._n_begun, self._n_encoded, self._failed = 0, 0, False
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._pool.shutdown()
+        while self._chunks and problem[0] is None:
+            self._chunks.popleft().result()
+
+    def idle_since(self, start: float) -> float:
+        """Seconds from `start` until now in which no vectors of a whole chunk were waited for."""
+        idle = self._n_encoded == self._n_begun
+        return time.perf_counter() - max(start, self.encoded) if idle else 0.0
+
+    def add(self, chunk: int, seen: Prepared, begun: Mapping[str, Sequence[_Vectors]]) -> None:
+        """Have a chunk written; a failure is raised here, or at the end."""
+        self._n_begun += 1
+        self._chunks.append(self._pool.submit(self._write, chunk, seen, begun))
+        while len(self._chunks) > _UNWRITTEN:
+            self._chunks.popleft().result()
+
+    def _write(self, chunk: int, seen: Prepared, begun: Mapping[str, Sequence[_Vectors]]) -> None:
+        if self._failed:  # nothing is written behind a chunk that could not be
+            return
+        try:
+            vectors = {
+                name: np.concatenate([each() for each in parts]) for name, parts in begun.items()
+            }
+            self.encoded = start = time.perf_counter()
+            self._n_encoded += 1
+            _write_chunk(self._store, chunk, seen, vectors)
+            self.seconds += time.perf_counter() - start
+        except BaseException:
+            self._failed = True
+            raise
 
 
 def _groups(

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marc.embed.in_place import InPlace
 from marc.embed.networks import Networks, StoredPictures
 from marc.embed.sealed import SealedArray
 from marc.embed.store import FeatureStore
 from marc.errors import MarcError, check_labels, check_predictor
 from marc.replay.evidence import n_threads
-from marc.scores import unit
+from marc.scores import Int, unit
 from marc.stream import Features, LazySpaces, LazyViews, Stream
 from marc.stream.predictor import Predictor, PromptEmbeddings
+from marc.stream.rows import each_row, is_large, lazy_rows
 
 IN_ANSWERS = "features"
 """What a store is called that lies in a folder of answers."""
@@ -78,7 +80,10 @@ def _views(
         return seen, None
 
     def read(count: int) -> NDArray[Any]:
-        return _rows(store, array, readable)[:, n_drawn : n_drawn + count]
+        whole, part = _rows(store, array, readable), slice(n_drawn, n_drawn + count)
+        if not is_large(n_images, count, dim):
+            return np.asarray(whole[:, part])
+        return lazy_rows(lambda rows: whole[rows, part], (n_images, count, dim), array.dtype)
 
     return seen, LazyViews(read, (n_images, n_generated, dim))
 
@@ -128,7 +133,7 @@ def _whole_spaces(store: FeatureStore) -> dict[str, SealedArray]:
 def _space(
     store: FeatureStore, array: SealedArray, readable: NDArray[np.bool_]
 ) -> NDArray[np.float32]:
-    return unit(_rows(store, array, readable))
+    return each_row(unit, _rows(store, array, readable))
 
 
 def _rows(
@@ -137,7 +142,19 @@ def _rows(
     readable: NDArray[np.bool_],
     n_views: int | None = None,
 ) -> NDArray[Any]:
-    """Features of the readable pictures, refused unless they are finite and of length one."""
+    """Features of the readable pictures, refused unless they are finite and of length one.
+
+    So many that they are not held are left where they lie.
+    """
+    row = array.shape[1:] if n_views is None else (n_views, *array.shape[2:])
+    if is_large(int(readable.sum()), *row):
+        in_place = InPlace(array, np.flatnonzero(readable), check_lengths, n_views)
+
+        def read(index: Int) -> NDArray[Any]:
+            with store.mending(array.name):
+                return in_place.read(index)
+
+        return lazy_rows(read, (len(in_place.places), *row), array.dtype)
     rows = store.read_pinned(array, readable, n_views)
     with store.mending(array.name):
         check_lengths(rows)

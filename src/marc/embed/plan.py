@@ -37,6 +37,7 @@ class EncoderSpec:
     device: str = "auto"
     precision: str = "auto"
     batch: int = 0
+    compiled: bool = False
     given: Encoder | None = None
     """One that is loaded already; the other fields then only name it."""
 
@@ -131,6 +132,8 @@ class EmbeddingPlan:
     """Prompt sets by name or path; none: those of the data set."""
     views: ViewPlan = ViewPlan()  # noqa: RUF009 (frozen)
     chunk: int = FeatureStore.CHUNK
+    resize: str = "exact"
+    """What resizes pictures: PIL to the last bit, or torch, `fast`."""
 
     def prompt_sets(self) -> list[PromptSet]:
         """Those that were asked for, or the predictor's only ones, or those of the data set."""
@@ -165,10 +168,11 @@ class EmbeddingPlan:
                 on_progress(f"loading {spec.card.name}", number, len(specs))
             encoders.append(spec.load() if fetch else spec.load_what_is_here())
         text = cast(TextEncoder, encoders.pop(0)) if self.predictor else None
-        predictor = Job(FeatureStore.VIEWS, text, self.views) if text else None
+        way = self.resize
+        predictor = Job(FeatureStore.VIEWS, text, self.views, way) if text else None
         spaces = [
-            Job(f"{FeatureStore.SPACES}/{encoder.card.name.removeprefix('mini:')}", encoder)
-            for encoder in encoders
+            Job(f"{FeatureStore.SPACES}/{each.card.name.removeprefix('mini:')}", each, resize=way)
+            for each in encoders
         ]
         names = [job.array for job in spaces]
         if twice := {name for name in names if names.count(name) > 1}:
@@ -196,6 +200,14 @@ class Job:
     encoder: Encoder
     views: ViewPlan | None = None
     """Of the predictor. None: one plain square a picture."""
+    resize: str = "exact"
+    """How the plain square is made of a picture: one of `Crop.WAYS`."""
+
+    @property
+    def card(self) -> EncoderCard:
+        """The encoder's, with the crop that it is shown."""
+        card = self.encoder.card
+        return card if self.resize == "exact" else replace(card, crop=card.crop.by(self.resize))
 
     @property
     def is_here(self) -> bool:
@@ -221,7 +233,7 @@ class Job:
     @property
     def made(self) -> dict[str, Any]:
         """All that the features depend on, beside the picture: they change if any of it does."""
-        card = asdict(self.encoder.card)
+        card = asdict(self.card)
         facts: dict[str, Any] = {
             "encoder": {name: card[name] for name in _DECISIVE},
             "precision": self.encoder.precision,
@@ -229,6 +241,8 @@ class Job:
         }
         if card["library"] == "onnx" or ".json#" in card["tag"]:  # a path: a file may be moved
             facts["encoder"]["tag"] = Path(card["tag"]).name
+        if getattr(self.encoder, "compiled", False):
+            facts["compiled"] = True  # fused operations round elsewhere
         if self.views is not None:
             # a recipe with its numbers, so that another meaning of its name is another recipe
             recipe = asdict(read_recipe(self.views.recipe))
@@ -246,42 +260,61 @@ class Job:
 
         `on_images` is told of each batch how many pictures it had.
         """
-        card, n_images = self.encoder.card, len(prepared.status)
+        return self.begin(prepared, on_images)()
+
+    def begin(
+        self, prepared: Prepared, on_images: Callable[[int], None] | None = None
+    ) -> Callable[[], NDArray[np.floating]]:
+        """Start on some pictures; what it returns waits for their features, as `encode` has them.
+
+        An encoder that cannot wait for itself is done before this returns.
+        """
         if self.has_views:
             assert prepared.views is not None
             pixels = prepared.views.reshape(-1, *prepared.views.shape[2:])
         else:
-            pixels = prepared.squares[card.crop]
-        vectors = unit(self._by_batches(pixels, on_images)).reshape(n_images, *self.shape)
-        if not np.isfinite(vectors).all():
-            raise MarcError(
-                f"{card.name} gave numbers that are not finite",
-                got=f"in {self.encoder.precision}",
-                hint="--precision float32",
-            )
-        vectors[prepared.status != 0] = 0
-        return vectors.astype(self.dtype)
+            pixels = prepared.squares[self.card.crop]
+        batches, unreadable = self._by_batches(pixels, on_images), prepared.status != 0
+
+        def wait() -> NDArray[np.floating]:
+            vectors = unit(np.concatenate([each() for each in batches]))
+            vectors = vectors.reshape(len(unreadable), *self.shape)
+            if not np.isfinite(vectors).all():
+                raise MarcError(
+                    f"{self.encoder.card.name} gave numbers that are not finite",
+                    got=f"in {self.encoder.precision}",
+                    hint="--precision float32",
+                )
+            vectors[unreadable] = 0
+            return vectors.astype(self.dtype)
+
+        return wait
 
     def _by_batches(
         self, pixels: NDArray[Any], on_images: Callable[[int], None] | None
-    ) -> NDArray[np.float32]:
+    ) -> list[Callable[[], NDArray[np.float32]]]:
         """Cut as the encoder would cut them itself, so that its vectors are the same."""
+        begin = getattr(self.encoder, "begin_encoding", self._encode_now)
         n_views = self.shape[0] if self.has_views else 1
         batch = len(pixels) if self.has_views else self.encoder.batch  # a group of views is one
         parts = []
         for start in range(0, len(pixels), batch):
             part = pixels[start : start + batch]
-            parts.append(self.encoder.encode(part))
+            parts.append(begin(part))
             if on_images is not None:
                 on_images(len(part) // n_views)
-        return np.concatenate(parts)
+        return parts
+
+    def _encode_now(self, pixels: NDArray[Any]) -> Callable[[], NDArray[np.float32]]:
+        vectors = self.encoder.encode(pixels)
+        return lambda: vectors
 
     @staticmethod
     def pixels(jobs: Sequence[Job], upright: bool) -> PixelSpec:
         """What workers must make of each picture for these jobs."""
         viewed = next((job for job in jobs if job.has_views), None)
-        plain = [job.encoder.card.crop for job in jobs if not job.has_views]
-        views = (viewed.encoder.card.crop, viewed.views) if viewed and viewed.views else None
+        plain = [job.card.crop for job in jobs if not job.has_views]
+        views = (viewed.card.crop, viewed.views) if viewed and viewed.views else None
         return PixelSpec(tuple(dict.fromkeys(plain)), views, upright)
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, BinaryIO, Literal, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ DIGESTS = "digests"
 """The group of the tables of digests."""
 _SIZE = 16  # bytes of a digest
 _READERS = 2  # threads
+_PIECE = 2**21  # numbers of a chunk that are checked at a time
 _MOST_TEXT = 2**32
 """Bytes of a list of names or prompts."""
 
@@ -146,8 +148,8 @@ class SealedArray:
         content = self._encoded(values)
         digests = self._digests(chunk, content, self._n_parts)
         for path, part in (
-            (self._path(chunk), content),
-            (self._path(chunk, digests=True), digests),
+            (self.path(chunk), content),
+            (self.path(chunk, digests=True), digests),
         ):
             with whole_file(path, clear=False) as file:  # who holds the lock clears what was left
                 file.write(part)
@@ -178,6 +180,45 @@ class SealedArray:
                 pass
         return rows
 
+    def check(
+        self,
+        number: int,
+        file: BinaryIO,
+        take: Callable[[int, NDArray[Any]], None],
+        n_views: int | None = None,
+    ) -> None:
+        """Read a chunk of numbers from its open file, refused unless it is what was sealed.
+
+        `take` gets it in pieces of some rows, with the row that each begins at: nothing of it
+        counts before the end.
+        """
+        known = self.table[number, :n_views]
+        hashes = [_begin(self._place(number, part)) for part in range(len(known))]
+        for start in range(0, self.rows, piece := self.rows_of(_PIECE)):
+            values = self.numbers(file, start, min(piece, self.rows - start))
+            views = values if self._n_parts > 1 else values[:, np.newaxis]
+            for part, begun in enumerate(hashes):
+                begun.update(_bytes(np.ascontiguousarray(views[:, part])))
+            take(start, values)
+        digests = b"".join(each.digest()[:_SIZE] for each in hashes)
+        if digests != known.tobytes() or file.read(1):
+            raise MarcError("a chunk is not what was written", got=self.path(number))
+
+    def numbers(self, file: BinaryIO, start: int, count: int) -> NDArray[Any]:
+        """Some rows that lie together in the open file of a chunk; unchecked."""
+        shape = count, *self.shape[1:]
+        n_bytes = self._type.itemsize * math.prod(self.shape[1:])
+        file.seek(start * n_bytes)
+        content = file.read(count * n_bytes)
+        if len(content) != count * n_bytes:
+            raise MarcError("a file is too short", got=file.name)
+        values = np.frombuffer(content, self._type).reshape(shape)
+        return values.astype(self.dtype, copy=False)
+
+    def rows_of(self, n_numbers: int) -> int:
+        """How many rows have about so many numbers, one at least."""
+        return max(1, n_numbers // math.prod(self.shape[1:]))
+
     @cached_property
     def table(self) -> NDArray[np.uint8]:
         """All digests (chunks, views or 1, bytes); of a finished array they must be the sealed."""
@@ -204,18 +245,19 @@ class SealedArray:
     def _save(self) -> None:
         write_json(self.store / self.name / DOCUMENT, self._document(self._seal()))
 
-    def _path(self, chunk: int, *, digests: bool = False) -> Path:
+    def path(self, chunk: int, *, digests: bool = False) -> Path:
+        """Where a chunk lies, or its digests."""
         folder = self.store / (f"{DIGESTS}/{self.name}" if digests else self.name) / "c"
         n_dims = 3 if digests else len(self.shape)
         return folder.joinpath(str(chunk), *"0" * (n_dims - 1))
 
     def _row(self, chunk: int) -> NDArray[np.uint8]:
-        path, n_bytes = self._path(chunk, digests=True), self._n_parts * _SIZE
+        path, n_bytes = self.path(chunk, digests=True), self._n_parts * _SIZE
         return np.frombuffer(_read(path, n_bytes), np.uint8).reshape(-1, _SIZE)
 
     def _checked(self, chunk: int, known: NDArray[np.uint8]) -> NDArray[Any]:
         """The rows of a chunk, whose first views must have these digests."""
-        path = self._path(chunk)
+        path = self.path(chunk)
         if self.dtype == "string":
             content = read_bytes(path, at_most=_MOST_TEXT)
         else:
@@ -226,12 +268,15 @@ class SealedArray:
 
     def _digests(self, chunk: int, content: bytes, n_parts: int) -> bytes:
         if self._n_parts == 1:
-            return _hash(content, f"{self._identity}/{chunk}/0")
+            return _hash(content, self._place(chunk, 0))
         views = self._decoded(content)
         return b"".join(
-            _hash(np.ascontiguousarray(views[:, view]), f"{self._identity}/{chunk}/{view}")
+            _hash(np.ascontiguousarray(views[:, view]), self._place(chunk, view))
             for view in range(n_parts)
         )
+
+    def _place(self, chunk: int, part: int) -> str:
+        return f"{self._identity}/{chunk}/{part}"
 
     @property
     def _type(self) -> np.dtype[Any]:
@@ -285,10 +330,18 @@ def _layout(
     }
 
 
+def _begin(place: str) -> hashlib._Hash:
+    return hashlib.sha256(place.encode())
+
+
 def _hash(content: Any, place: str = "") -> bytes:
-    known = hashlib.sha256(place.encode())
-    known.update(content if isinstance(content, bytes) else memoryview(content).cast("B"))
+    known = _begin(place)
+    known.update(content if isinstance(content, bytes) else _bytes(content))
     return known.digest()[:_SIZE]
+
+
+def _bytes(numbers: Any) -> memoryview:
+    return memoryview(numbers).cast("B")
 
 
 def _read(path: Path, n_bytes: int) -> bytes:

@@ -17,9 +17,11 @@ from marc.embed.store import FeatureStore
 from marc.embed.workers import ViewPlan, Workers
 from marc.encoders import Encoder, TextEncoder, check_encoder
 from marc.encoders.cards import LARGEST_BATCH, Loading
-from marc.errors import MarcError, instance, integer
+from marc.encoders.torch_runtime import import_libraries
+from marc.errors import MarcError, instance, integer, one_of
 from marc.files import user_path
 from marc.pictures import ImageSet, open_images, with_class_names
+from marc.pictures.crops import Crop
 from marc.pictures.tables import with_generated
 from marc.pictures.views import MOST_VIEWS, read_recipe
 from marc.replay.evidence import n_threads
@@ -66,6 +68,8 @@ def embed_pictures(
     offline: bool = False,
     device: str = "auto",
     precision: str = "auto",
+    compiled: bool = False,
+    resize: str = "exact",
     batch: int = 0,
     workers: int = -1,
     chunk: int = 0,
@@ -96,7 +100,9 @@ def embed_pictures(
         weights: weights on disk: a file, a folder with NAME.safetensors, or NAME=PATH.
         offline: never touch the network.
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
-        precision: `auto`, `float32` or `bfloat16`.
+        precision: `auto`, `float32`, `bfloat16` or `pure-bfloat16`.
+        compiled: let torch compile the encoders, on a GPU of CUDA.
+        resize: `exact`, PIL's, or `fast`, torch's: a few values of a square differ by one level.
         batch: pictures in a batch; 0 chooses by device.
         workers: processes that read pictures, one per core for -1; with `ray` one per GPU, or two.
         chunk: pictures in a chunk; 256, or what the store has.
@@ -111,6 +117,8 @@ def embed_pictures(
     encoders = [encoders] if isinstance(encoders, str) else encoders
     instance("encoders", encoders, Sequence, hint='["dinov2-b"]')
     _check_numbers(views=views, view_seed=view_seed, batch=batch, workers=workers, chunk=chunk)
+    if one_of("way to compute a resize", resize, Crop.WAYS) == "fast":
+        import_libraries("torch")
     if not ray:  # also for encoders that run on the CPU whatever is asked for
         _check_device(device)
     report = on_progress or (lambda what, done, total: None)
@@ -132,6 +140,7 @@ def embed_pictures(
     for_predictor.append(generated)
     chosen = _choose_predictor(_opened(store, force=force), predictor, needed=any(for_predictor))
     options = {"offline": offline, "device": device, "precision": precision, "batch": batch}
+    options["compiled"] = compiled
     every = EncoderSpec.of_all([*([chosen] if chosen else []), *encoders], weights, **options)
 
     plan = EmbeddingPlan(
@@ -142,6 +151,7 @@ def embed_pictures(
         prompts=tuple(prompts),
         views=seen,
         chunk=chunk or getattr(_opened(store, force=force), "chunk", FeatureStore.CHUNK),
+        resize=resize,
     )
     n_readers = min(n_threads(), len(images) // _FEW)  # none for a handful of pictures
     n_readers = workers if workers != -1 else n_readers
@@ -189,7 +199,7 @@ def _check_numbers(*, views: int, view_seed: int, batch: int, workers: int, chun
 
 def _check_device(device: str) -> None:
     if Loading(device=device).device not in ("auto", "cpu"):
-        from marc.encoders.torch_runtime import choose_device, import_libraries
+        from marc.encoders.torch_runtime import choose_device
 
         import_libraries("torch")
         choose_device(device)

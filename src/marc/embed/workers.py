@@ -1,6 +1,8 @@
 """From encoded pictures to squares of pixels: read, decode, crop, augment. Worker processes do it.
 
 Whatever a worker does depends on the picture alone, never on the worker or on the order of work.
+Where the system has memory without a name, squares come back through it: it is gone with the last
+process that holds it, however that ends. Elsewhere they come through a pipe.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,7 +73,8 @@ class PixelSpec:
 
     def of_picture(self, picture: Image) -> Prepared:
         """One picture that is open already, seen as it is."""
-        squares = {crop: crop.cut(picture)[np.newaxis] for crop in self.squares}
+        cut = Crop.cut_all(picture, self.squares)
+        squares = {crop: square[np.newaxis] for crop, square in cut.items()}
         return Prepared(np.zeros(1, dtype=np.uint8), _NO_CONTENT[np.newaxis], squares, None)
 
     def prepare(self, piece: _Piece) -> Prepared:
@@ -141,11 +145,14 @@ def _one(name: str, location: Location, spec: PixelSpec) -> tuple[int, Any, list
             crop, plan = spec.views
             views = np.zeros((plan.n_views, crop.size, crop.size, 3), dtype=np.uint8)
         return reason.code, content, black, views
-    squares = [crop.cut(picture) for crop in spec.squares]
     if spec.views is None:
-        return 0, content, squares, None
+        return 0, content, [*Crop.cut_all(picture, spec.squares).values()], None
     crop, plan = spec.views
-    views = make_views(picture, crop, plan.recipe, plan.n_drawn, key=name, seed=plan.seed)
+    cut = Crop.cut_all(picture, {*spec.squares, crop})
+    squares = [cut[each] for each in spec.squares]
+    views = make_views(
+        picture, crop, plan.recipe, plan.n_drawn, key=name, seed=plan.seed, plain=cut[crop]
+    )
     if plan.n_generated:
         assert isinstance(location, WithGenerated)  # which is where their number comes from
         more = [_generated(each, crop, upright=spec.upright) for each in location.generated]
@@ -169,6 +176,74 @@ def _digest(data: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.uint8)
 
 
+class _Shared:
+    """Memory of this process and its workers, a place for each piece that is under way."""
+
+    _PLACE = 2**36  # bytes between places; what is not written takes no memory
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from multiprocessing.reduction import DupFd  # not on Windows
+
+        return _shared_with_parent, (DupFd(self._file),)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def prepare(self, spec: PixelSpec, piece: _Piece, place: int) -> Prepared:
+        """In a worker: pixels go to a place, and where they are comes back instead of them."""
+        start, prepared = place * self._PLACE, spec.prepare(piece)
+
+        def put(pixels: NDArray[Any]) -> Any:
+            nonlocal start
+            at, rest = start, pixels.data.cast("B")
+            while rest:
+                written = os.pwrite(self._file, rest, start)
+                start, rest = start + written, rest[written:]
+            return at, pixels.shape, pixels.dtype
+
+        return _with_pixels(prepared, put)
+
+    def fetched(self, prepared: Prepared) -> Prepared:
+        """What a worker prepared, pixels and all."""
+
+        def get(placed: tuple[int, tuple[int, ...], np.dtype[Any]]) -> NDArray[Any]:
+            start, shape, dtype = placed
+            pixels = np.empty(shape, dtype)
+            rest = pixels.data.cast("B")
+            while rest:
+                n_read = os.preadv(self._file, [rest], start)
+                start, rest = start + n_read, rest[n_read:]
+            return pixels
+
+        return _with_pixels(prepared, get)
+
+
+def _with_pixels(prepared: Prepared, change: Callable[[Any], Any]) -> Prepared:
+    squares = {crop: change(pixels) for crop, pixels in prepared.squares.items()}
+    views = None if prepared.views is None else change(prepared.views)
+    return replace(prepared, squares=squares, views=views)
+
+
+def _shared_with_parent(file: Any) -> _Shared:
+    return _Shared(file.detach())
+
+
+_shared: _Shared | None = None  # in a worker: what it was given when it was started
+
+
+def _start_sharing(shared: _Shared | None) -> None:
+    global _shared
+    _shared = shared
+    start_worker()
+
+
+def _prepare(spec: PixelSpec, piece: _Piece, place: int) -> Prepared:
+    return spec.prepare(piece) if _shared is None else _shared.prepare(spec, piece, place)
+
+
 def start_worker() -> None:
     """Leave Ctrl-C to the parent, and end when it ends: a killed one must leave nobody waiting."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -190,8 +265,11 @@ class Workers:
 
     def __init__(self, count: int) -> None:
         self.count, self._ahead = count, 2 * count + 2
-        spawn = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(count, spawn, start_worker) if count else None
+        self._shared = None
+        if count and sys.platform == "linux":
+            self._shared = _Shared(os.memfd_create("marc-pixels"))
+        spawn, given = multiprocessing.get_context("spawn"), (self._shared,)
+        self._pool = ProcessPoolExecutor(count, spawn, _start_sharing, given) if count else None
 
     def prepare(self, work: Iterable[tuple[_Piece, PixelSpec]]) -> Iterator[Prepared]:
         """One result a piece."""
@@ -200,17 +278,24 @@ class Workers:
             return
         waiting: deque[Future[Prepared]] = deque()
         try:
-            for piece, spec in work:
-                waiting.append(self._pool.submit(spec.prepare, piece))
+            for number, (piece, spec) in enumerate(work):
+                place = number % self._ahead  # of a piece that was fetched
+                waiting.append(self._pool.submit(_prepare, spec, piece, place))
                 if len(waiting) >= self._ahead:
-                    yield waiting.popleft().result()
+                    yield self._fetched(waiting.popleft())
             while waiting:
-                yield waiting.popleft().result()
+                yield self._fetched(waiting.popleft())
         except BrokenProcessPool as error:
             raise MarcError(
                 "a process that reads pictures was ended from outside, perhaps for its memory",
                 hint="the same command goes on where it stopped; --workers 1 needs less memory",
             ) from error
+        finally:  # where it is left early: the places are needed again
+            wait([each for each in waiting if not each.cancel()])
+
+    def _fetched(self, piece: Future[Prepared]) -> Prepared:
+        prepared = piece.result()
+        return prepared if self._shared is None else self._shared.fetched(prepared)
 
     def __enter__(self) -> Workers:
         return self
@@ -218,3 +303,5 @@ class Workers:
     def __exit__(self, *problem: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=problem[0] is None, cancel_futures=True)
+        if self._shared is not None:
+            self._shared.close()

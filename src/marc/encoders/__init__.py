@@ -110,6 +110,7 @@ def create_encoder(
     device: str = "auto",
     precision: str = "auto",
     batch: int = 0,
+    compiled: bool = False,
 ) -> Encoder:
     """Load an encoder.
 
@@ -122,8 +123,10 @@ def create_encoder(
         offline: Never try the network.
         device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `mini:` and `onnx:` encoders run on the
             CPU in float32 whatever is asked for, so that one call can name them beside others.
-        precision: `auto` (bfloat16 on a GPU, float32 on a CPU), `float32` or `bfloat16`.
+        precision: `auto` (bfloat16 on a GPU, float32 on a CPU), `float32`, `bfloat16` (products in
+            bfloat16, the rest in float32), or `pure-bfloat16` (all of the image tower).
         batch: Images at a time; 0 leaves it to the device.
+        compiled: Let torch compile the image tower, for a GPU of CUDA.
 
     >>> import numpy as np
     >>> encoder = create_encoder("mini:pairs-small")
@@ -136,7 +139,7 @@ def create_encoder(
     kind = of.partition(":")[0] if ":" in of else card.library
     if kind not in _LIBRARIES:
         return _imported(name)
-    loaded = _LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch))
+    loaded = _LIBRARIES[kind].load(card, Loading(path, offline, device, precision, batch, compiled))
     # a library that does all that ours do may bring an encoder without weights, as the lab does
     return loaded if isinstance(loaded, Encoder) else check_encoder(loaded)
 

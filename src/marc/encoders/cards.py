@@ -15,7 +15,7 @@ from marc.errors import MarcError, integer, one_of
 from marc.pictures.crops import Crop
 
 _PROCESSOR = ("auto", "cpu")
-_PRECISIONS = ("auto", "bfloat16", "float32")
+_PRECISIONS = ("auto", "bfloat16", "float32", "pure-bfloat16")
 _LONGEST_REASON = 200  # characters
 LARGEST_BATCH = 2**16
 """Images at a time."""
@@ -95,7 +95,7 @@ class Encoder(Protocol):
 
     @property
     def precision(self) -> str:
-        """What it computes in: `float32`, `bfloat16`."""
+        """What it computes in: `float32`, `bfloat16`, `pure-bfloat16`."""
         ...
 
     @property
@@ -136,6 +136,8 @@ class Loading:
     precision: str = "auto"
     batch: int = 0
     """Images at a time. 0: chosen by device."""
+    compiled: bool = False
+    """Whether torch compiles the network; on CUDA alone."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps", self.device):  # it may be elsewhere

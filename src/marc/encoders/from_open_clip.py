@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, NotHere, reason, safe_name
+from marc.encoders.image_forward import ImageForward
 from marc.encoders.open_clip_configs import Architecture
 from marc.encoders.open_clip_text import OpenClipTextTower
 from marc.encoders.published import Pooling
@@ -32,15 +33,17 @@ class _OpenClipEncoder:
     def __init__(
         self,
         card: EncoderCard,
-        model: nn.Module,
+        model: Any,
         tokenize: Callable[[list[str]], Tensor],
         running: Running,
     ) -> None:
         self.card = card
         self.precision = running.precision
         self.batch = running.batch
+        self.compiled = running.compiled
         self._running = running
-        self._model: Any = model.eval().to(running.device)
+        self._model: Any = running.settled(model, images=model.visual)
+        self._forward = ImageForward(running, card, self._model.encode_image)
         self._tokenize = tokenize
         size = card.crop.size
         self.encode(np.zeros((1, size, size, 3), dtype=np.uint8))  # refused here, not hours later
@@ -52,7 +55,11 @@ class _OpenClipEncoder:
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
-        return self._running.encode_images(self._model.encode_image, self.card, images)
+        return self._forward.begin(images)()
+
+    def begin_encoding(self, images: NDArray[Any]) -> Callable[[], NDArray[np.float32]]:
+        """Start on images; what it returns waits for what `encode` would give."""
+        return self._forward.begin(images)
 
     def encode_text(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of texts."""
@@ -73,6 +80,7 @@ class _OpenClipEncoder:
 
     def image_tower(self) -> ImageTower:
         """Its image encoder, for methods that learn inside it."""
+        self._running.refuse_rounded(self.card)
         from marc.encoders.image_towers import LoadedImageTower
 
         return LoadedImageTower.of_open_clip(self.card, self._model, self._running.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marc.encoders.cards import EncoderCard, Library, Loading, safe_name
+from marc.encoders.image_forward import ImageForward
 from marc.encoders.published import Pooling
 from marc.encoders.torch_runtime import Running, import_libraries, without_drawing
 from marc.encoders.weights import Published, WeightsFile
@@ -31,17 +33,24 @@ class _TimmEncoder:
         self.card = card
         self.precision = running.precision
         self.batch = running.batch
+        self.compiled = running.compiled
         self._running = running
-        self._model = model.eval().to(running.device)
+        self._model = running.settled(model, images=model)
+        self._forward = ImageForward(running, card, self._model)
         size = card.crop.size
         self.encode(np.zeros((1, size, size, 3), dtype=np.uint8))  # refused here, not hours later
 
     def encode(self, images: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) of cropped images (n, size, size, 3)."""
-        return self._running.encode_images(self._model, self.card, images)
+        return self._forward.begin(images)()
+
+    def begin_encoding(self, images: NDArray[Any]) -> Callable[[], NDArray[np.float32]]:
+        """Start on images; what it returns waits for what `encode` would give."""
+        return self._forward.begin(images)
 
     def image_tower(self) -> ImageTower:
         """Itself, for methods that learn inside it."""
+        self._running.refuse_rounded(self.card)
         from marc.encoders.image_towers import LoadedImageTower
 
         return LoadedImageTower(self.card, self._model, self._running.device)

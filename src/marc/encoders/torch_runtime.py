@@ -18,8 +18,9 @@ from marc.errors import MarcError
 from marc.scores import unit
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, dtype, nn
 
+_PURE = "pure-bfloat16"
 _CPU_BATCH = 32
 _CUDA_BATCH = 256
 _OPERATORS = ("nms", "qnms")
@@ -33,39 +34,38 @@ class Running:
     device: str
     precision: str
     batch: int
+    compiled: bool = False
+    """Whether full batches run as compiled code."""
 
     @classmethod
     def choose(cls, loading: Loading) -> Running:
         """Device, precision and batch size: as asked, or chosen by device."""
         device = choose_device(loading.device)
+        if loading.compiled and not device.startswith("cuda"):
+            problem = "compiled code is for a GPU of CUDA"
+            raise MarcError(problem, got=device, hint="without --compile")
         default = _CPU_BATCH if device == "cpu" else _CUDA_BATCH
-        return cls(device, _choose_precision(loading.precision, device), loading.batch or default)
+        precision = _choose_precision(loading.precision, device)
+        return cls(device, precision, loading.batch or default, loading.compiled)
 
-    def encode_images(
-        self,
-        encode: Callable[[Tensor], Tensor],
-        card: EncoderCard,
-        images: NDArray[np.uint8] | NDArray[np.float32],
-    ) -> NDArray[np.float32]:
-        """Unit vectors (n, dim) of cropped images, which are normalised on the device.
-
-        The arithmetic is that of `EncoderCard.normalise`.
-        """
+    @property
+    def dtype(self) -> dtype:
+        """Of what an image tower takes; autocast narrows numbers only where it is harmless."""
         import torch
 
-        card.check_images(images)
-        mean, std = (
-            torch.tensor(numbers, device=self.device).view(1, 3, 1, 1)
-            for numbers in (card.mean, card.std)
-        )
-        vectors = np.empty((len(images), card.dim), dtype=np.float32)
-        for start in range(0, len(images), self.batch):
-            part = np.require(images[start : start + self.batch], requirements=["C", "W"])
-            with self._inference():
-                pixels = torch.from_numpy(part).to(self.device).permute(0, 3, 1, 2)
-                normal = (pixels.float().contiguous() / 255 - mean) / std
-                vectors[start : start + self.batch] = _as_rows(card, encode(normal))
-        return unit(vectors)
+        return torch.bfloat16 if self.precision == _PURE else torch.float32
+
+    def settled(self, model: nn.Module, images: nn.Module) -> nn.Module:
+        """A model on the device, its image tower with weights in the precision that was chosen."""
+        model = model.eval().to(self.device)
+        images.to(self.dtype)
+        return model
+
+    def refuse_rounded(self, card: EncoderCard) -> None:
+        """For networks to learn in: they begin with the weights of the file."""
+        if self.precision == _PURE:
+            problem = f"the weights of {card.name} were rounded when they were loaded"
+            raise MarcError(problem, got=self.precision, hint="--precision float32")
 
     def encode_tokens(
         self, encode: Callable[[Any], Tensor], card: EncoderCard, tokens: Any
@@ -74,13 +74,14 @@ class Running:
         vectors = np.empty((len(tokens), card.dim), dtype=np.float32)
         exact = replace(self, precision="float32")
         for start in range(0, len(tokens), self.batch):
-            with exact._inference():
+            with self.telling_of_memory(), exact.inference():
                 part = tokens[start : start + self.batch].to(self.device)
-                vectors[start : start + self.batch] = _as_rows(card, encode(part))
+                rows = self.as_vectors(card, encode(part)).cpu().numpy()
+                vectors[start : start + self.batch] = self.finite(card, rows)
         return unit(vectors)
 
     @contextmanager
-    def _inference(self) -> Iterator[None]:
+    def inference(self) -> Iterator[None]:
         """No gradients, and the precision that was chosen: float32 is float32 on a GPU too."""
         import torch
 
@@ -92,14 +93,43 @@ class Running:
             else:
                 # convolutions would be rounded to 10 bits otherwise
                 stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
-            try:
-                yield
-            except torch.cuda.OutOfMemoryError:
-                raise MarcError(
-                    "the GPU has too little memory for a batch",
-                    got=f"{self.batch} images at a time",
-                    hint=f"--batch {max(1, self.batch // 2)}",
-                ) from None
+            yield
+
+    @contextmanager
+    def telling_of_memory(self) -> Iterator[None]:
+        """Say what to do where a batch is too much for a GPU."""
+        import torch
+
+        try:
+            yield
+        except torch.cuda.OutOfMemoryError:
+            raise MarcError(
+                "the GPU has too little memory for a batch",
+                got=f"{self.batch} images at a time",
+                hint=f"--batch {max(1, self.batch // 2)}",
+            ) from None
+
+    @staticmethod
+    def as_vectors(card: EncoderCard, output: Tensor) -> Tensor:
+        """What a network gave in float32, refused unless it has the shape of the card."""
+        if output.ndim != 2 or output.shape[1] != card.dim:
+            raise MarcError(
+                f"{card.name} does not give the vectors on its card",
+                got=f"shape {tuple(output.shape)}",
+                allowed=f"(n, {card.dim})",
+            )
+        return output.float()
+
+    @staticmethod
+    def finite(card: EncoderCard, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors, refused unless all of them are numbers."""
+        if not np.isfinite(rows).all():
+            raise MarcError(
+                f"{card.name} gave vectors that are not finite",
+                got="NaN or infinity",
+                hint="--precision float32, or other weights",
+            )
+        return rows
 
 
 def import_libraries(*names: str) -> None:
@@ -200,20 +230,3 @@ def _choose_precision(asked: str, device: str) -> str:
     # older GPUs compute it by way of float32, more slowly than float32 itself
     able = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
     return "bfloat16" if able else "float32"
-
-
-def _as_rows(card: EncoderCard, output: Tensor) -> NDArray[np.float32]:
-    if output.ndim != 2 or output.shape[1] != card.dim:
-        raise MarcError(
-            f"{card.name} does not give the vectors on its card",
-            got=f"shape {tuple(output.shape)}",
-            allowed=f"(n, {card.dim})",
-        )
-    rows: NDArray[np.float32] = output.float().cpu().numpy()
-    if not np.isfinite(rows).all():
-        raise MarcError(
-            f"{card.name} gave vectors that are not finite",
-            got="NaN or infinity",
-            hint="--precision float32, or other weights",
-        )
-    return rows

@@ -3,6 +3,7 @@
 from marc.files.reading import as_text as as_text
 from marc.files.reading import conform as conform
 from marc.files.reading import file_digest as file_digest
+from marc.files.reading import open_plain as open_plain
 from marc.files.reading import parse_json as parse_json
 from marc.files.reading import read_arrays as read_arrays
 from marc.files.reading import read_bytes as read_bytes

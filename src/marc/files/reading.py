@@ -15,7 +15,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,12 @@ def read_bytes(path: Path, what: str = "file", *, at_most: int = _MOST_TEXT) -> 
     if max(size, len(content)) > at_most:
         raise MarcError(f"this {what} is too long", got=f"{path}: {size:,} bytes", allowed=at_most)
     return content
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file to read in parts, without a buffer."""
+    refuse_odd_file(path)
+    return cast("BinaryIO", open(path, "rb", buffering=0, opener=_open_at_once))
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -254,7 +254,14 @@ def read_recipe(name: str) -> _ViewRecipe:
 
 
 def make_views(
-    picture: Image.Image, crop: Crop, recipe: str, n_views: int, *, key: str, seed: int
+    picture: Image.Image,
+    crop: Crop,
+    recipe: str,
+    n_views: int,
+    *,
+    key: str,
+    seed: int,
+    plain: NDArray[np.uint8] | None = None,
 ) -> NDArray[Any]:
     """Views of a picture, (n_views, size, size, 3), with values from 0 to 255.
 
@@ -265,6 +272,7 @@ def make_views(
         n_views: M, with the plain one.
         key: names the picture among all pictures; data set and id, say.
         seed: another seed gives other views, except view 0.
+        plain: view 0, where it was cut already.
 
     Returns:
         uint8, or float32 where the recipe mixes pictures (VB, VD): rounding would change them.
@@ -277,7 +285,7 @@ def make_views(
         picture = picture.convert("RGB")
     shape = (n_views, crop.size, crop.size, 3)
     views = np.empty(shape, dtype=np.float32 if chosen.mixes else np.uint8)
-    views[0] = crop.cut(picture)
+    views[0] = crop.cut(picture) if plain is None else plain
     for view in range(1, n_views):
         views[view] = _random_view(picture, crop.size, chosen, _view_generator(key, seed, view))
     return views

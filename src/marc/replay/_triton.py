@@ -125,7 +125,7 @@ def _right_weights(  # type: ignore[no-untyped-def]
     q = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     is_query = q < n_queries
     sums += row * n_classes * n_queries
-    label = tl.load(labels + q, mask=is_query, other=0)
+    label = tl.load(labels + q, mask=is_query, other=0).to(tl.int64)
     own_base = tl.load(base + label * n_queries + q, mask=is_query, other=0.0).to(tl.float64)
     own = tl.load(sums + label * n_queries + q, mask=is_query, other=0.0).to(tl.float64)
     low = tl.zeros((BLOCK_Q,), tl.float64)

@@ -10,7 +10,7 @@ import importlib.util
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,13 @@ def free_memory(gpu: str) -> int:
         return _ELSEWHERE
     held = torch.cuda.memory_reserved(gpu) - torch.cuda.memory_allocated(gpu)
     return 3 * (int(torch.cuda.mem_get_info(gpu)[0]) + held) // 4
+
+
+def as_current(gpu: str) -> AbstractContextManager[Any]:
+    """While this is open, kernels that are not of torch start on this GPU and on no other."""
+    import torch
+
+    return torch.cuda.device(gpu) if gpu.startswith("cuda") else nullcontext()
 
 
 @contextmanager

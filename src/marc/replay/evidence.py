@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ _STRIP = 128  # queries that one thread takes at a time, so that their sums stay
 _WINDOW = 1024  # queries of a block when every order has its own
 _HELD = 2**27  # numbers of sums that may be held at a time: 512 MiB
 _MANY = 2**11  # queries for which half of the products saves more than to hold all sums costs
-_PIECE = 2**43  # multiplications in a piece of a plan: some minutes on two cores
+_PIECE = 2**41  # multiplications in a piece of a plan: half a minute on two cores
 
 _Sums = NDArray[np.float32]
 _Consumer = Callable[[int, Int, _Sums], None]
@@ -48,7 +48,7 @@ class Keys(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(N, D)."""
 
-    def __getitem__(self, rows: Int, /) -> NDArray[np.float32]: ...
+    def __getitem__(self, rows: Any, /) -> NDArray[np.float32]: ...
 
 
 class PairValues(Protocol):

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from marc.replay.device import free_memory, full_precision, place
-from marc.replay.evidence import KernelValues, Plan, by_class
+from marc.replay.device import as_current, free_memory, full_precision, place
+from marc.replay.evidence import KernelValues, Keys, Plan, by_class
 from marc.replay.lifetimes import History
 from marc.scores import Float, Int
 
@@ -49,13 +49,13 @@ def right_weights(
     device: str,
     values: KernelValues,
     histories: Sequence[History],
-    base: Callable[[Int], Float],
+    base: Rows,
     labels: Int,
     piece: int | None,
 ) -> Iterator[tuple[int, Int, NDArray[np.float64]]]:
     """(order, queries (Q,), lower and upper ends (2, K, Q)) of all queries of a piece.
 
-    `base` gives the logits (Q, C) of some images, and `labels` (N,) are the true classes.
+    `base` has the logits (N, C), and `labels` (N,) are the true classes.
     """
     import torch
 
@@ -65,11 +65,36 @@ def right_weights(
         ends = torch.empty(
             (2, n_orders, n_capacities, n_queries), dtype=torch.float64, device=device
         )
-        logits = place(base(block.queries), device).T.contiguous()
+        logits = base[block.queries].T.contiguous()
         true = place(labels[block.queries].astype(np.int32), device)
-        card.kernels.right_weights(logits, block.sums, true, *ends)
+        with as_current(device):
+            card.kernels.right_weights(logits, block.sums, true, *ends)
         for order, of_order in zip(block.orders, ends.cpu().numpy().swapaxes(0, 1), strict=True):
             yield order, block.queries, of_order
+
+
+class Rows:
+    """Rows of an array (N, D) on a card: all of them if they fit, else those that are asked for."""
+
+    def __init__(self, device: str, array: Keys) -> None:
+        self.device, self._array = device, array
+        n_rows, dim = array.shape
+        fits = 4 * n_rows * dim <= free_memory(device) // 6
+        self._there = self._upload(n_rows, lambda part: array[part]) if fits else None
+
+    def __getitem__(self, rows: Int) -> torch.Tensor:
+        if self._there is not None:
+            return self._there[place(rows, self.device)]
+        return self._upload(len(rows), lambda part: self._array[rows[part]])
+
+    def _upload(self, n_rows: int, read: Callable[[slice], Float]) -> torch.Tensor:
+        import torch
+
+        there = torch.empty((n_rows, self._array.shape[1]), device=self.device)
+        for start in range(0, n_rows, _UPLOADED):
+            part = slice(start, start + _UPLOADED)
+            there[part] = place(read(part), self.device)
+        return there
 
 
 @dataclass(frozen=True)
@@ -87,25 +112,7 @@ class _Card:
 
     def __init__(self, device: str, values: KernelValues) -> None:
         self.device, self.values = device, values
-        self.kernels = _kernels(device)
-        n_rows, dim = values.keys.shape
-        fits = n_rows * dim <= self.room() // 4
-        self._all = self._upload(np.arange(n_rows)) if fits else None
-
-    def keys(self, rows: Int) -> torch.Tensor:
-        """Keys of some images, (n, D)."""
-        if self._all is not None:
-            return self._all[place(rows, self.device)]
-        return self._upload(rows)
-
-    def _upload(self, rows: Int) -> torch.Tensor:
-        import torch
-
-        keys = torch.empty((len(rows), self.values.shape[1]), device=self.device)
-        for start in range(0, len(rows), _UPLOADED):
-            part = slice(start, start + _UPLOADED)
-            keys[part] = place(self.values.keys[rows[part]], self.device)
-        return keys
+        self.kernels, self.keys = _kernels(device), Rows(device, values.keys)
 
     def room(self) -> int:
         """Bytes that one kind of array may take."""
@@ -129,7 +136,7 @@ class _Card:
         arrivals = place(np.stack([history.time[items] for history in histories]), self.device)
         last = place(np.stack([history.over(items)[1] for history in histories]), self.device)
         shape = len(histories), len(histories[0].last), len(starts) - 1
-        keys, first_items = self.keys(items), place(starts, self.device)
+        keys, first_items = self.keys[items], place(starts, self.device)
         numbers = math.prod(shape) + 4 * shape[2]  # of a query: its sums, and what judges them
         size = max(_LEAST, self.room() // 4 // numbers // _LEAST * _LEAST)
         for start in range(0, len(queries), size):
@@ -137,9 +144,9 @@ class _Card:
             times = place(np.stack([history.time[block] for history in histories]), self.device)
             sums = torch.empty((*shape, len(block)), dtype=torch.float32, device=self.device)
             kernel = self.values.alpha, self.values.beta
-            with full_precision():
+            with full_precision(), as_current(self.device):
                 self.kernels.add_sums(
-                    *(keys, self.keys(block), first_items, times, arrivals, last, *kernel, sums)
+                    *(keys, self.keys[block], first_items, times, arrivals, last, *kernel, sums)
                 )
             yield _Block(orders, block, sums)
 

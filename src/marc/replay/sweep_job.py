@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,10 @@ from marc.replay.sweep import Intervals, Sweep
 from marc.replay.weights import check_weights
 from marc.scores import Int
 from marc.stream import Stream
-from marc.types import CAPACITIES, WEIGHTS
+from marc.types import CAPACITIES, WEIGHTS, Trajectory
+
+if TYPE_CHECKING:
+    from marc.replay.on_gpu import Rows
 
 Piece = Mapping[str, NDArray[Any]]
 """A piece of a sweep's work, as `SweepJob.piece` gives it."""
@@ -76,14 +79,17 @@ class SweepJob:
         return cls(stream, method, *grid, drawn, choose_gpu(device))
 
     @cached_property
-    def histories(self) -> list[History]:
-        """What each order's memory holds and when: the part that all spaces share."""
+    def trajectories(self) -> list[Trajectory]:
+        """What each order's memory is offered: the part that all spaces share."""
         orders = [self.stream if s is None else self.stream.in_order(s) for s in self.seeds]
         draws = [self.method.seed if seed is None else seed for seed in self.seeds]
-        return [
-            History.trace(admitted.trajectory, self.capacities, self.stream.n_classes)
-            for admitted in admit(self.method, orders, draws, self.gpu)
-        ]
+        return [each.trajectory for each in admit(self.method, orders, draws, self.gpu)]
+
+    @cached_property
+    def histories(self) -> list[History]:
+        """What each order's memory holds and when."""
+        n_classes = self.stream.n_classes
+        return [History.trace(each, self.capacities, n_classes) for each in self.trajectories]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -137,21 +143,39 @@ class SweepJob:
         from marc.replay import on_gpu
 
         assert self.gpu is not None
-        labels, logits = self.stream.row_labels, self.stream.features.base.logits
+        labels = self.stream.row_labels
         assert labels is not None
         judged = on_gpu.right_weights(
-            self.gpu, values, self.histories, lambda items: logits[items], labels, number
+            self.gpu, values, self.histories, self._base_on_gpu, labels, number
         )
         return [(order * len(labels) + items, ends) for order, items, ends in judged]
 
+    @cached_property
+    def _base_on_gpu(self) -> Rows:
+        """Base logits on the card, which all spaces share."""
+        from marc.replay.on_gpu import Rows
+
+        assert self.gpu is not None
+        return Rows(self.gpu, self.stream.features.base.logits)
+
     def joined(self, pieces: Iterable[Piece]) -> Intervals:
         """All pieces of a space, in any order, as `space` gives it."""
-        shape = (len(self.seeds), len(self.capacities), len(self.stream.features.ids))
-        lower, upper = np.empty(shape), np.empty(shape)
+        intervals = self.room()
         for piece in pieces:
-            order, item = np.divmod(piece["cells"], shape[-1])
-            lower[order, :, item], upper[order, :, item] = piece["lower"].T, piece["upper"].T
-        return lower, upper
+            self.put(intervals, piece)
+        return intervals
+
+    def room(self) -> Intervals:
+        """Room for the intervals of a space, to be filled by `put`."""
+        shape = (len(self.seeds), len(self.capacities), len(self.stream.features.ids))
+        return np.empty(shape), np.empty(shape)
+
+    @staticmethod
+    def put(intervals: Intervals, piece: Piece) -> None:
+        """Fill in a piece."""
+        for ends, name in zip(intervals, ("lower", "upper"), strict=True):
+            order, item = np.divmod(piece["cells"], ends.shape[-1])
+            ends[order, :, item] = piece[name].T
 
     def result(self, intervals: Mapping[str, Intervals]) -> Sweep:
         """The sweep over the spaces that are done."""

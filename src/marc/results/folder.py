@@ -44,6 +44,7 @@ from marc.stream import Stream
 _METRICS, _TIMING, _DIGESTS = "metrics.json", "timing.json", "digests.json"
 _ARRAYS = {"run": "predictions.npz", "sweep": "intervals.npz"}
 _PART = ".part.npz"
+_BEGUN = ".begun"  # ends the name of what is kept of a part before it is finished
 _ANSWERS = "answers.csv"
 _OWN = {"config.json", "log.jsonl", _ANSWERS, _METRICS, _TIMING, _DIGESTS, *_ARRAYS.values()}
 """Files of a result, beside parts and files that are being written."""
@@ -113,7 +114,8 @@ class Folder:
     def parts_done(path: Path) -> list[str]:
         """Names of the parts that an unfinished result already has."""
         parts = _beside(path)[0].glob(f"*{_PART}")
-        return sorted(part.name.removesuffix(_PART) for part in parts)
+        names = (part.name.removesuffix(_PART) for part in parts)
+        return sorted(name for name in names if not name.endswith(_BEGUN))
 
     def part(self, name: str) -> dict[str, NDArray[Any]] | None:
         """A part that an earlier call finished; None if there is none, or it is damaged."""
@@ -123,6 +125,18 @@ class Folder:
         """Keep a finished part, so that it is never computed again."""
         keep_arrays(self.work / f"{name}{_PART}", arrays, self._identity, name)
         self.log("part", name=name)
+
+    def begun(self, name: str) -> dict[str, NDArray[Any]] | None:
+        """How far an earlier call came with a part that it did not finish."""
+        return self.part(name + _BEGUN)
+
+    def keep_begun(self, name: str, arrays: Arrays) -> None:
+        """Keep how far a part has come, in place of what was kept before."""
+        self.keep_part(name + _BEGUN, arrays)
+
+    def drop_begun(self, name: str) -> None:
+        """Of a part that is finished nothing else need be kept."""
+        (self.work / f"{name}{_BEGUN}{_PART}").unlink(missing_ok=True)
 
     @property
     def _identity(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from marc.peers.registry import METHODS, create_method
 from marc.peers.weight_search import WeightSearch
 from marc.replay.replay import replay
 from marc.results.answers import answers_of
+from marc.results.begun import paused
 from marc.results.by_row import joined, run_arrays, seed_array
 from marc.results.folder import Folder, Stored
 from marc.results.metrics import (
@@ -42,8 +43,9 @@ class RunPlan:
     """One method over one stream in some orders."""
 
     OnStep = Callable[[Step], None]
-    Watch = Callable[[str, Stream], OnStep | None]
-    """Called with a method's name and a stream in its order: what is called after each step."""
+    Watch = Callable[[str, Stream, int], OnStep | None]
+    """Called with a method's name, a stream in its order and how many images are answered already:
+    what is called after each step."""
 
     stream: Stream
     orders: Sequence[int | None]
@@ -115,11 +117,18 @@ class RunPlan:
 
     def write(self, folder: Folder, watch: Watch = lambda *_: None) -> None:
         """Run the orders that the folder does not have yet, then write the result."""
-        watch(self.name, self.stream.in_order(self.orders[0]))  # it may learn from files for long
+        # it may learn from files for long
+        watch(self.name, self.stream.in_order(self.orders[0]), 0)
         self.warm_up()  # a method that refuses these features does so before anything is written
 
         def run_of(seed: int | None) -> Run:
-            return self.run(seed, watch(self.name, self.stream.in_order(seed)))
+            stream = self.stream.in_order(seed)
+            if self.oracle:  # what a search has seen is not kept
+                return self.run(seed, watch(self.name, stream, 0))
+            method, pauses = paused(folder, _part_name(seed), self.method(seed))
+            done = 0 if pauses.kept is None else len(pauses.kept["prediction"])
+            on_step = watch(self.name, stream, done)
+            return run_online(method, stream, on_step, pauses=pauses)
 
         chosen = tuple(METHODS[self.name].searched) if self.oracle else ()
         _write(folder, self.stream, run_of, chosen)
@@ -280,11 +289,12 @@ def _write(
             return
         parts: list[Arrays] = []
         for seed in folder.config["seeds"]:
-            name = "order-stored" if seed is None else f"order-{seed}"
+            name = _part_name(seed)
             part = folder.part(name)
             if part is None:
                 part = run_arrays(run_of(seed))
                 folder.keep_part(name, part)
+                folder.drop_begun(name)
             parts.append(part)
         arrays, timing = joined(parts)
         arrays |= {
@@ -299,6 +309,11 @@ def _write(
             [run] = _runs(Stored(folder.work, folder.config, metrics, arrays, timing))
             write_whole(folder.work / Folder.ANSWERS, answers_of(run, stream).csv())
         folder.finish(metrics, arrays, timing)
+
+
+def _part_name(seed: int | None) -> str:
+    """What the part of one order is called."""
+    return "order-stored" if seed is None else f"order-{seed}"
 
 
 def load_run(path: str | Path) -> list[Run]:

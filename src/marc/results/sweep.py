@@ -25,11 +25,12 @@ from marc.results.sweep_worker import SweepWorker
 from marc.scores import Float
 from marc.stats import envelope_bootstrap
 from marc.stream import Stream
-from marc.types import CAPACITIES, WEIGHTS, OnProgress
+from marc.types import CAPACITIES, WEIGHTS, OnProgress, Trajectory
 
 _Part = tuple[int, int]
 """The number of a space, and of a piece of it."""
 
+_TRAJECTORIES = "trajectories"  # what the part of a folder is called that all spaces share
 _REPLICATES = 2000  # draws of the images for the interval of an oracle gain
 
 
@@ -149,22 +150,38 @@ class SweepPlan:
         """The sweep of pieces that are found, and of others that are computed and kept."""
         job, spaces = self.job, self.spaces
         on_progress("trajectories", 0, len(spaces))
+        self._take_up_trajectories(find, keep)
+        intervals = {space: job.room() for space in spaces}
         counts = [job.n_pieces(space) for space in spaces]
         parts = [(number, piece) for number, n in enumerate(counts) for piece in range(n)]
-        known = {part: kept for part in parts if (kept := find(_name(part))) is not None}
-        missing = [part for part in parts if part not in known]
+        missing = []
+        for part in parts:
+            if (kept := find(_name(part))) is None:
+                missing.append(part)
+            else:
+                job.put(intervals[spaces[part[0]]], kept)
+        n_done = len(parts) - len(missing)
         if missing:
-            on_progress(spaces[missing[0][0]], len(known), len(parts))
+            on_progress(spaces[missing[0][0]], n_done, len(parts))
         with closing(self._computed(missing)) as computed:
             for following, (part, arrays) in zip([*missing, None][1:], computed, strict=True):
                 keep(_name(part), arrays)
-                known[part] = arrays
-                on_progress(spaces[(following or part)[0]], len(known), len(parts))
-        intervals = {}
-        for number, space in enumerate(spaces):
-            pieces = [known.pop((number, piece)) for piece in range(counts[number])]
-            intervals[space] = job.joined(pieces)
+                job.put(intervals[spaces[part[0]]], arrays)
+                n_done += 1
+                on_progress(spaces[(following or part)[0]], n_done, len(parts))
         return job.result(intervals)
+
+    def _take_up_trajectories(
+        self, find: Callable[[str], Arrays | None], keep: Callable[[str, Arrays], None]
+    ) -> None:
+        """Those that are found, or that are computed; they are kept where they take long."""
+        names, job = ("order", "label", "priority"), self.job
+        if (kept := find(_TRAJECTORIES)) is not None:
+            columns = zip(*(kept[name] for name in names), strict=True)
+            vars(job)["trajectories"] = [Trajectory(*each) for each in columns]
+        elif any(job.n_pieces(space) > 1 for space in self.spaces):
+            shared = {n: np.stack([getattr(each, n) for each in job.trajectories]) for n in names}
+            keep(_TRAJECTORIES, shared)
 
     def _computed(self, parts: Sequence[_Part]) -> Generator[tuple[_Part, Arrays]]:
         if self.ray is not None and parts:

@@ -213,10 +213,10 @@ def _run(
     plan = RunPlan(stream, [None], "zero-shot" if none else "class-means", {})
     folder = Folder.open(path, plan.config(), force=force)
 
-    def watch(name: str, stream: Stream) -> Callable[[Step], None] | None:
+    def watch(name: str, stream: Stream, done: int) -> Callable[[Step], None] | None:
         if on_progress is None:
             return None
-        numbers = iter(range(1, len(stream) + 1))
+        numbers = iter(range(done + 1, len(stream) + 1))
         return lambda step: on_progress("answering", next(numbers), len(stream))
 
     if not folder.done:

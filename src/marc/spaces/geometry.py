@@ -11,6 +11,7 @@ spaces of the same images.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,20 +23,23 @@ from marc.errors import MarcError, check_integers, instance, integer
 from marc.replay.device import choose_gpu
 from marc.scores import Float, Int, unit
 from marc.spaces.calibration import Calibration, purities
-from marc.spaces.neighbors import agreement as agreement
-from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
 from marc.spaces.neighbors import (
+    EXACT_UP_TO,
     as_table,
     check_kappas,
     count_duplicates,
     known_table,
     wide_table,
 )
+from marc.spaces.neighbors import agreement as agreement
+from marc.spaces.neighbors import approximate_neighbors as approximate_neighbors
 from marc.spaces.neighbors import neighbors as neighbors
 from marc.stats import Interval
 from marc.stream import Stream
 from marc.types import OnProgress
 
+ENOUGH = 20_000
+"""Images of a sample: the error of a fraction is below one point."""
 _HELD = 2**27  # logits that may be held, 512 MiB; of more, some rows at a time
 _ROWS = 4096
 
@@ -157,6 +161,22 @@ class Geometry:
     """The ten highest in-degrees at the largest kappa; items are stored rows."""
 
 
+def looked_at(stream: Stream, n_images: int | None = None) -> Stream:
+    """The images whose neighbours are looked at: so many, drawn at random, or 0 for all.
+
+    By default all, but of more than `EXACT_UP_TO`, whose table takes hours, a sample of `ENOUGH`.
+    """
+    instance("stream", stream, Stream)
+    size = len(stream.features.ids)
+    if n_images is None and size > EXACT_UP_TO:
+        every = "all of them: --images 0, or n_images=0"
+        warnings.warn(
+            f"a random sample of {ENOUGH:,} of {size:,} images is looked at; {every}", stacklevel=3
+        )
+        n_images = ENOUGH
+    return stream.sample(n_images) if n_images else stream
+
+
 def measure(
     stream: Stream,
     space: str,
@@ -183,7 +203,7 @@ def measure(
         on_progress: called with what is being done.
     """
     gpu = choose_gpu(device)
-    keys = stream.features.keys(space)
+    keys = stream.features.keys(space)[:]  # of a large stream, all that were asked for
     kappas = check_kappas(n_neighbors, len(keys))
     if table is None:
         # intervals need a wider table than the measures themselves
@@ -226,6 +246,7 @@ def geometry_of(
     n_replicates: int = Calibration.REPLICATES,
     seed: int = 0,
     device: str = "cpu",
+    n_images: int | None = None,
 ) -> dict[str, Geometry]:
     """Measure several spaces of a stream, as `marc geometry` does; see `measure`.
 
@@ -236,14 +257,15 @@ def geometry_of(
         n_replicates: batches behind the intervals; 0 for no intervals.
         seed: of the batches.
         device: what computes, see `measure`.
+        n_images: images to look at, see `looked_at`; 0 for all.
 
     >>> import marc
     >>> spaces = marc.geometry_of(marc.synthetic_stream(n_images=100), n_replicates=0)
     >>> [name for name in spaces if spaces[name].measures[10].pseudo_purity.estimate > 0.1]
     ['classes', 'both']
     """
-    instance("stream", stream, Stream)
-    plain = stream.with_views(1)  # pseudo-labels are of plain images, and are computed once
+    # pseudo-labels are of plain images, and are computed once
+    plain = looked_at(stream, n_images).with_views(1)
     spaces = [spaces] if isinstance(spaces, str) else spaces
     return {
         name: measure(plain, name, n_neighbors, n_replicates=n_replicates, seed=seed, device=device)

@@ -25,7 +25,7 @@ from marc.errors import MarcError, instance, integer, one_of
 from marc.replay.device import choose_gpu
 from marc.scores import Int
 from marc.spaces.calibration import Calibration, central, purities
-from marc.spaces.geometry import antihub_fraction, chance, pseudo_labels
+from marc.spaces.geometry import antihub_fraction, chance, looked_at, pseudo_labels
 from marc.spaces.neighbors import count_duplicates, wide_table
 from marc.spaces.trust import ALL, LEAST_TRUST, trust
 from marc.stats import Interval, spearman
@@ -105,10 +105,8 @@ class Selection(Shown):
     @property
     def tied(self) -> tuple[str, ...]:
         """The leader and every space from which its lead is not resolved."""
-        return tuple(
-            [self.ranking[0].space]
-            + [other.space for other in self.ranking[1:] if not self.resolved(other)]
-        )
+        first, *others = self.ranking
+        return first.space, *(other.space for other in others if not self.resolved(other))
 
     @property
     def space(self) -> str | None:
@@ -213,8 +211,7 @@ def rank_correlation(draws: _Draws, gains: Sequence[float]) -> dict[int, Interva
     for size, rows in draws.items():
         values = np.array([spearman(row, gains) for row in rows])
         defined = values[~np.isnan(values)]
-        nan = float("nan")
-        correlations[size] = central(defined) if len(defined) else Interval(nan, nan, nan)
+        correlations[size] = central(defined) if len(defined) else Interval(*[math.nan] * 3)
     return correlations
 
 
@@ -269,7 +266,7 @@ class SelectionJob:
         self, space: str, on_progress: OnProgress | None = None, gpu: str | None = None
     ) -> Measured:
         """Measure one space, on a GPU as torch names it if there is one."""
-        keys, calibration = self.features.keys(space), self._calibration
+        keys, calibration = self.features.keys(space)[:], self._calibration
         table, recall = wide_table(keys, calibration.table_width(self.sizes), on_progress, gpu)
         batches = [self.pseudo_labels], [self.n_neighbors], self.sizes, self.n_replicates, self.seed
         draws = calibration.purities(keys, table, *batches, on_progress, gpu)
@@ -373,6 +370,7 @@ def select(
     seed: int = 0,
     test: str = Selection.TESTS[0],
     device: str = "cpu",
+    n_images: int | None = None,
 ) -> Selection:
     """Say whether any memory is worth it, and rank the spaces by pseudo-purity, without labels.
 
@@ -386,6 +384,7 @@ def select(
         seed: of the batches.
         test: how a lead is told from error: `paired`, or `radii`, the paper's, which is blunter.
         device: what looks for neighbours: `cpu`, `auto`, `cuda` or `cuda:N`.
+        n_images: images to look at, see `marc.spaces.geometry.looked_at`; 0 for all.
 
     >>> import marc
     >>> choice = marc.select(marc.synthetic_stream(n_images=400), n_replicates=50)
@@ -394,7 +393,7 @@ def select(
     >>> choice.method, [round(each.trust, 2) for each in choice.ranking]
     ('class-means', [0.74, 0.2, 0.0, 0.0])
     """
-    job = plan_selection(stream, spaces, n_neighbors, sizes, n_replicates, seed)
-    gpu = choose_gpu(device)
+    looked, gpu = looked_at(stream, n_images), choose_gpu(device)
+    job = plan_selection(looked, spaces, n_neighbors, sizes, n_replicates, seed)
     measured = [job.space(name, gpu=gpu) for name in job.spaces]
     return job.result(measured, test, {name: job.trust_of(name) for name in (*job.spaces, ALL)})

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marc.errors import MarcError
-from marc.scores import BaseScores, Float, score_views, unit
+from marc.scores import BaseScores, Float, Int, base_logits, score_views, unit
 from marc.stream import transforms
 from marc.stream.predictor import Predictor
+from marc.stream.rows import LazyRows, is_large, lazy_rows, some_rows
+from marc.types import OnProgress
 
-_BLOCK = 2**22  # numbers of one block of view logits: 32 MiB of float64
+_BLOCK = 2**20  # numbers of one block of view logits: 8 MiB of float64
 
 
 class LazyViews:
@@ -35,6 +37,11 @@ class LazyViews:
         n_images, _, dim = self.shape
         return LazyViews(self._read, (n_images, n_views, dim))
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers, once they are read."""
+        return self._array.dtype
+
     def __getitem__(self, index: Any, /) -> Any:
         return self._array[index]
 
@@ -42,7 +49,7 @@ class LazyViews:
         return np.array(self._array, dtype=dtype, copy=copy)
 
 
-Views = NDArray[Any] | LazyViews
+Views = NDArray[Any] | LazyViews | LazyRows
 """Predictor features (N, M, D): an array, or what reads one when it is used."""
 
 
@@ -93,22 +100,56 @@ class Features:
     @cached_property
     def clip_keys(self) -> NDArray[np.float32]:
         """Unit predictor features of the plain images, (N, D)."""
-        return unit(self.views[:, 0])
+        n_images, _, dim = self.views.shape
+        if not is_large(n_images, dim):
+            return unit(self.views[:, 0])
+        return lazy_rows(lambda rows: unit(self.views[rows, 0]), (n_images, dim), np.float32)
 
     @cached_property
     def base(self) -> BaseScores:
-        """What the predictor alone says of every image; computed once, in blocks."""
-        n_images, n_views = self.views.shape[:2]
-        rows = max(1, _BLOCK // (n_views * self.predictor.n_classes))
-        blocks = [
-            score_views(self.predictor.logits(unit(self.views[start : start + rows])))
-            for start in range(0, n_images, rows)
-        ]
-        return BaseScores(
-            np.concatenate([block.logits for block in blocks]),
-            np.concatenate([block.label for block in blocks]),
-            np.concatenate([block.view_entropy for block in blocks]),
-        )
+        """What the predictor alone says of every image; computed once, in blocks.
+
+        Of a large stream labels and entropies are held, and logits computed again where they are
+        asked for.
+        """
+        return self._score(lambda *_: None)
+
+    def _score(self, on_progress: OnProgress) -> BaseScores:
+        n_images, n_classes = len(self.ids), self.predictor.n_classes
+        large, blocks = is_large(n_images, n_classes), []
+        for rows in self._blocks(np.arange(n_images)):
+            said = score_views(self._view_logits(rows))
+            held = said.logits[:0].copy() if large else said.logits  # a part would hold the whole
+            blocks.append((held, said.label, said.view_entropy))
+            on_progress("what the predictor says", int(rows[-1]) + 1, n_images)
+        logits, label, entropy = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        if large:
+            logits = lazy_rows(self._logits, (n_images, n_classes), np.float32)
+        return BaseScores(logits, label, entropy)
+
+    def _logits(self, rows: Int) -> NDArray[np.float32]:
+        found = [base_logits(self._view_logits(block)) for block in self._blocks(rows)]
+        none = np.empty((0, self.predictor.n_classes), dtype=np.float32)
+        return found[0] if len(found) == 1 else np.concatenate([none, *found])
+
+    def _view_logits(self, rows: Int) -> NDArray[np.float32]:
+        return self.predictor.logits(unit(self.views[rows]))
+
+    def _blocks(self, rows: Int) -> Iterator[Int]:
+        size = max(1, _BLOCK // (self.views.shape[1] * self.predictor.n_classes))
+        return (rows[start : start + size] for start in range(0, len(rows), size))
+
+    def prepare(self, spaces: Sequence[str], on_progress: OnProgress) -> None:
+        """Of a large stream, read what lies in files once, and ask the predictor.
+
+        So damage is found before work begins, and whoever waits sees how long it takes.
+        """
+        if is_large(len(self.ids), self.predictor.n_classes) and "base" not in vars(self):
+            vars(self)["base"] = self._score(on_progress)
+        for space in spaces:
+            keys = self.keys(space)
+            if isinstance(keys, LazyRows) and space != "predictor":
+                keys.read_through(f"reading {space}", on_progress)
 
     def keys(self, space: str) -> NDArray[np.float32]:
         """Unit features (N, D_s) of a space: a stored one, `predictor`, or a transform of either.
@@ -121,7 +162,7 @@ class Features:
             return keys
         if space not in self._transformed:
             self._transformed.clear()  # hold one at a time: a sweep visits many
-            self._transformed[space] = transforms.apply(keys, steps)
+            self._transformed[space] = transforms.apply(np.asarray(keys), steps)
         return self._transformed[space]
 
     def row(self, item: int) -> Mapping[str, NDArray[np.float32]]:
@@ -149,9 +190,28 @@ class Features:
     def with_views(self, n_views: int) -> Features:
         """The same images seen through their first views."""
         views = self.views
-        fewer = views.first(n_views) if isinstance(views, LazyViews) else views[:, :n_views]
+        fewer = views[:, :n_views] if isinstance(views, np.ndarray) else views.first(n_views)
         known = {name: digest for name, digest in self.known.items() if name != "views"}
         return replace(self, views=fewer, known=known, _transformed={})
+
+    def subset(self, rows: Int) -> Features:
+        """Some of the images (m,), in that order; large spaces are read when they are used."""
+        dims = {name: self.dim(name) for name in self.spaces}
+
+        def some(name: str) -> NDArray[np.float32]:
+            return some_rows(self.spaces[name], rows)
+
+        spaces = LazySpaces({name: partial(some, name) for name in dims}, dims)
+        large = any(is_large(len(self.ids), dim) for dim in dims.values())
+        return Features(
+            views=some_rows(self.views, rows),
+            predictor=self.predictor,
+            spaces=spaces if large else dict(spaces),
+            class_names=self.class_names,
+            ids=tuple(self.ids[row] for row in rows),
+            generated=None if self.generated is None else some_rows(self.generated, rows),
+            pixels=self.pixels and (lambda row, n, of=self.pixels: of(int(rows[row]), n)),  # type: ignore[misc]
+        )
 
     @cached_property
     def images(self) -> frozenset[str]:

@@ -197,19 +197,10 @@ class Stream(Shown):
 
     def subset(self, rows: Int) -> Stream:
         """Some of the stored images (m,), in that order, as a stream of its own."""
-        old = self.features
-        features = Features(
-            views=old.views[rows],
-            predictor=old.predictor,
-            spaces={name: keys[rows] for name, keys in old.spaces.items()},
-            class_names=old.class_names,
-            ids=tuple(old.ids[row] for row in rows),
-            generated=None if old.generated is None else old.generated[rows],
-            pixels=old.pixels and (lambda row, n, of=old.pixels: of(int(rows[row]), n)),  # type: ignore[misc]
-        )
         labels = None if self.row_labels is None else self.row_labels[rows]
         domains = None if self.row_domains is None else self.row_domains[rows]
         order = np.arange(len(rows))
+        features = self.features.subset(rows)
         return Stream(features, order, labels, name=self.name, row_domains=domains)
 
     def sample(self, n_images: int, seed: int = 0) -> Stream:
