@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from marc.errors import MarcError
 
 _ELSEWHERE = 2**28  # bytes on a device that does not say how much memory it has
-_NAME = re.compile(r"cpu|auto|cuda(:\d+)?")
+_NAME = re.compile(r"cpu|auto|cuda(:[0-9]+)?")
 
 
 def choose_gpu(device: str) -> str | None:
