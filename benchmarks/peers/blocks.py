@@ -56,7 +56,7 @@ class Block:
         done = [place / name for name in names if name not in failed]
         return compare(*done, against=place / OURS), {**refused, **failed}
 
-    def _tell(self, name: str, stream: Stream) -> None:
+    def _tell(self, name: str, stream: Stream, done: int) -> None:
         print(f"{self.name}: {name}, seed {stream.seed}", flush=True, file=sys.stderr)
 
 

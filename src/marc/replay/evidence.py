@@ -52,7 +52,7 @@ class Keys(Protocol):
 
 
 class PairValues(Protocol):
-    """A value for each pair of item and query: a product of two rows, then something elementwise.
+    """A value for each pair of item and query: a product of their rows, then something elementwise.
 
     The value of two images is the same whichever of them is the item.
     """
@@ -61,11 +61,11 @@ class PairValues(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(N, D) of the rows that are multiplied."""
 
-    def of_items(self, rows: Int) -> _Sums:
-        """What of some images is multiplied where they are items, (n, D)."""
+    def rows(self, images: Int) -> _Sums:
+        """What of some images is multiplied, (n, D)."""
 
-    def of_queries(self, rows: Int) -> _Sums:
-        """The same where they are queries."""
+    def multiply(self, items: _Sums, queries: _Sums) -> _Sums:
+        """The products (items, queries) of their rows."""
 
     def finish(self, products: Float) -> None:
         """From products to values, in place."""
@@ -84,11 +84,13 @@ class KernelValues:
         """(N, D)."""
         return self.keys.shape
 
-    def of_items(self, rows: Int) -> _Sums:
+    def rows(self, images: Int) -> _Sums:
         """The keys of some images."""
-        return self.keys[rows]
+        return self.keys[images]
 
-    of_queries = of_items
+    def multiply(self, items: _Sums, queries: _Sums) -> _Sums:
+        """Cosines."""
+        return items @ queries.T
 
     def finish(self, products: Float) -> None:
         """The kernel of equation 3, as exp(beta u + (ln alpha - beta))."""
@@ -202,7 +204,7 @@ def _shared(
     values: PairValues, histories: Sequence[History], plan: Plan, piece: int | None
 ) -> Iterator[_Task]:
     union = by_class(histories)
-    items = values.of_items(union)
+    items = values.rows(union)
     by_time = np.argsort(histories[0].time)  # in one order at least, a strip is a short time
     rows = np.empty(len(by_time), dtype=np.int64)
     rows[union] = np.arange(len(union))
@@ -212,7 +214,11 @@ def _shared(
     ]
     for block in plan.tasks(piece):
         queries = by_time[block * plan.task :][: plan.task]
-        yield _Task(queries, lambda queries=queries: items @ values.of_queries(queries).T, orders)  # type: ignore[misc]
+        yield _Task(queries, partial(_multiplied, values, items, queries), orders)
+
+
+def _multiplied(values: PairValues, items: _Sums, queries: Int) -> _Sums:
+    return values.multiply(items, values.rows(queries))
 
 
 def _apart(
@@ -248,14 +254,14 @@ class _AliveKeys:
         there = self._row[items]
         stays = there >= 0
         rows[stays] = self._rows[there[stays]]
-        rows[~stays] = self._values.of_items(items[~stays])
+        rows[~stays] = self._values.rows(items[~stays])
         self._row[self._items] = -1
         self._row[items] = np.arange(len(items))
         self._items, self._rows = items, rows
 
     def products(self, queries: Int) -> _Sums:
         """Cosines (items, queries)."""
-        return self._rows @ self._values.of_queries(queries).T
+        return _multiplied(self._values, self._rows, queries)
 
 
 def by_class(histories: Sequence[History]) -> Int:

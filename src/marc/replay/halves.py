@@ -47,10 +47,10 @@ def read_halved(
     held = np.zeros(len(histories[0].time), dtype=bool)
     held[items] = True
     rows = np.concatenate([items, np.flatnonzero(~held)])
-    queries = values.of_queries(rows)
+    own = values.rows(rows)
     orders = [_Order.of(history, rows, len(items)) for history in histories]
     for start, stop in pairwise([*range(0, len(items), _PANEL), len(items)]):
-        panel = values.of_items(rows[start:stop]) @ queries[start:].T
+        panel = values.multiply(own[start:stop], own[start:])
         pieces = [panel[top : top + _FINISHED] for top in range(0, len(panel), _FINISHED)]
         list(threads.map(values.finish, pieces))
         list(threads.map(_behind(panel, orders, start), range(start, len(rows), _STRIP)))

@@ -207,11 +207,13 @@ class _CosineChanges:
     def shape(self) -> tuple[int, ...]:
         return len(self.keys), self.keys.shape[1] + self.other.shape[1]
 
-    def of_items(self, rows: Int) -> NDArray[np.float32]:
-        return np.hstack([self.keys[rows], -self.other[rows]])
+    def rows(self, images: Int) -> NDArray[np.float32]:
+        return np.hstack([self.keys[images], self.other[images]])
 
-    def of_queries(self, rows: Int) -> NDArray[np.float32]:
-        return np.hstack([self.keys[rows], self.other[rows]])
+    def multiply(self, items: Float, queries: Float) -> NDArray[np.float32]:
+        dim = self.keys.shape[1]  # two products, so that of a space with itself nothing is left
+        here, there = items[:, :dim] @ queries[:, :dim].T, items[:, dim:] @ queries[:, dim:].T
+        return np.subtract(here, there, out=here)
 
     def finish(self, products: Float) -> None:
         np.abs(products, out=products)
