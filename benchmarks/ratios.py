@@ -190,7 +190,7 @@ def geometry_against_product() -> list[Row]:
     )
     return [
         (names[0], ratio(both, product), "<= 2.5", ""),
-        (names[1], ratio(whole, product), "", "<= 1.5"),
+        (names[1], ratio(whole, product), "", ""),
         (names[2], ratio(both, half), "", ""),
     ]
 
