@@ -40,6 +40,7 @@ def choose(monkeypatch, way, window=1024, strip=128):
     monkeypatch.setattr(evidence, "_STRIP", strip)
     monkeypatch.setattr(halves, "_STRIP", strip)
     monkeypatch.setattr(halves, "_PANEL", 3 * strip)
+    monkeypatch.setattr(halves, "_COLUMNS", 2 * strip)
     monkeypatch.setattr(evidence, "_BLOCK", 40_000)
     monkeypatch.setattr(evidence, "_MANY", 0)
     monkeypatch.setattr(evidence, "_PIECE", 1)

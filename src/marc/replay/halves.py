@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _STRIP = 128  # queries that one thread takes at a time
 _PANEL = 4 * _STRIP  # items of one product
-_FINISHED = 64  # rows of a product that one thread turns into values at a time
+_COLUMNS = 4 * _STRIP  # images of a product that one thread makes
 
 _Sums = NDArray[np.float32]
 
@@ -42,6 +42,8 @@ def read_halved(
 
     `items` (n,) are all that are ever held.
     """
+    from threadpoolctl import threadpool_limits
+
     from marc.replay._kernels import sum_over_capacities
 
     held = np.zeros(len(histories[0].time), dtype=bool)
@@ -49,13 +51,14 @@ def read_halved(
     rows = np.concatenate([items, np.flatnonzero(~held)])
     own = values.rows(rows)
     orders = [_Order.of(history, rows, len(items)) for history in histories]
-    for start, stop in pairwise([*range(0, len(items), _PANEL), len(items)]):
-        panel = values.multiply(own[start:stop], own[start:])
-        pieces = [panel[top : top + _FINISHED] for top in range(0, len(panel), _FINISHED)]
-        list(threads.map(values.finish, pieces))
-        list(threads.map(_behind(panel, orders, start), range(start, len(rows), _STRIP)))
-        if stop < len(items):
-            list(threads.map(_within(panel, orders, start), range(start, stop, _STRIP)))
+    # these threads take the cores; those of BLAS would wait for their turn at full speed
+    with threadpool_limits(1, "blas"):
+        for start, stop in pairwise([*range(0, len(items), _PANEL), len(items)]):
+            panel = np.empty((stop - start, len(rows) - start), dtype=np.float32)
+            behind = _behind(values, own, panel, orders, start)
+            list(threads.map(behind, range(start, len(rows), _COLUMNS)))
+            if stop < len(items):
+                list(threads.map(_within(panel, orders, start), range(start, stop, _STRIP)))
 
     def done(strip: int) -> None:
         images = rows[strip * _STRIP :][:_STRIP]
@@ -107,14 +110,20 @@ class _Order:
         )
 
 
-def _behind(panel: _Sums, orders: Sequence[_Order], start: int) -> Callable[[int], None]:
-    """Adds the items of a panel that starts there to a strip of the rows behind."""
+def _behind(
+    values: PairValues, own: _Sums, panel: _Sums, orders: Sequence[_Order], start: int
+) -> Callable[[int], None]:
+    """Fills columns of the panel that starts there, and adds its items to the rows of these."""
     items = slice(start, start + len(panel))
 
     def add(first: int) -> None:
-        values = panel[:, first - start : first - start + _STRIP].copy()
-        for order in orders:
-            order.add(values, items, slice(first, first + _STRIP))
+        block = values.multiply(own[items], own[first : first + _COLUMNS])
+        values.finish(block)
+        panel[:, first - start :][:, : block.shape[1]] = block
+        for left in range(0, block.shape[1], _STRIP):
+            strip = block[:, left : left + _STRIP].copy()
+            for order in orders:
+                order.add(strip, items, slice(first + left, first + left + _STRIP))
 
     return add
 
