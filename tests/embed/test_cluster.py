@@ -41,6 +41,13 @@ def test_every_item_comes_back_once_with_its_result(ray):
     assert {threads for *_, threads in found.values()} == {expected}
 
 
+def test_the_print_of_python_stays(ray):
+    from ray.experimental import tqdm_ray
+
+    tqdm_ray.instance()
+    assert print.__module__ == "builtins"
+
+
 def test_no_item_needs_no_worker(ray):
     assert list(spread(lambda: None, [], 0)) == []
 

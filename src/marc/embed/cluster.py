@@ -37,6 +37,7 @@ _DECISIVE = (_THREADS, "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THR
 def joined() -> Iterator[Any]:
     """Ray, joined to the cluster of `RAY_ADDRESS` or started here; it reports home to nobody."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")  # or it replaces `print` for good
     try:
         import ray
         import ray.data
