@@ -204,18 +204,9 @@ def sweep(
     device: str = "cpu",
     **settings: Any,
 ) -> Sweep:
-    """Score MARC at every space x capacity x weight x order, as if each had been run online.
+    """`marc.sweep` (`results/verb.py`, with all arguments) where no folder and no Ray is asked for.
 
-    Args:
-        stream: a labelled stream.
-        spaces: names, all stored ones by default; see `Features.keys` for transforms.
-        capacities: ascending; all come from one pass.
-        weights: the grid for tables; the intervals hold every w >= 0.
-        seeds: one order of the stream's kind each, and of a reservoir; None keeps the order it has.
-        policy: an admission policy that can be replayed.
-        device: `cpu`, `cuda`, `cuda:N`, or `auto`, a GPU where there is one.
-        settings: further settings of `MARC` that decide what is stored or how it is read:
-            those named in `SweepJob.SETTINGS`.
+    Scores MARC at every space x capacity x weight x order, as if each had been run online.
     """
     instance("stream", stream, Stream)
     spaces = [spaces] if isinstance(spaces, str) else spaces
